@@ -1,0 +1,3 @@
+module kubevirt.io/hostpath-provisioner
+
+go 1.26.0
