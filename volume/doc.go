@@ -1,0 +1,23 @@
+// Package volume keeps volumes as directories on one node. It has never heard
+// of Kubernetes: callers bring names, sizes and owners, and get back paths.
+//
+// A Pool is a directory whose children are volumes. What a directory cannot
+// say about itself (who asked for it, how many bytes it was promised, whether
+// it is half made or half gone) stands in a record beside the volumes, written
+// before the step it announces. A process killed at any moment leaves a record
+// that tells the next start what to do; docs/volume-states.md has the table,
+// one row for every state and crash.
+//
+// The private directory of a pool:
+//
+//	.hostpath-provisioner/    0700, never listed, never a volume
+//	    pool.json             the pool's identity
+//	    lock                  flock of the owning process, and its name
+//	    records/<volume>      one record a volume
+//	    staging/<volume>      a volume being made
+//	    trash/<id>            a volume being removed
+//	    trash/<id>.json       the record it had
+//
+// The package logs nothing and starts nothing by itself. Errors are of type
+// *Error and wrap one of the sentinels in errors.go.
+package volume

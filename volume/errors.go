@@ -1,0 +1,57 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong, for errors.Is. Every error of this package is an *Error
+// that wraps one of these or the operating system's own error.
+var (
+	// ErrNotReady: the pool cannot be used now; its disk may not be mounted,
+	// another process may own it, it may be read-only. Try again later.
+	ErrNotReady = errors.New("pool is not ready")
+	// ErrInvalid: the request itself is wrong (a name, a size); do not retry.
+	ErrInvalid = errors.New("invalid request")
+	// ErrConflict: something else is there under this name.
+	ErrConflict = errors.New("conflict")
+	// ErrNotFound: no such volume.
+	ErrNotFound = errors.New("no such volume")
+	// ErrNoSpace: the pool cannot promise that much; see SpaceError.
+	ErrNoSpace = errors.New("not enough space")
+	// ErrInUse: something is mounted on, in or from the volume.
+	ErrInUse = errors.New("volume is in use")
+	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
+	ErrNotEmpty = errors.New("volume is not empty")
+	// ErrDamaged: the record on disk cannot be understood.
+	ErrDamaged = errors.New("record is damaged")
+)
+
+// Error says which operation failed on which volume, and why. Its shape is
+// that of fs.PathError.
+type Error struct {
+	Op   string // "create volume", "open pool", ...
+	Name string // the volume, or the pool's path
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// SpaceError is the cause of a refusal for want of space, in bytes. It is an
+// ErrNoSpace.
+type SpaceError struct {
+	Wanted, Promisable, Total int64
+	// Estimate is true where the use of some volume is not known exactly.
+	Estimate bool
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("%v: wanted %d bytes, can promise %d of %d",
+		ErrNoSpace, e.Wanted, e.Promisable, e.Total)
+}
+
+// Is makes errors.Is(err, ErrNoSpace) true.
+func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }

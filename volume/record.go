@@ -1,0 +1,45 @@
+package volume
+
+import "time"
+
+// State is where a volume is in its life: creating, ready, bound, deleting.
+type State string
+
+// The states, in the order of a volume's life.
+const (
+	// Creating: announced, not yet in place. Nobody was told that it exists.
+	Creating State = "creating"
+	// Ready: in place; the caller may have been told, its PV was not seen yet.
+	Ready State = "ready"
+	// Bound: in place, and a PV that names it was seen.
+	Bound State = "bound"
+	// Deleting: going; its promise has been returned.
+	Deleting State = "deleting"
+)
+
+// Owner is the claim a volume was made for.
+type Owner struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	UID       string `json:"uid,omitempty"`
+}
+
+// Record remembers what a directory cannot say. It is what stands on disk.
+type Record struct {
+	Version       int       `json:"version"`
+	Name          string    `json:"name"`
+	State         State     `json:"state"`
+	Bytes         int64     `json:"bytes"`                   // as requested
+	Owner         Owner     `json:"owner,omitzero"`          // the claim
+	PV            string    `json:"pv,omitempty"`            // the PV's name
+	ReclaimPolicy string    `json:"reclaimPolicy,omitempty"` // as last seen on the PV
+	Cluster       string    `json:"cluster,omitempty"`       // UID of the cluster
+	Adopted       bool      `json:"adopted,omitempty"`       // the directory was there before us
+	Created       time.Time `json:"created"`
+	// Trash is the volume's name in the trash once it is deleting.
+	Trash string `json:"trash,omitempty"`
+}
+
+// recordVersion is written into new records. A record of a later version is
+// not touched: an older agent must not lose what a newer one wrote.
+const recordVersion = 1
