@@ -1,0 +1,99 @@
+#!/bin/sh
+# Builds the agent's image and writes it as a docker-archive, with docker, podman or buildah,
+# whichever works here. The binary is built beforehand.
+#
+#   e2e/image.sh IMAGE OUT.tar [ARCH]
+#   e2e/image.sh quay.io/kubevirt/hostpath-provisioner:dev _artifacts/agent.tar arm64
+set -eu
+
+say() { echo "image.sh: $*" >&2; }
+
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then
+    say "usage: e2e/image.sh IMAGE OUT.tar [ARCH]"
+    exit 2
+fi
+root=$(cd "$(dirname "$0")/.." && pwd)
+image=$1
+out=$2
+
+arch=${3:-$(uname -m)}
+case $arch in
+x86_64 | amd64) arch=amd64 ;;
+aarch64 | arm64) arch=arm64 ;;
+*) say "no image for $arch; it is built for amd64 and arm64"; exit 2 ;;
+esac
+
+# A name without a tag means latest; the colon of a port is not one.
+case ${image##*/} in
+*@*) say "$image: give a tag, not a digest"; exit 2 ;;
+*:*) version=${image##*:} ;;
+*) version=latest image=$image:latest ;;
+esac
+
+binary=bin/linux-$arch/hostpath-provisioner
+if [ ! -f "$root/$binary" ]; then
+    say "$binary is not there; build it first"
+    exit 1
+fi
+
+work=$(mktemp -d)
+part=$out.part.$$
+trap 'rm -rf "$work" "$part"' EXIT
+trap 'exit 1' INT TERM HUP
+
+# buildah keeps its storage below the temporary directory: nothing is left behind, and it needs
+# neither overlay mounts nor a user namespace.
+run_buildah() { buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run" "$@"; }
+
+# A command that is installed may still have no engine behind it.
+works() {
+    case $1 in
+    buildah) run_buildah info ;;
+    *) timeout 20 "$1" info ;;
+    esac >/dev/null 2>&1
+}
+
+engine=
+for try in docker podman buildah; do
+    command -v "$try" >/dev/null || continue
+    if works "$try"; then
+        engine=$try
+        break
+    fi
+    say "$try is installed but does not work here"
+done
+if [ -z "$engine" ]; then
+    say "no docker, podman or buildah that works; run: apt-get install buildah"
+    exit 1
+fi
+say "$image for $arch with $engine"
+
+# The engine sees the binary and the Dockerfile, not the whole tree.
+mkdir -p "$work/context/${binary%/*}"
+cp "$root/Dockerfile" "$work/context/"
+install -m 0755 "$root/$binary" "$work/context/$binary"
+
+revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || true)
+
+set -- --platform "linux/$arch" -t "$image" \
+    --build-arg TARGETARCH="$arch" --build-arg VERSION="$version" --build-arg REVISION="$revision" \
+    "$work/context"
+
+# Written aside and renamed: an archive under its own name is whole, and an older one is no obstacle.
+mkdir -p "$(dirname "$out")"
+case $engine in
+docker)
+    docker build --quiet "$@" >&2
+    docker save -o "$part" "$image"
+    ;;
+podman)
+    podman build --quiet "$@" >&2
+    podman save --quiet --format docker-archive -o "$part" "$image"
+    ;;
+buildah)
+    run_buildah build --quiet --isolation chroot "$@" >&2
+    run_buildah push --quiet "$image" "docker-archive:$part:$image" >&2
+    ;;
+esac
+mv "$part" "$out"
+say "wrote $out"

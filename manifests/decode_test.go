@@ -1,0 +1,165 @@
+package manifests_test
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kustomization has the fields that our files use. A new field is added here on purpose.
+type kustomization struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Resources []string `json:"resources"`
+	Images    []struct {
+		Name   string `json:"name"`
+		NewTag string `json:"newTag"`
+	} `json:"images"`
+	Labels []struct {
+		IncludeSelectors bool              `json:"includeSelectors"`
+		IncludeTemplates bool              `json:"includeTemplates"`
+		Pairs            map[string]string `json:"pairs"`
+	} `json:"labels"`
+	Patches []struct {
+		Path string `json:"path"`
+	} `json:"patches"`
+}
+
+// constraints are OpenShift's SecurityContextConstraints, as far as ours go.
+type constraints struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Users                    []string            `json:"users"`
+	Groups                   []string            `json:"groups"`
+	AllowHostDirVolumePlugin bool                `json:"allowHostDirVolumePlugin"`
+	AllowHostIPC             bool                `json:"allowHostIPC"`
+	AllowHostNetwork         bool                `json:"allowHostNetwork"`
+	AllowHostPID             bool                `json:"allowHostPID"`
+	AllowHostPorts           bool                `json:"allowHostPorts"`
+	AllowPrivilegedContainer bool                `json:"allowPrivilegedContainer"`
+	AllowPrivilegeEscalation *bool               `json:"allowPrivilegeEscalation"`
+	ReadOnlyRootFilesystem   bool                `json:"readOnlyRootFilesystem"`
+	RequiredDropCapabilities []corev1.Capability `json:"requiredDropCapabilities"`
+	AllowedCapabilities      []corev1.Capability `json:"allowedCapabilities"`
+	DefaultAddCapabilities   []corev1.Capability `json:"defaultAddCapabilities"`
+	RunAsUser                strategy            `json:"runAsUser"`
+	SELinuxContext           strategy            `json:"seLinuxContext"`
+	FSGroup                  strategy            `json:"fsGroup"`
+	SupplementalGroups       strategy            `json:"supplementalGroups"`
+	SeccompProfiles          []string            `json:"seccompProfiles"`
+	Volumes                  []string            `json:"volumes"`
+}
+
+type strategy struct {
+	Type string `json:"type"`
+}
+
+// empty returns an object of the kind to decode into, or nil for a kind that we do not ship.
+func empty(kind string) any {
+	switch kind {
+	case "ClusterRole":
+		return &rbacv1.ClusterRole{}
+	case "ClusterRoleBinding":
+		return &rbacv1.ClusterRoleBinding{}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "Kustomization":
+		return &kustomization{}
+	case "Namespace":
+		return &corev1.Namespace{}
+	case "PersistentVolumeClaim":
+		return &corev1.PersistentVolumeClaim{}
+	case "Pod":
+		return &corev1.Pod{}
+	case "SecurityContextConstraints":
+		return &constraints{}
+	case "Service":
+		return &corev1.Service{}
+	case "ServiceAccount":
+		return &corev1.ServiceAccount{}
+	case "StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "StorageClass":
+		return &storagev1.StorageClass{}
+	}
+	return nil
+}
+
+// decode returns the objects of a file. A field that its kind does not have is an error: the API
+// server would drop it without a word.
+func decode(t *testing.T, file string) []any {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kustomize's own word in a patch; no kind has such a field.
+	data = bytes.ReplaceAll(data, []byte("$patch: delete"), nil)
+	var objects []any
+	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal(document, &meta); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		object := empty(meta.Kind)
+		if object == nil {
+			t.Fatalf("%s: kind %q is not one that we ship", file, meta.Kind)
+		}
+		if err := yaml.UnmarshalStrict(document, object); err != nil {
+			t.Errorf("%s: %s: %v", file, meta.Kind, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// all returns the objects of one kind in a file, and fails when there is none.
+func all[T any](t *testing.T, file string) []T {
+	t.Helper()
+	var found []T
+	for _, object := range decode(t, file) {
+		if o, ok := object.(T); ok {
+			found = append(found, o)
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("%s: has no %T", file, *new(T))
+	}
+	return found
+}
+
+// one returns the only object of one kind in a file.
+func one[T any](t *testing.T, file string) T {
+	t.Helper()
+	found := all[T](t, file)
+	if len(found) != 1 {
+		t.Fatalf("%s: has %d of %T", file, len(found), found[0])
+	}
+	return found[0]
+}
+
+// files returns every YAML file below this directory.
+func files(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
+		if ext := path.Ext(file); ext == ".yaml" || ext == ".yml" {
+			found = append(found, file)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
