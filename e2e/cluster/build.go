@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Binaries are the programs a cluster consists of, built for one Kubernetes version.
+type Binaries struct {
+	// Version is the Kubernetes version.
+	Version string
+
+	cache string
+}
+
+// Path is where a component lies: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd or pause.
+func (b Binaries) Path(component string) string {
+	switch component {
+	case "etcd":
+		return filepath.Join(b.cache, "etcd-"+etcdVersion, "etcd")
+	case "pause":
+		sum := sha256.Sum256([]byte(pauseSource))
+		return filepath.Join(b.cache, fmt.Sprintf("pause-%x", sum[:4]), "pause")
+	}
+	return filepath.Join(b.cache, b.Version, component)
+}
+
+var kubernetesComponents = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
+
+//go:embed pause/main.go
+var pauseSource string
+
+const etcdSource = `package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
+`
+
+// DefaultCacheDir is where built programs are kept: HPP_E2E_CACHE, or a directory of the user's cache. It is safe to
+// delete; the next Build fills it again.
+func DefaultCacheDir() (string, error) {
+	if dir := os.Getenv("HPP_E2E_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("cache directory: %w; set HPP_E2E_CACHE", err)
+	}
+	return filepath.Join(dir, "hostpath-provisioner-e2e"), nil
+}
+
+// Build returns the programs for a Kubernetes version, and compiles those that are not in the cache yet, which takes
+// minutes the first time. An empty version means DefaultVersion. Several processes may call it at once: one builds, the
+// others wait. It needs the go command and the module proxy only when something is missing.
+func Build(ctx context.Context, version string, log io.Writer) (Binaries, error) {
+	return build(ctx, version, newProgress(log))
+}
+
+func build(ctx context.Context, version string, say *progress) (Binaries, error) {
+	if version == "" {
+		version = DefaultVersion
+	}
+	if _, err := minorVersion(version); err != nil {
+		return Binaries{}, err
+	}
+	cache, err := DefaultCacheDir()
+	if err != nil {
+		return Binaries{}, err
+	}
+	b := Binaries{Version: version, cache: cache}
+	if len(b.missing()) == 0 {
+		return b, nil
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return b, fmt.Errorf("build %s: the go command is needed: %w", strings.Join(b.missing(), ", "), err)
+	}
+	unlock, err := lockCache(ctx, cache, say)
+	if err != nil {
+		return b, err
+	}
+	defer unlock()
+	if missing := b.missing(); len(missing) > 0 {
+		err = b.buildAll(ctx, missing, say)
+	}
+	return b, err
+}
+
+// missing lists the components not in the cache. A file is there only when it is complete: see compile.
+func (b Binaries) missing() []string {
+	var names []string
+	for _, name := range append([]string{"etcd", "pause"}, kubernetesComponents...) {
+		if _, err := os.Stat(b.Path(name)); err != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (b Binaries) buildAll(ctx context.Context, names []string, say *progress) error {
+	src, err := os.MkdirTemp(b.cache, "src-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(src)
+	for i, name := range names {
+		what := fmt.Sprintf("building %s (%d of %d)", name, i+1, len(names))
+		say.say("%s", what)
+		err := say.during(what, func() error { return b.compile(ctx, filepath.Join(src, name), name) })
+		if err != nil {
+			return fmt.Errorf("build %s for kubernetes %s: %w", name, b.Version, err)
+		}
+	}
+	say.say("built in %s", b.cache)
+	return nil
+}
+
+// compile builds one component in the module src, and renames it into the cache when it is complete.
+func (b Binaries) compile(ctx context.Context, src, name string) error {
+	if err := os.MkdirAll(src, 0o755); err != nil {
+		return err
+	}
+	pkg, flags := ".", "-s -w"
+	var err error
+	switch name {
+	case "etcd":
+		err = errors.Join(
+			writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 "+etcdVersion+"\n"),
+			writeFile(src, "main.go", etcdSource))
+	case "pause":
+		err = errors.Join(writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n"), writeFile(src, "main.go", pauseSource))
+	default:
+		pkg, flags = "k8s.io/kubernetes/cmd/"+name, versionFlags(b.Version)
+		err = b.writeWrapper(ctx, src)
+	}
+	if err != nil {
+		return err
+	}
+	target := b.Path(name)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	tmp := filepath.Join(src, name+".out")
+	if _, err := goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", tmp, pkg); err != nil {
+		return err
+	}
+	return os.Rename(tmp, target)
+}
+
+func (b Binaries) writeWrapper(ctx context.Context, src string) error {
+	// The exact version is named, never a query: listings of versions may be refused.
+	out, err := goCommand(ctx, src, "mod", "download", "-json", "k8s.io/kubernetes@"+b.Version)
+	if err != nil {
+		return err
+	}
+	var module struct{ GoMod string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		return err
+	}
+	edited, err := goCommand(ctx, src, "mod", "edit", "-json", module.GoMod)
+	if err != nil {
+		return err
+	}
+	text, err := wrapperModule(b.Version, edited)
+	if err != nil {
+		return err
+	}
+	return writeFile(src, "go.mod", text)
+}
+
+// goCommand runs go free from the workspace and the flags of whoever calls us.
+func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	out, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		return out, fmt.Errorf("go %s: %w:\n%s%s", args[0], err, failed.Stderr, out)
+	}
+	return out, err
+}
+
+func writeFile(dir, name, text string) error {
+	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+}
+
+// lockCache waits until no other process builds into the cache.
+func lockCache(ctx context.Context, cache string, say *progress) (unlock func(), err error) {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = say.during("waiting for another build", func() error {
+		for {
+			err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+			if !errors.Is(err, syscall.EWOULDBLOCK) {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the cache %s: %w", cache, err)
+	}
+	return func() { f.Close() }, nil
+}

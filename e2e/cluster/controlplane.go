@@ -1,0 +1,274 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options say how a control plane is started. Only Dir is required.
+type Options struct {
+	// Dir keeps the database, the credentials and the logs. It must be empty or absent, and stays after Stop.
+	Dir string
+	// Version is the Kubernetes version. Empty means DefaultVersion.
+	Version string
+	// Kubelets tells that real nodes will join. Without it nothing judges nodes by their heartbeats, so that nodes made
+	// with CreateNode stay ready.
+	Kubelets bool
+	// Detach lets the processes outlive this one. Without it they end when it ends, however it ends.
+	Detach bool
+	// Address and Port are where the API server listens. They default to 127.0.0.1 and a free port.
+	Address string
+	Port    int
+	// ExtraArgs are further flags by component, such as "kube-controller-manager": {"--pvclaimbinder-sync-period=1s"}.
+	ExtraArgs map[string][]string
+	// Log receives a line for every step. Nil discards them.
+	Log io.Writer
+}
+
+// ControlPlane is etcd, an API server with RBAC, a controller manager and a scheduler, as processes of this machine.
+// Several can run at once.
+type ControlPlane struct {
+	settings settings
+	bins     Binaries
+}
+
+// settings are what another process must know to look after a control plane; they are kept in its directory.
+type settings struct {
+	Dir       string              `json:"dir"`
+	Version   string              `json:"version"`
+	Kubelets  bool                `json:"kubelets"`
+	Detach    bool                `json:"detach"`
+	Address   string              `json:"address"`
+	Port      int                 `json:"port"`
+	EtcdPort  int                 `json:"etcdPort"`
+	PeerPort  int                 `json:"peerPort"`
+	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
+}
+
+// StartControlPlane starts a control plane and returns when pods can be created in it, about three seconds later. The
+// first call for a Kubernetes version compiles it. The caller ends it with Stop. A failure tells the end of the log
+// concerned, and leaves nothing running.
+func StartControlPlane(ctx context.Context, o Options) (*ControlPlane, error) {
+	return startControlPlane(ctx, o, newProgress(o.Log))
+}
+
+func startControlPlane(ctx context.Context, o Options, say *progress) (*ControlPlane, error) {
+	bins, err := build(ctx, o.Version, say)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSettings(o, bins.Version)
+	if err != nil {
+		return nil, fmt.Errorf("control plane in %s: %w", o.Dir, err)
+	}
+	c := &ControlPlane{settings: s, bins: bins}
+	if err := c.startAll(ctx, say); err != nil {
+		return nil, errors.Join(fmt.Errorf("start control plane %s: %w", s.Version, err), c.Stop())
+	}
+	return c, nil
+}
+
+func newSettings(o Options, version string) (settings, error) {
+	s := settings{Version: version, Kubelets: o.Kubelets, Detach: o.Detach, Address: o.Address, Port: o.Port, ExtraArgs: o.ExtraArgs}
+	if o.Dir == "" {
+		return s, errors.New("a directory must be named")
+	}
+	var err error
+	if s.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return s, err
+	}
+	if entries, _ := os.ReadDir(s.Dir); len(entries) > 0 {
+		return s, errors.New("the directory is not empty; name another or remove it")
+	}
+	if s.Address == "" {
+		s.Address = "127.0.0.1"
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return s, err
+	}
+	if s.Port == 0 {
+		s.Port = ports[0]
+	}
+	s.EtcdPort, s.PeerPort = ports[1], ports[2]
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return s, err
+	}
+	return s, writeJSON(filepath.Join(s.Dir, "control-plane.json"), s)
+}
+
+// openControlPlane finds a control plane that another process started.
+func openControlPlane(dir string) (*ControlPlane, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "control-plane.json"))
+	if err != nil {
+		return nil, err
+	}
+	c := new(ControlPlane)
+	if err := json.Unmarshal(data, &c.settings); err != nil {
+		return nil, fmt.Errorf("read the settings in %s: %w", dir, err)
+	}
+	cache, err := DefaultCacheDir()
+	c.bins = Binaries{Version: c.settings.Version, cache: cache}
+	return c, err
+}
+
+func (c *ControlPlane) startAll(ctx context.Context, say *progress) error {
+	s := c.settings
+	tokens, err := writeCredentials(s.Dir)
+	if err != nil {
+		return err
+	}
+	if err := c.start("etcd"); err != nil {
+		return err
+	}
+	if err := c.start("kube-apiserver"); err != nil {
+		return err
+	}
+	err = c.process("kube-apiserver").await(ctx, time.Minute, func(context.Context) error {
+		_, err := os.Stat(servingCertificate(s.Dir))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, u := range users() {
+		err := writeKubeconfig(kubeconfigPath(s.Dir, u.file), s.url(), servingCertificate(s.Dir), tokens[u.file])
+		if err != nil {
+			return err
+		}
+	}
+	if err := writeFile(s.Dir, "kube-scheduler.yaml", s.schedulerConfig()); err != nil {
+		return err
+	}
+	if err := c.awaitAPIServer(ctx); err != nil {
+		return err
+	}
+	say.say("API server ready at %s", s.url())
+	if err := errors.Join(c.start("kube-controller-manager"), c.start("kube-scheduler")); err != nil {
+		return err
+	}
+	// The first service account shows that controllers work; without it no pod can be created.
+	if err := c.awaitServiceAccount(ctx); err != nil {
+		return err
+	}
+	say.say("controllers ready")
+	return nil
+}
+
+func (c *ControlPlane) start(component string) error {
+	args := append(c.settings.args(component), c.settings.ExtraArgs[component]...)
+	return c.process(component).start(c.settings.Detach, nil, append([]string{c.bins.Path(component)}, args...)...)
+}
+
+func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	return c.process("kube-apiserver").await(ctx, time.Minute, func(ctx context.Context) error {
+		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+func (c *ControlPlane) awaitServiceAccount(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	return c.process("kube-controller-manager").await(ctx, time.Minute, func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+func (c *ControlPlane) process(component string) process {
+	return process{title: component, name: component, dir: c.settings.Dir}
+}
+
+// processes lists all components in the order in which they are ended: whoever writes first, the database last.
+func (c *ControlPlane) processes() []process {
+	var list []process
+	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"} {
+		list = append(list, c.process(name))
+	}
+	return list
+}
+
+// Dir is the directory of the control plane, with a log for each component in its logs directory.
+func (c *ControlPlane) Dir() string { return c.settings.Dir }
+
+// Version is the Kubernetes version that runs.
+func (c *ControlPlane) Version() string { return c.settings.Version }
+
+// Binaries are the programs that run, kubectl among them.
+func (c *ControlPlane) Binaries() Binaries { return c.bins }
+
+// URL is the address of the API server.
+func (c *ControlPlane) URL() string { return c.settings.url() }
+
+// Kubeconfig is the path of a file with which its reader is the administrator.
+func (c *ControlPlane) Kubeconfig() string { return kubeconfigPath(c.settings.Dir, "admin") }
+
+// RESTConfig is a fresh configuration of an administrator's client. It does not throttle.
+func (c *ControlPlane) RESTConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// Client is a new administrator's client. It does not throttle.
+func (c *ControlPlane) Client() (kubernetes.Interface, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// StopAPIServer ends the API server at once, as a crash does, and leaves everything else running. It does nothing when
+// it has ended already.
+func (c *ControlPlane) StopAPIServer() error { return c.process("kube-apiserver").stop(0) }
+
+// StartAPIServer starts the API server again, on the same address, with the same data, and returns when it is ready.
+// It does nothing but wait when it is running.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	if _, alive := c.process("kube-apiserver").pid(); !alive {
+		if err := c.start("kube-apiserver"); err != nil {
+			return err
+		}
+	}
+	return c.awaitAPIServer(ctx)
+}
+
+// Stop ends all processes at once. The directory stays, for its logs; the caller removes it. Calling it again does
+// nothing.
+func (c *ControlPlane) Stop() error {
+	var errs []error
+	for _, p := range c.processes() {
+		errs = append(errs, p.stop(0))
+	}
+	return errors.Join(errs...)
+}
+
+// ignoreExists is for objects that may have been made by an earlier call.
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

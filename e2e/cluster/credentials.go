@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// user is somebody the API server knows by a fixed token.
+type user struct {
+	file   string // name of the kubeconfig
+	name   string
+	groups string
+}
+
+// users are the administrator, the components with the identities that Kubernetes' own roles are bound to, and the
+// kubelets of all nodes that may come.
+func users() []user {
+	list := []user{
+		{"admin", "admin", "system:masters"},
+		{"kube-controller-manager", "system:kube-controller-manager", ""},
+		{"kube-scheduler", "system:kube-scheduler", ""},
+	}
+	for _, node := range nodeNames(MaxNodes) {
+		list = append(list, user{node, "system:node:" + node, "system:nodes"})
+	}
+	return list
+}
+
+// writeCredentials makes the key that signs service account tokens, and a token for each user. What exists stays.
+func writeCredentials(dir string) (tokens map[string]string, err error) {
+	tokens = map[string]string{}
+	var file strings.Builder
+	for _, u := range users() {
+		secret := make([]byte, 16)
+		rand.Read(secret)
+		tokens[u.file] = hex.EncodeToString(secret)
+		fmt.Fprintf(&file, "%s,%s,%s,%q\n", tokens[u.file], u.name, u.name, u.groups)
+	}
+	if err := os.WriteFile(tokenFile(dir), []byte(file.String()), 0o600); err != nil {
+		return nil, err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	return tokens, os.WriteFile(signingKey(dir), pem.EncodeToMemory(block), 0o600)
+}
+
+func tokenFile(dir string) string  { return filepath.Join(dir, "tokens.csv") }
+func signingKey(dir string) string { return filepath.Join(dir, "service-accounts.key") }
+
+// servingCertificate is what the API server writes when it first starts; it signs itself, so it is its own authority.
+func servingCertificate(dir string) string {
+	return filepath.Join(dir, "certificates", "apiserver.crt")
+}
+
+func kubeconfigPath(dir, name string) string { return filepath.Join(dir, name+".kubeconfig") }
+
+// writeKubeconfig writes a file with which the holder of the token reaches the API server at url.
+func writeKubeconfig(path, url, authority, token string) error {
+	ca, err := os.ReadFile(authority)
+	if err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: ca}
+	config.AuthInfos["e2e"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e", AuthInfo: "e2e"}
+	config.CurrentContext = "e2e"
+	return clientcmd.WriteToFile(*config, path)
+}

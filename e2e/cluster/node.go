@@ -1,0 +1,269 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Node is one real node: a mount namespace with a containerd and a kubelet.
+type Node struct {
+	// Name is the name of the Node object.
+	Name string
+	// Hostname is the value of its kubernetes.io/hostname label.
+	Hostname string
+	// IP is its address, which the machine itself and all pods reach.
+	IP string
+
+	index int
+	dir   string
+	plane *ControlPlane
+}
+
+func nodeNames(n int) []string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("node-%02d", i+1))
+	}
+	return names
+}
+
+func newNode(index int, s nodeState, stateDir string, plane *ControlPlane) *Node {
+	return &Node{
+		Name: s.Name, Hostname: s.Hostname, IP: nodeIP(index),
+		index: index, dir: filepath.Join(stateDir, "nodes", s.Name), plane: plane,
+	}
+}
+
+// Dir is the node's directory on the host: its logs and everything it keeps.
+func (n *Node) Dir() string { return n.dir }
+
+// VolumesDir is the directory of the host that the node sees as /var/hpvolumes. What is mounted inside it on one side is
+// not seen on the other.
+func (n *Node) VolumesDir() string { return filepath.Join(n.dir, "hpvolumes") }
+
+// KubeletDir is the directory of the host that the node sees as /var/lib/kubelet.
+func (n *Node) KubeletDir() string { return filepath.Join(n.dir, "kubelet") }
+
+func (n *Node) process(name string) process {
+	return process{title: n.Name + " " + name, name: name, dir: n.dir}
+}
+
+// processes are in the order in which they are ended. The namespace goes when the last of them has gone.
+func (n *Node) processes() []process {
+	return []process{n.process("kubelet"), n.process("containerd"), n.process("namespace")}
+}
+
+// Command prepares a command that runs in the node's mount namespace, as root. The caller runs it.
+func (n *Node) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
+	args, err := n.inside(argv...)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = "/"
+	return cmd, nil
+}
+
+// inside wraps a command so that it runs in the mount namespace. nsenter becomes the command: the process keeps its ID.
+func (n *Node) inside(argv ...string) ([]string, error) {
+	pid, alive := n.process("namespace").pid()
+	if !alive {
+		return nil, fmt.Errorf("node %s is not up: the process that holds its mount namespace has ended", n.Name)
+	}
+	return append([]string{"nsenter", "--mount=/proc/" + strconv.Itoa(pid) + "/ns/mnt", "--"}, argv...), nil
+}
+
+// up starts everything but the kubelet: namespace, containerd, images.
+func (n *Node) up(ctx context.Context, images []string) error {
+	if err := n.writeConfig(); err != nil {
+		return fmt.Errorf("configure %s: %w", n.Name, err)
+	}
+	if err := makeCgroup(runtimeCgroup(n.Name)); err != nil {
+		return err
+	}
+	if err := n.startNamespace(ctx); err != nil {
+		return err
+	}
+	if err := n.startContainerd(ctx); err != nil {
+		return err
+	}
+	for _, tar := range images {
+		if err := n.load(ctx, tar); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) writeConfig() error {
+	for _, p := range nodePaths {
+		if err := os.MkdirAll(filepath.Join(n.dir, p.host), 0o755); err != nil {
+			return err
+		}
+	}
+	minor, err := minorVersion(n.plane.Version())
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		writeFile(n.dir, "containerd.toml", containerdConfig(snapshotter(n.dir), findCNIPlugins())),
+		writeFile(n.dir, "kubelet.yaml", kubeletConfig(n, minor)),
+		writeFile(filepath.Join(n.dir, "cni-config"), "10-bridge.conflist", cniConfig(n.index)),
+	)
+}
+
+// startNamespace starts a process that does nothing but hold the node's mount namespace. Nothing mounted in it reaches the
+// host; inside, everything is shared, as containers with bidirectional mounts need it.
+func (n *Node) startNamespace(ctx context.Context) error {
+	ready := filepath.Join(n.dir, "namespace-ready")
+	script := []string{"set -e", "mount --make-rprivate /"}
+	for _, p := range nodePaths {
+		script = append(script, fmt.Sprintf("mount --bind '%s' '%s'", filepath.Join(n.dir, p.host), p.inside))
+	}
+	script = append(script, "mount --make-rshared /", fmt.Sprintf("touch '%s'", ready), "exec sleep infinity")
+	p := n.process("namespace")
+	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if err := p.start(true, attr, "sh", "-c", strings.Join(script, "\n")); err != nil {
+		return err
+	}
+	return p.await(ctx, 10*time.Second, func(context.Context) error {
+		_, err := os.Stat(ready)
+		return err
+	})
+}
+
+func (n *Node) startContainerd(ctx context.Context) error {
+	argv, err := n.inside("containerd", "--config", filepath.Join(n.dir, "containerd.toml"))
+	if err != nil {
+		return err
+	}
+	p := n.process("containerd")
+	if err := p.start(true, nil, argv...); err != nil {
+		return err
+	}
+	if pid, alive := p.pid(); alive {
+		if err := enterCgroup(runtimeCgroup(n.Name), pid); err != nil {
+			return err
+		}
+	}
+	return p.await(ctx, 30*time.Second, func(ctx context.Context) error {
+		return n.run(ctx, "ctr", "version")
+	})
+}
+
+// load imports an image archive; the path is absolute.
+func (n *Node) load(ctx context.Context, tar string) error {
+	if err := n.run(ctx, "ctr", "-n", "k8s.io", "images", "import", tar); err != nil {
+		return fmt.Errorf("load %s on %s: %w", tar, n.Name, err)
+	}
+	return nil
+}
+
+// run runs a command on the node, and returns what it said when it fails.
+func (n *Node) run(ctx context.Context, argv ...string) error {
+	cmd, err := n.Command(ctx, argv...)
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// StopKubelet ends the kubelet at once; pods go on running. It does nothing when it has ended already.
+func (n *Node) StopKubelet() error { return n.process("kubelet").stop(0) }
+
+// StartKubelet starts the kubelet; AwaitReady tells when it has joined. It does nothing when it is running.
+func (n *Node) StartKubelet() error {
+	p := n.process("kubelet")
+	if _, alive := p.pid(); alive {
+		return nil
+	}
+	argv, err := n.inside(n.plane.bins.Path("kubelet"),
+		"--config="+filepath.Join(n.dir, "kubelet.yaml"),
+		"--kubeconfig="+kubeconfigPath(n.plane.Dir(), n.Name),
+		"--hostname-override="+n.Name,
+		"--node-ip="+n.IP,
+		"--node-labels="+corev1.LabelHostname+"="+n.Hostname)
+	if err != nil {
+		return err
+	}
+	return p.start(true, nil, append(argv, n.plane.settings.ExtraArgs["kubelet"]...)...)
+}
+
+// AwaitReady waits until the node is ready and takes pods without tolerations, a minute and a half at most.
+func (n *Node) AwaitReady(ctx context.Context) error {
+	client, err := n.plane.Client()
+	if err != nil {
+		return err
+	}
+	return n.process("kubelet").await(ctx, 90*time.Second, func(ctx context.Context) error {
+		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := takesPods(node); err != nil {
+			return err
+		}
+		return n.kubeletHealth(ctx)
+	})
+}
+
+// kubeletHealth asks the kubelet itself: after a restart the Node object still says what the one before it said.
+func (n *Node) kubeletHealth(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(n.IP, "10248")+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("kubelet of %s: health check says %s", n.Name, response.Status)
+	}
+	return nil
+}
+
+// takesPods says why an ordinary pod would not be placed on the node, or nil.
+func takesPods(node *corev1.Node) error {
+	for _, t := range node.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule {
+			return fmt.Errorf("node %q has the taint %s", node.Name, t.Key)
+		}
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		if c.Status != corev1.ConditionTrue {
+			return fmt.Errorf("node %q is not ready: %s", node.Name, c.Message)
+		}
+		return nil
+	}
+	return fmt.Errorf("node %q has not said yet whether it is ready", node.Name)
+}
+
+// down ends everything on the node, the containers first.
+func (n *Node) down() error {
+	errs := []error{n.process("kubelet").stop(0), killCgroup(nodeCgroup(n.Name))}
+	for _, p := range n.processes() {
+		errs = append(errs, p.stop(0))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// progress prints one line per step, each with the seconds since the start.
+type progress struct {
+	start time.Time
+	mu    sync.Mutex // guards out
+	out   io.Writer
+}
+
+func newProgress(out io.Writer) *progress {
+	if out == nil {
+		out = io.Discard
+	}
+	return &progress{start: time.Now(), out: out}
+}
+
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// heartbeat is how long a step may stay silent.
+const heartbeat = 10 * time.Second
+
+// during runs f and keeps saying that what is still going on, so that nobody takes a long step for a hang.
+func (p *progress) during(what string, f func() error) error {
+	begin := time.Now()
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(heartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				p.say("%s: %d s so far", what, int(time.Since(begin).Seconds()))
+			}
+		}
+	})
+	err := f()
+	close(done)
+	wg.Wait()
+	return err
+}

@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// DefaultStateDir is HPP_E2E_STATE, or a directory below /var/lib. It must not lie on a tmpfs, because containerd's
+// overlay mounts need a real disk, and its path must be short, because sockets lie in it.
+func DefaultStateDir() string {
+	if dir := os.Getenv("HPP_E2E_STATE"); dir != "" {
+		return filepath.Clean(dir)
+	}
+	return "/var/lib/hostpath-provisioner-e2e"
+}
+
+// state is what has to be known to end a cluster, whoever started it. Each fact is written before the step that it
+// undoes, so a cluster that was left half-built can be removed.
+type state struct {
+	Version string            `json:"version"`
+	Boot    string            `json:"boot"`
+	Ready   bool              `json:"ready"`
+	Nodes   []nodeState       `json:"nodes"`
+	Dirs    []string          `json:"dirs"`    // directories made on the host, parents first
+	Links   []string          `json:"links"`   // network interfaces
+	Sysctls map[string]string `json:"sysctls"` // kernel settings as they were before
+}
+
+type nodeState struct {
+	Name     string `json:"name"`
+	Hostname string `json:"hostname"`
+}
+
+func statePath(dir string) string { return filepath.Join(dir, "cluster.json") }
+
+func readState(dir string) (*state, error) {
+	data, err := os.ReadFile(statePath(dir))
+	if err != nil {
+		return nil, err
+	}
+	s := new(state)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read %s: %w", statePath(dir), err)
+	}
+	return s, nil
+}
+
+func (s *state) save(dir string) error { return writeJSON(statePath(dir), s) }
+
+// writeJSON replaces the file at once, so that a reader sees the old content or the new.
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// bootID changes when the machine restarts: process IDs recorded under another one mean nothing.
+func bootID() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data))
+}
+
+// lockState keeps other calls of Up and Down for the same directory away until unlock is called. The lock is on the
+// parent directory: the state directory itself comes and goes, and a lock file beside it would be left behind.
+func lockState(dir string) (unlock func(), err error) {
+	parent := filepath.Dir(dir)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(parent)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("state directory %s: another up or down is at work; wait for it: %w", dir, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+const (
+	tmpfsMagic   = 0x01021994
+	overlayMagic = 0x794c7630
+)
+
+func filesystemMagic(path string) int64 {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
+		return 0
+	}
+	return int64(st.Type)
+}

@@ -1,0 +1,67 @@
+// Command cluster starts and ends a local Kubernetes cluster, and works with its nodes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage: cluster COMMAND
+
+  up [--nodes N] [--k8s-version V] [--hostname NODE=LABEL]...
+                    start a cluster; does nothing when it is up
+  down              end it and leave nothing behind
+  status            list nodes and processes
+  build [--k8s-version V]
+                    compile what up needs, and print where kubectl is
+  load TAR...       import image archives on all nodes
+  image --binary FILE --name NAME --out TAR
+                    make an image of one static program, without an engine
+  exec NODE -- CMD ARG...
+                    run a command in a node's mount namespace
+  node-dir NODE     print the directory of the host that is the node's /var/hpvolumes
+  kubeconfig        print the path of the administrator's kubeconfig
+
+Variables: K8S_VERSION, NODES, HPP_E2E_STATE, HPP_E2E_CACHE.
+`
+
+// commands are the command line's verbs. Each gets what follows its name.
+var commands = map[string]func(context.Context, []string) error{
+	"up": up, "down": down, "status": status, "build": build, "load": load, "image": image,
+	"exec": execute, "node-dir": nodeDir, "kubeconfig": kubeconfig,
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(2)
+	case errors.As(err, &exit):
+		os.Exit(max(exit.ExitCode(), 1)) // exec: the command has said why
+	default:
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		fmt.Fprint(os.Stderr, usage)
+		return flag.ErrHelp
+	}
+	command, ok := commands[args[0]]
+	if !ok {
+		return fmt.Errorf("unknown command %q; 'cluster help' lists them", args[0])
+	}
+	return command(ctx, args[1:])
+}

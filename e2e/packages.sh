@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs the named Debian packages that are missing. Does nothing when all are there.
+#
+#   e2e/packages.sh containerd runc containernetworking-plugins busybox-static
+#
+# A package also counts as there when an installed one provides it, so a machine with another
+# vendor's containerd keeps it.
+set -eu
+
+installed() {
+    dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' 2>/dev/null |
+        sed -n 's/^installed //p' | tr -s ', ' '\n' | grep -qxF -- "$1"
+}
+
+missing=
+for name in "$@"; do
+    installed "$name" || missing="$missing $name"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+    echo "packages.sh: not a Debian machine; install by hand:$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "packages.sh: not root; run: sudo apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+echo "packages.sh: installing$missing"
+
+# Debian starts a service as soon as it is installed. A policy that answers 101 (forbidden)
+# prevents it: these tests start their own containerd.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    trap 'exit 1' INT TERM HUP
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+# shellcheck disable=SC2086 # $missing is a list of words
+if ! { apt-get -q update && apt-get -q install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    echo "packages.sh: could not install$missing; the lines above say why" >&2
+    exit 1
+fi
+rm -f "$log"
