@@ -70,7 +70,7 @@ func TestUnitSettings(t *testing.T) {
 		"Service.Type":            {"oneshot"},
 		"Service.RemainAfterExit": {"yes"},
 		"Service.Environment":     {"PV_DIR=" + base},
-		"Service.ExecStartPre":    {"/usr/bin/mkdir -p -m 0711 -- $PV_DIR"},
+		"Service.ExecStartPre":    {"/usr/bin/mkdir -p -m 0700 -- $PV_DIR"},
 		"Service.ExecStart":       {"/usr/bin/chcon -t container_file_t -- $PV_DIR"},
 		"Install.WantedBy":        {"multi-user.target"},
 	}
@@ -92,8 +92,8 @@ func TestCommandsTouchOnlyTheDirectory(t *testing.T) {
 	settings := unit(t)
 	fresh := filepath.Join(t.TempDir(), "made", "here")
 	run(t, settings["Service.ExecStartPre"][0], fresh)
-	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o711 {
-		t.Errorf("made %v, %v; want mode 0711", info, err)
+	if info, err := os.Stat(fresh); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("made %v, %v; want mode 0700", info, err)
 	}
 	kept := t.TempDir()
 	if err := os.Chmod(kept, 0o750); err != nil {

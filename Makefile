@@ -1,0 +1,73 @@
+# make help lists the targets. Everything that is missing on the machine is
+# installed or built on the way; what is built once is cached outside the tree.
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+K8S_VERSION ?= v1.34.4
+NODES       ?= 2
+IMAGE       ?= quay.io/kubevirt/hostpath-provisioner:latest
+LINT        ?= v2.15.0
+E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
+ARCH        := $(shell go env GOARCH)
+AGENT       := bin/linux-$(ARCH)/hostpath-provisioner
+GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
+CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
+DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
+export K8S_VERSION IMAGE
+
+.PHONY: help build test test-unit test-disk test-cluster lint image demo deploy cluster-up cluster-sync cluster-down clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the agent for this machine, in bin/
+	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
+build image: ARCHES ?= $(ARCH)
+
+test: test-unit test-disk test-cluster ## all tests, cheap ones first
+
+test-unit: ## values to values; no root, no cluster
+	@e2e/packages.sh gcc libc6-dev
+	go test -race ./...
+	cd e2e && go vet ./... && go test ./cluster/...
+
+test-disk: ## real filesystems on loop devices; needs root
+	@e2e/packages.sh $(DISK_PKGS)
+	go test -race -count=1 -tags disk ./volume/...
+
+test-cluster: ## a real control plane, and two real nodes; needs root
+	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)
+	cd e2e && go run ./cmd/cluster build && go test -count=1 -timeout 30m ./suite/...
+
+lint: ## gofmt, vet and golangci-lint
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
+	@test -x $(E2E_CACHE)/tools/golangci-lint || { echo "building golangci-lint $(LINT), once"; \
+	  GOBIN=$(E2E_CACHE)/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT); }
+	$(E2E_CACHE)/tools/golangci-lint run ./...
+	cd e2e && $(E2E_CACHE)/tools/golangci-lint run -c ../.golangci.yml ./...
+
+image: build ## the image as a docker-archive, with docker, podman or buildah
+	@command -v docker podman buildah >/dev/null || e2e/packages.sh buildah
+	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
+
+demo: ## from a fresh checkout to a claim, a pod, a file, and back
+	@e2e/demo.sh
+
+deploy: ## install into the cluster of KUBECONFIG
+	e2e/kubectl.sh apply -k manifests/legacy
+	e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner --timeout=2m
+
+cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
+	@e2e/packages.sh $(CLUSTER_PKGS)
+	@$(CLUSTER) up --nodes $(NODES)
+
+cluster-sync: image ## build, load and deploy the agent into that cluster
+	@$(CLUSTER) load $(CURDIR)/_artifacts/hostpath-provisioner.tar
+	@$(MAKE) --no-print-directory deploy
+	@e2e/kubectl.sh -n hostpath-provisioner rollout restart daemonset/hostpath-provisioner
+	@e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner --timeout=2m
+
+cluster-down: ## end that cluster and leave nothing behind
+	@$(CLUSTER) down
+
+clean: ## remove what was built in the tree
+	rm -rf bin _artifacts

@@ -1,0 +1,61 @@
+package class
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// Of returns the name of the claim's class, "" where it has none. The beta
+// annotation wins, as it does everywhere in Kubernetes.
+func Of(claim *corev1.PersistentVolumeClaim) string {
+	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return name
+	}
+	if claim.Spec.StorageClassName == nil {
+		return ""
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// Delayed reports whether the class binds on first use (WaitForFirstConsumer).
+func Delayed(c *storagev1.StorageClass) bool {
+	return c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// Bytes returns the size that the claim asks for.
+func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
+	return claim.Spec.Resources.Requests.Storage().Value()
+}
+
+// CheckOffered returns nil where a directory on one node can be what the claim
+// asks for. The error names what was asked and what is offered; no retry
+// changes the answer.
+func CheckOffered(claim *corev1.PersistentVolumeClaim) error {
+	if mode := claim.Spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeFilesystem {
+		return fmt.Errorf("volumeMode %s is not offered: volumes are directories; ask for volumeMode Filesystem", *mode)
+	}
+	if i := slices.IndexFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+		return m != corev1.ReadWriteOnce
+	}); i >= 0 {
+		return fmt.Errorf("access mode %s is not offered: a volume is a directory on one node; ask for %s",
+			claim.Spec.AccessModes[i], corev1.ReadWriteOnce)
+	}
+	if claim.Spec.Selector != nil {
+		return fmt.Errorf("a selector is not offered: it can only match volumes that exist already; " +
+			"remove spec.selector, or name an existing PV in spec.volumeName")
+	}
+	if s := claim.Spec.DataSource; s != nil {
+		return sourceError(s.Kind, s.Name)
+	}
+	if s := claim.Spec.DataSourceRef; s != nil {
+		return sourceError(s.Kind, s.Name)
+	}
+	return nil
+}
+
+func sourceError(kind, name string) error {
+	return fmt.Errorf("dataSource %s %q is not offered: new volumes are empty; remove spec.dataSource and copy the data in", kind, name)
+}

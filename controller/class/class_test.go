@@ -1,0 +1,152 @@
+package class_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+func claim(spoil func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+	name := "fast"
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "41d7"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &name,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1500M")},
+			},
+		},
+	}
+	if spoil != nil {
+		spoil(c)
+	}
+	return c
+}
+
+func TestCheckOffered(t *testing.T) {
+	block, file := corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
+	modes := func(m ...corev1.PersistentVolumeAccessMode) func(*corev1.PersistentVolumeClaim) {
+		return func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = m }
+	}
+	for name, row := range map[string]struct {
+		spoil func(*corev1.PersistentVolumeClaim)
+		want  string // in the error; empty means offered
+	}{
+		"plain":            {nil, ""},
+		"filesystem":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &file }, ""},
+		"block":            {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, "ask for volumeMode Filesystem"},
+		"many writers":     {modes(corev1.ReadWriteMany), "ask for ReadWriteOnce"},
+		"many readers":     {modes(corev1.ReadOnlyMany), "ReadOnlyMany is not offered"},
+		"one pod":          {modes(corev1.ReadWriteOncePod), "ReadWriteOncePod is not offered"},
+		"one of two modes": {modes(corev1.ReadWriteOnce, corev1.ReadWriteMany), "ReadWriteMany is not offered"},
+		"selector":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }, "remove spec.selector"},
+		"clone": {func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"}
+		}, "new volumes are empty"},
+		"populator": {func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "Backup", Name: "other"}
+		}, `dataSource Backup "other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := class.CheckOffered(claim(row.spoil))
+			switch {
+			case row.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
+				t.Errorf("got %v, want words %q", err, row.want)
+			}
+		})
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	const pv = "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+	long := strings.Repeat("a", 253)
+	for _, row := range []struct {
+		claim  string
+		prefix bool
+		want   string
+	}{
+		{"data", false, pv},
+		{"data", true, "data-" + pv},
+		{long, false, pv},
+		{long, true, long[:255-len(pv)-1] + "-" + pv},
+	} {
+		got := class.Directory(pv, row.claim, row.prefix)
+		if got != row.want || len(got) > 255 {
+			t.Errorf("Directory(%.10s…, %v) = %q (%d bytes), want %q", row.claim, row.prefix, got, len(got), row.want)
+		}
+	}
+}
+
+func TestLabelValue(t *testing.T) {
+	long := strings.Repeat("n", 64)
+	for node, want := range map[string]string{
+		"node-01":               "node-01",
+		strings.Repeat("n", 63): strings.Repeat("n", 63),
+	} {
+		if got := class.LabelValue(node); got != want {
+			t.Errorf("LabelValue(%q) = %q", node, got)
+		}
+	}
+	a, b := class.LabelValue(long), class.LabelValue(long+"x")
+	if a == b {
+		t.Errorf("two long names share the label %q", a)
+	}
+	for _, v := range []string{a, b} {
+		if errs := validation.IsValidLabelValue(v); len(errs) > 0 {
+			t.Errorf("%q is no label value: %v", v, errs)
+		}
+	}
+}
+
+func TestHostPathPV(t *testing.T) {
+	retain := corev1.PersistentVolumeReclaimRetain
+	sc := &storagev1.StorageClass{
+		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain, MountOptions: []string{"noatime"},
+	}
+	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
+	pv := class.HostPathPV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, "")
+
+	if got := pv.Spec.HostPath; got.Path != "/var/hpvolumes/pvc-41d7" || *got.Type != corev1.HostPathDirectory {
+		t.Errorf("source %+v: want the path, of type Directory", got)
+	}
+	if got := pv.Spec.Capacity[corev1.ResourceStorage]; got.String() != "1500M" {
+		t.Errorf("capacity %s, want the request 1500M", got.String())
+	}
+	if pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Spec.MountOptions[0] != "noatime" || pv.Spec.StorageClassName != "fast" {
+		t.Errorf("the class is not honoured: %+v", pv.Spec)
+	}
+	if got := class.Hostname(pv); got != "host-a" {
+		t.Errorf("affinity names %q, want the hostname label", got)
+	}
+	for key, want := range map[string]string{
+		"hostPathProvisionerIdentity":           "kubevirt.io/hostpath-provisioner",
+		"kubevirt.io/provisionOnNode":           "node-01",
+		"pv.kubernetes.io/provisioned-by":       "kubevirt.io/hostpath-provisioner",
+		"hostpath-provisioner.kubevirt.io/pool": "6e0c",
+	} {
+		if got := pv.Annotations[key]; got != want {
+			t.Errorf("annotation %s = %q, want %q", key, got, want)
+		}
+	}
+	if pv.Labels["hostpath-provisioner.kubevirt.io/node"] != "node-01" {
+		t.Errorf("labels %v", pv.Labels)
+	}
+	pv = class.HostPathPV("pvc-41d7", "/p", claim(nil), &storagev1.StorageClass{}, at, "")
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Error("a class without a policy means Delete")
+	}
+	pv = class.HostPathPV("pvc-41d7", "/p", claim(nil), sc, at, corev1.PersistentVolumeReclaimDelete)
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Error("the agent's policy wins over the class's")
+	}
+}

@@ -1,0 +1,49 @@
+// Package class holds what both sides of a claim agree on: the names users and
+// existing disks depend on, what a class and a claim may ask for, and the shape
+// of the PVs that answer them. It decides nothing and calls nobody.
+package class
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Names that users, other operators and existing disks depend on. They do not
+// change.
+const (
+	// HostPathProvisioner is the provisioner of classes that get hostPath PVs.
+	HostPathProvisioner = "kubevirt.io/hostpath-provisioner"
+	// AnnProvisionOnNode on a claim names the node its directory shall be on;
+	// on a PV, the node it is on.
+	AnnProvisionOnNode = "kubevirt.io/provisionOnNode"
+	// AnnIdentity on a PV says whose it is; its value is HostPathProvisioner.
+	AnnIdentity = "hostPathProvisionerIdentity"
+	// AnnPool on a PV is the UUID of the pool that holds the volume.
+	AnnPool = "hostpath-provisioner.kubevirt.io/pool"
+	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
+	// own PVs only.
+	LabelNode = "hostpath-provisioner.kubevirt.io/node"
+)
+
+// Names of Kubernetes that have no constant in its client libraries.
+const (
+	// AnnStorageProvisioner is written on a claim that waits for a provisioner.
+	AnnStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+	// AnnSelectedNode is the scheduler's choice for a claim.
+	AnnSelectedNode = "volume.kubernetes.io/selected-node"
+	// AnnProvisionedBy on a PV names the provisioner that made it.
+	AnnProvisionedBy = "pv.kubernetes.io/provisioned-by"
+)
+
+// maxLabelValue is the longest value that Kubernetes accepts for a label.
+const maxLabelValue = 63
+
+// LabelValue returns the value of LabelNode for a node: its name, or a hash of
+// it where the name is longer than a label may be.
+func LabelValue(node string) string {
+	if len(node) <= maxLabelValue {
+		return node
+	}
+	sum := sha256.Sum256([]byte(node))
+	return "sha256-" + hex.EncodeToString(sum[:])[:40]
+}

@@ -1,0 +1,141 @@
+// Package layers holds the rules of docs/design.md that a test can keep.
+package layers
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "kubevirt.io/hostpath-provisioner"
+
+// listed is what `go list -json` says of a package.
+type listed struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
+}
+
+func packages(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// arrows are the import rules: a package below `from` may import, of what lies
+// outside the standard library, only what begins with one of `may`, and never
+// what begins with one of `never`.
+var arrows = []struct {
+	from       string
+	may, never []string
+	why        string
+}{
+	{from: "volume", may: []string{module + "/volume", "golang.org/x/sys"},
+		why: "volume has never heard of Kubernetes and returns values and errors"},
+	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
+		why: "arrows go from cmd to controller"},
+	{from: "controller/class", never: []string{module + "/"},
+		why: "class is what both sides of a claim agree on; it decides nothing"},
+	{from: "controller/provision", never: []string{"google.golang.org/grpc"},
+		why: "the claim loop does not speak gRPC"},
+	{from: "controller/csi", never: []string{"k8s.io/client-go"},
+		why: "the gRPC services do not ask the API server"},
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			for _, a := range arrows {
+				if below(p.ImportPath, module+"/"+a.from) && breaks(imported, a.may, a.never) {
+					t.Errorf("%s imports %s: %s", p.ImportPath, imported, a.why)
+				}
+			}
+			if siblings(p.ImportPath, imported) {
+				t.Errorf("%s imports its sibling %s: what two controllers need belongs in volume or in controller/class",
+					p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+func breaks(imported string, may, never []string) bool {
+	for _, n := range never {
+		if strings.HasPrefix(imported, n) {
+			return true
+		}
+	}
+	if may == nil || !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+		return false // no list, or the standard library
+	}
+	for _, m := range may {
+		if below(imported, m) {
+			return false
+		}
+	}
+	return true
+}
+
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// siblings reports whether both are controllers, and different ones.
+func siblings(importer, imported string) bool {
+	const controllers = module + "/controller/"
+	a, ok := strings.CutPrefix(importer, controllers)
+	b, both := strings.CutPrefix(imported, controllers)
+	if !ok || !both {
+		return false
+	}
+	a, _, _ = strings.Cut(a, "/")
+	b, _, _ = strings.Cut(b, "/")
+	return a != b && b != "class"
+}
+
+func TestPackagesAreDocumented(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+	}
+}
+
+// direct are the modules this one may depend on directly, each with its reason.
+var direct = map[string]string{
+	"github.com/prometheus/client_golang": "metrics",
+	"github.com/spf13/pflag":              "flags",
+	"golang.org/x/sys":                    "system calls",
+	"k8s.io/api":                          "Kubernetes' types",
+	"k8s.io/apimachinery":                 "Kubernetes' types",
+	"k8s.io/client-go":                    "the API server",
+	"k8s.io/klog/v2":                      "logging",
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10": "the claim loop",
+	"sigs.k8s.io/yaml": "tests of manifests",
+}
+
+func TestDirectDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Indirect .Main)}}{{.Path}}{{end}}", "all").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for path := range strings.FieldsSeq(string(out)) {
+		if direct[path] == "" {
+			t.Errorf("%s is a new direct dependency; say in this table what for", path)
+		}
+	}
+}
