@@ -3,6 +3,8 @@ package volume
 import (
 	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 )
 
 // What can be wrong, for errors.Is. Every error of this package is an *Error
@@ -55,3 +57,17 @@ func (e *SpaceError) Error() string {
 
 // Is makes errors.Is(err, ErrNoSpace) true.
 func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
+
+// failed is the error of an operation; nil stays nil. What the system says of
+// a full or a read-only disk becomes the sentinel that callers ask for.
+func failed(op, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EROFS) && !errors.Is(err, ErrNotReady):
+		err = fmt.Errorf("%w: %w", ErrNotReady, err)
+	case (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && !errors.Is(err, ErrNoSpace):
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return &Error{Op: op, Name: name, Err: err}
+}

@@ -1,12 +1,21 @@
 package volume
 
-import "io/fs"
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
 
 // Config says what a pool is and how it behaves. New checks it.
 type Config struct {
 	Name string // the pool's name, as classes select it
 	Path string // absolute; a relative path resolves against /
-	// Mode of new volume directories; 0 means 0777.
+	// Mode of new volume directories, whatever the umask; 0 means 0777. Of the
+	// special bits fs.ModeSetgid and fs.ModeSticky are allowed.
 	Mode fs.FileMode
 	// Label is the SELinux label of new volume directories: LabelAuto sets
 	// DefaultLabel where the filesystem carries labels, "" sets none.
@@ -22,10 +31,10 @@ type Config struct {
 	// Holder names this process to one that finds the pool taken.
 	Holder string
 	// Expected says what the PVs of this node say of this pool; nil: nothing.
-	// It is asked at every (re)opening.
+	// It is asked at every (re)opening, and must not call the pool.
 	Expected func() Expected
 	// Step is called before every change to the disk, with its name. Tests
-	// stop the world there. nil does nothing.
+	// stop the world there; it must not call the pool. nil does nothing.
 	Step func(name string)
 }
 
@@ -47,7 +56,23 @@ type Expected struct {
 // Every method that needs the disk first looks whether the path still leads
 // to the directory that was opened. If not, it opens anew; if that fails, it
 // returns ErrNotReady and changes nothing.
-type Pool struct{}
+type Pool struct {
+	config Config
+	path   string // absolute and clean
+	mode   uint32 // of new volumes, as fchmod(2) takes it
+
+	// gate is held for reading by every call that uses the handle, for
+	// writing to replace it. It guards handle, wanted and closed.
+	gate   sync.RWMutex
+	handle *handle // nil while the pool is not open
+	wanted bool    // Open was called
+	closed bool    // Close was called
+
+	names   nameLocks
+	purging sync.Mutex // one purge at a time
+	ledger
+	id string // of the pool that was opened first or last; guarded by mu
+}
 
 // Space is what a pool has and can still promise, in bytes.
 type Space struct {
@@ -61,26 +86,79 @@ type Space struct {
 	Estimate bool `json:"estimate"`
 }
 
-/*
-func Check(path string) error                                   // what cannot be a pool, whatever its state
-func New(c Config) (*Pool, error)                               // checks the configuration, touches nothing
-func (p *Pool) Open() error                                     // idempotent; takes the lock, recovers
-func (p *Pool) Close() error
-func (p *Pool) Ready() error                                    // nil, or why not (ErrNotReady)
-func (p *Pool) Name() string
-func (p *Pool) Path() string                                    // absolute and clean
-func (p *Pool) ID() string                                      // "" until open
-func (p *Pool) Warnings() []string                              // what an administrator should know: loose mode, no limits
-func (p *Pool) Create(Spec) (Volume, error)                     // idempotent
-func (p *Pool) Adopt(Spec) (Volume, error)                      // idempotent; an existing real directory gets a record
-func (p *Pool) Bind(name string, b Binding) (changed bool, err error) // idempotent: a PV was seen
-func (p *Pool) Undo(name string) error                          // an unfinished create: plain rmdir, ErrNotEmpty
-func (p *Pool) Delete(name string) error                        // idempotent, instant
-func (p *Pool) Get(name string) (Volume, error)                 // ErrNotFound
-func (p *Pool) ByPV(pv string) (Volume, error)                  // ErrNotFound; the record whose PV has that name
-func (p *Pool) List() ([]Volume, error)                         // sorted by name
-func (p *Pool) Space() (Space, error)
-func (p *Pool) Measure(ctx context.Context) error               // walks volumes to learn their use; paced
-func (p *Pool) Purge(ctx context.Context) (more bool, err error)// one pass over the trash
-func Inspect(path string) (Report, error)                       // reads a pool without owning it
-*/
+// New checks the configuration and returns a pool that is not open yet. It
+// touches nothing on disk; Check and Open look at the path. The error is an
+// ErrInvalid.
+func New(c Config) (*Pool, error) {
+	mode, err := c.check()
+	if err != nil {
+		return nil, failed("configure pool", c.Path, fmt.Errorf("%w: %w", ErrInvalid, err))
+	}
+	if c.Overcommit == 0 {
+		c.Overcommit = 1
+	}
+	if c.Step == nil {
+		c.Step = func(string) {}
+	}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode}
+	p.reset(map[string]Record{}, nil, nil)
+	return p, nil
+}
+
+func (c *Config) check() (mode uint32, err error) {
+	const allowed = fs.ModePerm | fs.ModeSetgid | fs.ModeSticky
+	switch {
+	case c.Path == "":
+		return 0, fmt.Errorf("the path is empty; name a directory of its own for volumes")
+	case c.Mode&^allowed != 0:
+		return 0, fmt.Errorf("the mode %v has other bits than permissions, setgid and sticky", c.Mode)
+	case c.Reserve < 0:
+		return 0, fmt.Errorf("the reserve is %d bytes; it cannot be negative", c.Reserve)
+	case c.Overcommit < 0 || math.IsNaN(c.Overcommit) || math.IsInf(c.Overcommit, 0):
+		return 0, fmt.Errorf("the overcommit ratio is %v; it is a positive number", c.Overcommit)
+	case c.PurgeRate < 0:
+		return 0, fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
+	}
+	for _, name := range c.Inner {
+		if err := CheckName(name); err != nil {
+			return 0, fmt.Errorf("inner pool: %w", err)
+		}
+	}
+	return unixMode(c.Mode), nil
+}
+
+// unixMode returns the bits of chmod(2); Go keeps the special ones elsewhere.
+func unixMode(m fs.FileMode) uint32 {
+	if m == 0 {
+		return 0o777
+	}
+	mode := uint32(m.Perm())
+	if m&fs.ModeSetgid != 0 {
+		mode |= unix.S_ISGID
+	}
+	if m&fs.ModeSticky != 0 {
+		mode |= unix.S_ISVTX
+	}
+	return mode
+}
+
+// Name returns the pool's name as configured.
+func (p *Pool) Name() string { return p.config.Name }
+
+// Path returns the pool's directory as configured, absolute and clean. Links
+// in it are not resolved.
+func (p *Pool) Path() string { return p.path }
+
+// ID returns the pool's identity, a UUID, and "" until it was open for the
+// first time.
+func (p *Pool) ID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id
+}
+
+func (p *Pool) setID(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.id = id
+}

@@ -1,6 +1,9 @@
 package volume
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // State is where a volume is in its life: creating, ready, bound, deleting.
 type State string
@@ -22,6 +25,17 @@ type Owner struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 	UID       string `json:"uid,omitempty"`
+}
+
+// String names the claim in messages.
+func (o Owner) String() string {
+	switch {
+	case o == Owner{}:
+		return "no claim"
+	case o.Name == "":
+		return "claim " + o.UID
+	}
+	return fmt.Sprintf("claim %s/%s (%s)", o.Namespace, o.Name, o.UID)
 }
 
 // Record remembers what a directory cannot say. It is what stands on disk.

@@ -1,0 +1,89 @@
+package volume
+
+import "fmt"
+
+// Adopt records a directory that was there before us as a bound volume. It
+// touches the record alone, never the directory, and does nothing where the
+// volume is already recorded for the same claim and PV. Space is not asked
+// for: the data is there.
+//
+// The caller makes sure that the directory is the PV's. The error is
+// ErrNotFound where there is none, ErrConflict where something else has the
+// name or the record is another's, ErrInUse where the directory is a mount
+// point.
+func (p *Pool) Adopt(s Spec) (v Volume, err error) {
+	const op = "adopt volume"
+	if s.Bytes <= 0 {
+		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+	}
+	err = p.on(op, s.Name, func(h *handle) error {
+		if r, ok := p.record(s.Name); ok {
+			if differ(r.Owner.UID, s.Owner.UID) || differ(r.PV, s.PV) {
+				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
+					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
+			}
+			there, err := isDir(h.base, r.Name)
+			v = p.volume(r, !there)
+			return err
+		}
+		if err := h.plain(s.Name); err != nil {
+			return err
+		}
+		r := newRecord(s, Bound)
+		r.Adopted = true
+		p.step("adopt.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
+		v = p.volume(r, false)
+		return nil
+	})
+	if err != nil {
+		return Volume{}, err
+	}
+	return v, nil
+}
+
+// Bind records that a PV names the volume, with the PV's name and reclaim
+// policy, and with claim and cluster where they were not known. It reports
+// whether the record changed; it does nothing where all of that is known.
+//
+// The error is ErrNotFound where there is no volume, ErrConflict where the
+// volume is another PV's or another claim's.
+func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
+	const op = "bind volume"
+	if b.PV == "" {
+		return false, failed(op, name, fmt.Errorf("%w: no PV is named", ErrInvalid))
+	}
+	err = p.on(op, name, func(h *handle) error {
+		r, ok := p.record(name)
+		if !ok {
+			return ErrNotFound
+		}
+		if differ(r.Owner.UID, b.Owner.UID) || differ(r.PV, b.PV) {
+			return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
+				ErrConflict, r.Owner, r.PV, b.Owner, b.PV)
+		}
+		bound := bind(r, b)
+		if changed = bound != r; !changed {
+			return nil
+		}
+		p.step("bind.record")
+		return p.put(h, bound)
+	})
+	return changed && err == nil, err
+}
+
+func bind(r Record, b Binding) Record {
+	r.State, r.PV = Bound, b.PV
+	if r.Owner.UID == "" {
+		r.Owner = b.Owner
+	}
+	if r.Cluster == "" {
+		r.Cluster = b.Cluster
+	}
+	if b.ReclaimPolicy != "" {
+		r.ReclaimPolicy = b.ReclaimPolicy
+	}
+	return r
+}

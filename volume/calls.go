@@ -1,0 +1,163 @@
+package volume
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// step announces a change to the disk.
+func (p *Pool) step(name string) { p.config.Step(name) }
+
+// steps announces the parts of a change: "record" becomes "record.write".
+func (p *Pool) steps(of string) func(part string) {
+	return func(part string) { p.step(of + "." + part) }
+}
+
+// checkName refuses what can never be a volume of this pool.
+func (p *Pool) checkName(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if slices.Contains(p.config.Inner, name) {
+		return fmt.Errorf("%w: the name %q is that of a pool inside this one", ErrInvalid, name)
+	}
+	return nil
+}
+
+// on calls do for one volume: the name is right, the pool is open, nobody else
+// works on the volume, and nothing of it is half done.
+func (p *Pool) on(op, name string, do func(*handle) error) error {
+	err := p.checkName(name)
+	if err == nil {
+		err = p.enter(func(h *handle) error {
+			defer p.names.lock(name)()
+			if err := p.damage(name); err != nil {
+				return err
+			}
+			if err := p.settle(h, name); err != nil {
+				return err
+			}
+			return do(h)
+		})
+	}
+	return failed(op, name, err)
+}
+
+func (p *Pool) volume(r Record, missing bool) Volume {
+	return Volume{Record: r, Path: p.path + "/" + r.Name, Missing: missing}
+}
+
+// Get returns the volume if it is ready or bound: one that is being made or
+// removed right now is ErrNotFound. Missing tells whether its directory is
+// there. A record that cannot be understood is ErrDamaged.
+func (p *Pool) Get(name string) (Volume, error) {
+	const op = "get volume"
+	if err := p.checkName(name); err != nil {
+		return Volume{}, failed(op, name, err)
+	}
+	var v Volume
+	err := p.enter(func(h *handle) error {
+		if err := p.damage(name); err != nil {
+			return err
+		}
+		r, ok := p.record(name)
+		if !ok || !inPlace(r) {
+			return ErrNotFound
+		}
+		there, err := isDir(h.base, name)
+		v = p.volume(r, !there)
+		return err
+	})
+	return v, failed(op, name, err)
+}
+
+// ByPV returns the volume that the PV names, as Get does. A name that no
+// record has, the empty one among them, is ErrNotFound.
+func (p *Pool) ByPV(pv string) (Volume, error) {
+	const op = "get volume of PV"
+	all, err := p.inPlace()
+	if err != nil {
+		return Volume{}, failed(op, pv, err)
+	}
+	for _, v := range all {
+		if pv != "" && v.PV == pv {
+			return v, nil
+		}
+	}
+	return Volume{}, failed(op, pv, ErrNotFound)
+}
+
+// List returns the volumes that are ready or bound, sorted by name.
+func (p *Pool) List() ([]Volume, error) {
+	all, err := p.inPlace()
+	return all, failed("list volumes", p.path, err)
+}
+
+func (p *Pool) inPlace() ([]Volume, error) {
+	var all []Volume
+	err := p.enter(func(h *handle) error {
+		for _, r := range p.settled() {
+			there, err := isDir(h.base, r.Name)
+			if err != nil {
+				return err
+			}
+			all = append(all, p.volume(r, !there))
+		}
+		return nil
+	})
+	return all, err
+}
+
+// inPlace reports whether callers may know of the volume.
+func inPlace(r Record) bool { return r.State == Ready || r.State == Bound }
+
+// settled returns the records of the volumes that are in place, by name;
+// unsettled those of the others.
+func (l *ledger) settled() []Record   { return l.sorted(inPlace) }
+func (l *ledger) unsettled() []Record { return l.sorted(func(r Record) bool { return !inPlace(r) }) }
+
+func (l *ledger) sorted(keep func(Record) bool) []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Record
+	for _, r := range l.records {
+		if keep(r) {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Warnings returns what an administrator should know of an open pool: a
+// directory that the node's other users can enter, and what the last start
+// found and left alone. None of it keeps the pool from working.
+func (p *Pool) Warnings() []string {
+	p.gate.RLock()
+	defer p.gate.RUnlock()
+	if p.handle == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append(looseMode(p.handle.base, p.path), p.notes...)
+}
+
+// Damaged returns the records that cannot be understood, with the reason, in
+// the order of their names. They are left as they are, and so are their
+// volumes.
+func (p *Pool) Damaged() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return damagedLines(p.damaged)
+}
+
+func damagedLines(damaged map[string]error) []string {
+	lines := make([]string, 0, len(damaged))
+	for name, err := range damaged {
+		lines = append(lines, fmt.Sprintf("record %s: %v", name, err))
+	}
+	slices.Sort(lines)
+	return lines
+}

@@ -1,0 +1,132 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Check reports what cannot be a pool, whatever its state: no path, the root
+// or a system's directory, something that is not a directory, a parent that is
+// missing, a place where nothing can be written. The last element of the path
+// may be missing; Open creates it. A relative path resolves against /.
+// Symbolic links are an administrator's choice and are followed; what they
+// lead to is checked.
+//
+// The error is an ErrInvalid where the path itself is wrong, and ErrNotReady
+// where it may become right by itself. Check changes nothing.
+func Check(path string) error {
+	err := check(path)
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: "check pool", Name: path, Err: err}
+}
+
+func check(path string) error {
+	if path == "" {
+		return fmt.Errorf("%w: the path is empty; name a directory of its own for volumes", ErrInvalid)
+	}
+	real, there, err := resolve(filepath.Join("/", path))
+	if err != nil {
+		return err
+	}
+	if err := checkSystem(real); err != nil {
+		return err
+	}
+	if there {
+		return checkWritable(real)
+	}
+	return checkWritable(filepath.Dir(real))
+}
+
+// resolve follows the links of a path whose last element may be missing.
+func resolve(path string) (real string, there bool, err error) {
+	real, err = filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return resolveParent(path)
+	}
+	if err != nil {
+		return "", false, unreachable(path, err)
+	}
+	st, err := os.Stat(real)
+	if err != nil {
+		return "", false, unreachable(path, err)
+	}
+	if !st.IsDir() {
+		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where one can be made", ErrInvalid)
+	}
+	return real, true, nil
+}
+
+func resolveParent(path string) (string, bool, error) {
+	if _, err := os.Lstat(path); err == nil {
+		return "", false, fmt.Errorf("%w: it is a symbolic link to nothing; create the directory that it names", ErrNotReady)
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return "", false, unreachable(filepath.Dir(path), err)
+	}
+	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
+		return "", false, fmt.Errorf("%w: %s is not a directory", ErrInvalid, parent)
+	}
+	return filepath.Join(parent, filepath.Base(path)), false, nil
+}
+
+// unreachable says why a path leads nowhere. The system's error repeats it.
+func unreachable(path string, err error) error {
+	var cause *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s is missing; create it, or mount the disk it is on", ErrNotReady, path)
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%w: a part of %s is not a directory", ErrInvalid, path)
+	case errors.As(err, &cause):
+		return fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrInvalid, path, err)
+}
+
+// A pool in one of these, or below, would mix volumes with what the system
+// needs to run.
+func systemTrees() []string {
+	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root",
+		"/run", "/sbin", "/sys", "/usr", "/var/lib/kubelet"}
+}
+
+// A pool may lie in one of these, but not be it: others have directories there.
+func sharedDirs() []string {
+	return []string{"/", "/home", "/tmp", "/var", "/var/lib", "/var/log", "/var/tmp"}
+}
+
+func checkSystem(path string) error {
+	if slices.Contains(sharedDirs(), path) {
+		return fmt.Errorf("%w: %s belongs to the whole system; name a directory of its own for volumes", ErrInvalid, path)
+	}
+	for _, dir := range systemTrees() {
+		if path == dir || strings.HasPrefix(path, dir+"/") {
+			return fmt.Errorf("%w: %s belongs to the operating system; keep volumes outside of %s", ErrInvalid, path, dir)
+		}
+	}
+	return nil
+}
+
+func checkWritable(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotReady, pathError("statfs", dir, err))
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", ErrNotReady, dir)
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return fmt.Errorf("%w: this process cannot write to %s: %w", ErrNotReady, dir, err)
+	}
+	return nil
+}

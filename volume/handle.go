@@ -1,0 +1,192 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// handle is an open pool: everything on disk is reached through it.
+type handle struct {
+	base, private, records, staging, trash int // directories, open for reading
+	lock                                   int // holds the flock
+
+	id    identity
+	label string // of new volumes; "" where none is set
+
+	at place // the base when it was opened
+	in place // the private directory, likewise
+	on place // pool.json, likewise
+
+	// live ends when the handle is about to be closed: long work stops then.
+	live context.Context
+	end  context.CancelFunc
+}
+
+// place tells one directory of this moment from every other: the inode, and
+// the mount it is reached through.
+type place struct {
+	major, minor uint32
+	inode, mount uint64
+}
+
+func placeOf(dir int, name string, flags int) (place, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(dir, name, flags, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+		return place{}, pathError("look at", name, err)
+	}
+	return place{st.Dev_major, st.Dev_minor, st.Ino, st.Mnt_id}, nil
+}
+
+func newHandle() *handle {
+	h := &handle{base: -1, private: -1, records: -1, staging: -1, trash: -1, lock: -1}
+	h.live, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+// close gives up the lock and every descriptor. It changes nothing on disk.
+func (h *handle) close() {
+	h.end()
+	for _, fd := range []*int{&h.lock, &h.trash, &h.staging, &h.records, &h.private, &h.base} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// openBase opens the pool's directory. It returns -1 where there is none.
+func openBase(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return -1, nil
+	}
+	return fd, pathError("open", path, err)
+}
+
+// openPrivate opens the private directory. It returns -1 where there is none.
+func openPrivate(base int) (int, error) {
+	return openDir(base, privateName)
+}
+
+// openDir opens a directory of ours. It returns -1 where there is none.
+func openDir(parent int, name string) (int, error) {
+	fd, err := tree.OpenDir(parent, name)
+	if err == unix.ENOENT {
+		return -1, nil
+	}
+	return fd, pathError("open", name, err)
+}
+
+// checkBase refuses a directory whose children take over its project ID:
+// nothing could be renamed into it from staging, or out of it to the trash
+// (xfs_rename in fs/xfs, ext4_rename in fs/ext4, which answer EXDEV).
+func checkBase(base int) error {
+	attr, err := limit.Get(base)
+	if err == nil && attr.Flags&limit.ProjectInherit != 0 {
+		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", ErrInvalid)
+	}
+	return nil // a filesystem that does not know the flag does not set it
+}
+
+// locate notes where everything is, for verify.
+func (h *handle) locate() error {
+	var errs [3]error
+	h.at, errs[0] = placeOf(h.base, "", unix.AT_EMPTY_PATH)
+	h.in, errs[1] = placeOf(h.private, "", unix.AT_EMPTY_PATH)
+	h.on, errs[2] = placeOf(h.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
+	return errors.Join(errs[:]...)
+}
+
+// verify looks whether path still leads to the open pool: the same directory
+// through the same mount, the same private directory and identity in it.
+func (h *handle) verify(path string) error {
+	at, err := placeOf(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return err
+	}
+	in, err := placeOf(h.base, privateName, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	on, err := placeOf(h.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	if at != h.at || in != h.in || on != h.on {
+		return errors.New("the path leads to another directory than before")
+	}
+	return nil
+}
+
+// writable returns ErrNotReady on a filesystem that turned read-only.
+func (h *handle) writable() error {
+	st, err := h.statfs()
+	if err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("%w: its filesystem is read-only", ErrNotReady)
+	}
+	return nil
+}
+
+func (h *handle) statfs() (*unix.Statfs_t, error) {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(h.base, &st)
+	return &st, pathError("statfs", "pool", err)
+}
+
+// realPath is the path of the open directory, without links, as mountinfo
+// writes it.
+func (h *handle) realPath() (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(h.base))
+}
+
+// makeDir makes a directory for us alone where there is none, and opens it.
+func makeDir(parent int, name string) (int, error) {
+	made := unix.Mkdirat(parent, name, 0o700)
+	if made != nil && made != unix.EEXIST {
+		return -1, pathError("create", name, made)
+	}
+	fd, err := tree.OpenDir(parent, name)
+	if err != nil {
+		return -1, pathError("open", name, err)
+	}
+	if made == nil {
+		// Whatever the umask took, and the parent's setgid bit gave.
+		err = unix.Fchmod(fd, 0o700)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, pathError("chmod", name, err)
+	}
+	return fd, nil
+}
+
+// makeBase makes the pool's own directory, for us alone, and opens it. Its
+// parent is there, or Check had refused it.
+func makeBase(path string) (int, error) {
+	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, pathError("open", filepath.Dir(path), err)
+	}
+	defer unix.Close(parent)
+	fd, err := makeDir(parent, filepath.Base(path))
+	if err != nil {
+		return -1, err
+	}
+	if err := syncDirs(parent); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}

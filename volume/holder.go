@@ -1,0 +1,89 @@
+package volume
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// take locks the pool against every other process, and against another Pool
+// of this one.
+func (p *Pool) take(h *handle) error {
+	p.step("open.lock")
+	fd, err := tree.Open(h.private, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW)
+	if err != nil {
+		return pathError("open", lockName, err)
+	}
+	h.lock = fd
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return fmt.Errorf("%w: it is in use by %s", ErrNotReady, holder(h.private))
+	} else if err != nil {
+		return pathError("lock", lockName, err)
+	}
+	line := fmt.Sprintf("%s, pid %d, since %s\n", p.config.Holder, os.Getpid(), time.Now().UTC().Format(time.RFC3339))
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return pathError("chmod", lockName, err)
+	}
+	if err := unix.Ftruncate(fd, 0); err != nil {
+		return pathError("write", lockName, err)
+	}
+	_, err = unix.Pwrite(fd, []byte(line), 0)
+	return pathError("write", lockName, err)
+}
+
+const noHolder = "another process"
+
+// holder returns what the process that holds the lock wrote into it.
+func holder(private int) string {
+	data, err := readFile(private, lockName)
+	if text := strings.TrimSpace(string(data)); err == nil && text != "" {
+		return text
+	}
+	return noHolder
+}
+
+// held reports whether a process has the lock. Trying to take it could make
+// the owner's own attempt fail, so the kernel's list is read instead; see
+// proc_locks(5). It knows the processes of this PID namespace.
+func (h *handle) held() bool {
+	lock, err := placeOf(h.private, lockName, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return false
+	}
+	mounts, err := mount.Self()
+	if err != nil {
+		return false
+	}
+	home, ok := mount.ByID(mounts, int(lock.mount))
+	if !ok {
+		return false
+	}
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return flocked(f, fmt.Sprintf("%02x:%02x:%d", home.Major, home.Minor, lock.inode))
+}
+
+// flocked looks for a file in lines such as
+//
+//	1: FLOCK  ADVISORY  WRITE 1234 fe:00:131090 0 EOF
+func flocked(r io.Reader, file string) bool {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > 5 && fields[1] == "FLOCK" && fields[5] == file {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package volume
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+)
+
+// identity is pool.json: which pool a directory is.
+type identity struct {
+	Version int       `json:"version"`
+	ID      string    `json:"id"` // a UUID
+	Created time.Time `json:"created"`
+}
+
+// identityVersion is written into new pools. A pool of a later version is not
+// opened.
+const identityVersion = 1
+
+// readIdentity reads pool.json in the private directory. A pool that has none
+// yet has no ID.
+func readIdentity(private int) (identity, error) {
+	var id identity
+	data, err := readFile(private, identityName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, nil
+	}
+	if err != nil {
+		return id, err
+	}
+	if err := json.Unmarshal(data, &id); err != nil {
+		return identity{}, fmt.Errorf("%w: %s cannot be read: %w", ErrNotReady, identityName, err)
+	}
+	if id.Version > identityVersion {
+		return identity{}, fmt.Errorf("%w: %s is of version %d, this program knows up to %d; use a later one",
+			ErrNotReady, identityName, id.Version, identityVersion)
+	}
+	if id.ID == "" {
+		return identity{}, fmt.Errorf("%w: %s has no id", ErrNotReady, identityName)
+	}
+	return id, nil
+}
+
+// found gives the pool its identity.
+func (p *Pool) found(private int) (identity, error) {
+	id := identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
+	data, err := encode(id)
+	if err != nil {
+		return identity{}, err
+	}
+	return id, writeFile(private, identityName, data, p.steps("pool"))
+}
+
+// admit decides whether the directory with this identity may be the pool. id
+// is "" where it has none, place says what was found instead. known is what
+// this process opened before, or "": once open, a pool is not founded anew.
+func admit(e Expected, known, id, place string, inPlace func(name string) bool) error {
+	who, ids := "PVs of this node name", e.IDs
+	if len(ids) == 0 && known != "" {
+		who, ids = "this process opened", []string{known}
+	}
+	switch {
+	case id != "" && (len(ids) == 0 || slices.Contains(ids, id)):
+		return nil
+	case id != "":
+		return fmt.Errorf("%w: %s pool %s; this directory is pool %s: another disk is probably mounted",
+			ErrNotReady, who, strings.Join(ids, ", "), id)
+	case len(ids) > 0:
+		return fmt.Errorf("%w: %s pool %s; %s: its disk is probably not mounted",
+			ErrNotReady, who, strings.Join(ids, ", "), place)
+	case len(e.Volumes) > 0 && !slices.ContainsFunc(e.Volumes, inPlace):
+		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place; %s: its disk is probably not mounted",
+			ErrNotReady, e.Volumes[0], len(e.Volumes), place)
+	}
+	return nil
+}
+
+// encode is the form of every file in the private directory.
+func encode(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", "  ")
+	return append(data, '\n'), err
+}
+
+// newUUID returns a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails; see crypto/rand
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

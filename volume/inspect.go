@@ -1,0 +1,180 @@
+package volume
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Report is what a pool's directory says of itself.
+type Report struct {
+	Pool     PoolReport     `json:"pool"`
+	Space    Space          `json:"space"`
+	Volumes  []VolumeReport `json:"volumes"` // every record, by name
+	Trash    []TrashReport  `json:"trash"`   // what a purge will remove, by ID
+	Damaged  []string       `json:"damaged,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+}
+
+// PoolReport is the pool itself.
+type PoolReport struct {
+	Path    string    `json:"path"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	// Holder is what the last process to own the pool wrote into the lock;
+	// Held whether some process owns it now.
+	Holder string `json:"holder,omitempty"`
+	Held   bool   `json:"held"`
+}
+
+// VolumeReport is one record, and whether its directory is there.
+type VolumeReport struct {
+	Name          string    `json:"name"`
+	State         State     `json:"state"`
+	Bytes         int64     `json:"bytes"`
+	Owner         Owner     `json:"owner,omitzero"`
+	PV            string    `json:"pv,omitempty"`
+	ReclaimPolicy string    `json:"reclaimPolicy,omitempty"`
+	Missing       bool      `json:"missing,omitempty"`
+	Adopted       bool      `json:"adopted,omitempty"`
+	Created       time.Time `json:"created"`
+}
+
+// TrashReport is one volume in the trash. Its promise was returned; Name and
+// Bytes are those of its record, if that is still there.
+type TrashReport struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name,omitempty"`
+	Bytes int64     `json:"bytes,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// Inspect reads the pool at path without owning it, so it works beside the
+// process that does, and changes nothing. It knows no configuration: Space is
+// as for a pool without reserve and overcommit, and no volume's use is known.
+// What changes while it reads may be seen before or after.
+//
+// The error is ErrNotReady where there is no pool.
+func Inspect(path string) (Report, error) {
+	path = filepath.Join("/", path)
+	h := newHandle()
+	defer h.close()
+	r, err := inspect(h, path)
+	return r, failed("inspect pool", path, err)
+}
+
+func inspect(h *handle, path string) (r Report, err error) {
+	if err := h.openToRead(path); err != nil {
+		return r, err
+	}
+	r.Pool = PoolReport{Path: path, ID: h.id.ID, Created: h.id.Created, Held: h.held()}
+	if text := holder(h.private); text != noHolder {
+		r.Pool.Holder = text
+	}
+	records, damaged, err := readRecords(h)
+	if err != nil {
+		return r, err
+	}
+	var l ledger
+	l.reset(records, damaged, nil)
+	st, err := h.statfs()
+	if err != nil {
+		return r, err
+	}
+	r.Space = l.account(st, 0, 1)
+	r.Damaged = damagedLines(damaged)
+	r.Warnings = looseMode(h.base, path)
+	r.Volumes = inspectVolumes(h, &l)
+	r.Trash, err = inspectTrash(h)
+	return r, err
+}
+
+// openToRead opens what is there of a pool, and makes nothing.
+func (h *handle) openToRead(path string) (err error) {
+	if h.base, err = openBase(path); err != nil {
+		return err
+	}
+	if h.base < 0 {
+		return fmt.Errorf("%w: there is no directory; the path is wrong, or its disk is not mounted", ErrNotReady)
+	}
+	if h.private, err = openPrivate(h.base); err != nil {
+		return err
+	}
+	if h.private >= 0 {
+		if h.id, err = readIdentity(h.private); err != nil {
+			return err
+		}
+	}
+	if h.id.ID == "" {
+		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", ErrNotReady)
+	}
+	for name, fd := range map[string]*int{recordsName: &h.records, trashName: &h.trash} {
+		if *fd, err = openDir(h.private, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inspectVolumes(h *handle, l *ledger) []VolumeReport {
+	all := []VolumeReport{}
+	for _, r := range l.sorted(func(Record) bool { return true }) {
+		there, err := isDir(h.base, r.Name)
+		all = append(all, VolumeReport{
+			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
+			Missing: err == nil && !there, Adopted: r.Adopted, Created: r.Created,
+		})
+	}
+	return all
+}
+
+func inspectTrash(h *handle) ([]TrashReport, error) {
+	names, err := list(h.private, trashName)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]TrashReport{}
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue // purged meanwhile
+		}
+		id, isRecord := strings.CutSuffix(name, recordSuffix)
+		t := byID[id]
+		// The record was written when the deletion began; the directory's own
+		// change time is that of the rename, until the purge changes it.
+		t.ID = id
+		if isRecord {
+			t.Since = time.Unix(st.Mtim.Unix()).UTC()
+			t.Name, t.Bytes = trashRecord(h.trash, name)
+		} else if t.Since.IsZero() {
+			t.Since = time.Unix(st.Ctim.Unix()).UTC()
+		}
+		byID[id] = t
+	}
+	all := make([]TrashReport, 0, len(byID))
+	for _, t := range byID {
+		all = append(all, t)
+	}
+	slices.SortFunc(all, func(a, b TrashReport) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// trashRecord returns what the record of a deleted volume says, if it is
+// there and can be read.
+func trashRecord(trash int, name string) (volume string, bytes int64) {
+	data, err := readFile(trash, name)
+	if err != nil {
+		return "", 0
+	}
+	var r Record
+	if json.Unmarshal(data, &r) != nil {
+		return "", 0
+	}
+	return r.Name, r.Bytes
+}

@@ -1,0 +1,143 @@
+package volume
+
+import (
+	"math"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// ledger is what a pool knows of its volumes in memory: the records, as they
+// stand on disk, and what follows from them.
+type ledger struct {
+	mu       sync.Mutex
+	records  map[string]Record
+	damaged  map[string]error // records that are there and mean nothing to us
+	reserved map[string]int64 // bytes of volumes that have no record yet
+	used     map[string]int64 // bytes as last measured, of volumes that have a record
+	notes    []string         // what recovery left for a person to look at
+}
+
+// reset replaces everything but reservations with what was read from the disk.
+func (l *ledger) reset(records map[string]Record, damaged map[string]error, notes []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records, l.damaged, l.notes = records, damaged, notes
+	l.used = map[string]int64{}
+	if l.reserved == nil {
+		l.reserved = map[string]int64{}
+	}
+}
+
+func (l *ledger) remember(r Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records[r.Name] = r
+}
+
+func (l *ledger) forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.records, name)
+	delete(l.used, name)
+}
+
+func (l *ledger) record(name string) (Record, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.records[name]
+	return r, ok
+}
+
+// damage returns why the record of a volume cannot be understood, or nil.
+func (l *ledger) damage(name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.damaged[name]
+}
+
+func (l *ledger) note(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notes = append(l.notes, text)
+}
+
+// promised counts every volume that is not being deleted, and those about to
+// be made. The caller holds mu.
+func (l *ledger) promised() int64 {
+	var sum int64
+	for _, r := range l.records {
+		if r.State != Deleting {
+			sum = add(sum, r.Bytes)
+		}
+	}
+	for name, bytes := range l.reserved {
+		if _, ok := l.records[name]; !ok {
+			sum = add(sum, bytes)
+		}
+	}
+	return sum
+}
+
+// using sums what volumes take, each up to its promise, so that one that
+// outgrew it is not paid for twice. A volume not measured yet counts nothing:
+// its data then passes for external, which promises less, never more. The
+// caller holds mu.
+func (l *ledger) using() (used int64, estimate bool) {
+	for name, r := range l.records {
+		if r.State == Deleting {
+			continue
+		}
+		used = add(used, min(l.used[name], r.Bytes))
+		// Walked, not metered: true when it was looked at.
+		estimate = true
+	}
+	return used, estimate
+}
+
+// account is the one answer to how much there is and can still be promised.
+// The caller holds mu.
+func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64) Space {
+	s := Space{
+		Total:    blocks(st.Blocks, st.Frsize),
+		Free:     blocks(st.Bavail, st.Frsize),
+		Promised: l.promised(),
+	}
+	s.Used, s.Estimate = l.using()
+	s.External = max(0, s.Total-s.Free-s.Used)
+	s.Promisable = min(s.Free, max(0, scale(s.Total-s.External-min(reserve, s.Total), ratio)-s.Promised))
+	return s
+}
+
+// blocks returns n blocks in bytes, at most what an int64 holds.
+func blocks(n uint64, size int64) int64 {
+	if size <= 0 {
+		return 0
+	}
+	if n > uint64(math.MaxInt64/size) {
+		return math.MaxInt64
+	}
+	return int64(n) * size
+}
+
+// add adds what is not negative, at most up to what an int64 holds.
+func add(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// scale multiplies what is promisable once by the overcommit ratio. A ratio
+// of 1 stays exact.
+func scale(bytes int64, ratio float64) int64 {
+	if ratio == 1 || bytes <= 0 {
+		return max(0, bytes)
+	}
+	// From here on a float64 rounds up to 2^63, which no int64 holds.
+	scaled := float64(bytes) * ratio
+	if scaled >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(scaled)
+}

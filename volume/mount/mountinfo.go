@@ -1,0 +1,134 @@
+// Package mount reads what is mounted where. It only looks; it mounts nothing.
+package mount
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Info is one line of /proc/self/mountinfo; see proc_pid_mountinfo(5).
+type Info struct {
+	ID, Parent int
+	// Major and Minor name the filesystem. On btrfs they differ from the
+	// st_dev of its files, so compare them only with other Infos.
+	Major, Minor uint32
+	// Root is the directory of the filesystem that is mounted here, without
+	// the mark of a removed one; see Removed.
+	Root string
+	// Point is where it is mounted, as this process sees it.
+	Point string
+	// Options are those of this mount alone, Super those of the filesystem.
+	Options, Super string
+	Type, Source   string
+	// Removed is true where Root was removed after it was mounted.
+	Removed bool
+}
+
+// SuperOption reports whether the filesystem has the option, e.g. "seclabel".
+func (i Info) SuperOption(name string) bool {
+	for option := range strings.SplitSeq(i.Super, ",") {
+		if option == name {
+			return true
+		}
+	}
+	return false
+}
+
+// removedMark ends the root of a mount whose directory was removed
+// (seq_dentry in fs/seq_file.c).
+const removedMark = "//deleted"
+
+// Self reads the mounts that this process sees.
+func Self() ([]Info, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Parse(f)
+}
+
+// Parse reads lines in the format of mountinfo. One line it cannot understand
+// fails the whole, because the callers ask it what must not be removed.
+func Parse(r io.Reader) ([]Info, error) {
+	var all []Info
+	lines := bufio.NewScanner(r)
+	// A line holds two paths, each byte of which may be escaped to four.
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		info, err := parseLine(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("mountinfo line %d: %w", len(all)+1, err)
+		}
+		all = append(all, info)
+	}
+	return all, lines.Err()
+}
+
+func parseLine(line string) (Info, error) {
+	// The optional fields between the sixth and the dash vary in number.
+	left, right, dash := strings.Cut(line, " - ")
+	head, tail := strings.Split(left, " "), strings.Split(right, " ")
+	if !dash || len(head) < 6 || len(tail) < 2 {
+		return Info{}, fmt.Errorf("%q has too few fields", line)
+	}
+	info := Info{Point: unescape(head[4]), Options: head[5], Type: unescape(tail[0]), Source: unescape(tail[1])}
+	info.Root, info.Removed = strings.CutSuffix(unescape(head[3]), removedMark)
+	if len(tail) > 2 {
+		info.Super = tail[2]
+	}
+	var err error
+	if info.ID, err = strconv.Atoi(head[0]); err != nil {
+		return Info{}, err
+	}
+	if info.Parent, err = strconv.Atoi(head[1]); err != nil {
+		return Info{}, err
+	}
+	if _, err = fmt.Sscanf(head[2], "%d:%d", &info.Major, &info.Minor); err != nil {
+		return Info{}, fmt.Errorf("device %q: %w", head[2], err)
+	}
+	return info, nil
+}
+
+// unescape undoes the octal escapes with which the kernel writes spaces, tabs,
+// newlines, backslashes and '#' (mangle in fs/proc_namespace.c).
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// within returns what is left of p below dir, and whether it lies there at
+// all; dir itself does.
+func within(p, dir string) (rest string, ok bool) {
+	if p == dir {
+		return "", true
+	}
+	if dir == "/" {
+		return strings.TrimPrefix(p, "/"), strings.HasPrefix(p, "/")
+	}
+	return strings.CutPrefix(p, dir+"/")
+}
+
+// locate returns where in its filesystem a path below a mount point lies.
+func (i Info) locate(p string) (string, bool) {
+	rest, ok := within(p, i.Point)
+	return path.Join(i.Root, rest), ok
+}

@@ -1,0 +1,35 @@
+package mount
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of returns the mount through which this process reaches path (statx(2) with
+// STATX_MNT_ID, since Linux 5.8).
+func Of(path string) (Info, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &st); err != nil {
+		return Info{}, fmt.Errorf("statx %s: %w", path, err)
+	}
+	all, err := Self()
+	if err != nil {
+		return Info{}, err
+	}
+	if info, ok := ByID(all, int(st.Mnt_id)); ok {
+		return info, nil
+	}
+	return Info{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", st.Mnt_id, path)
+}
+
+// SameFilesystem reports whether two paths lie on one filesystem, whatever
+// mounts lead there.
+func SameFilesystem(a, b string) (bool, error) {
+	x, err := Of(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := Of(b)
+	return err == nil && x.sameFilesystem(y), err
+}

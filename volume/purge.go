@@ -1,0 +1,152 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// recordSuffix ends the names of the records in the trash.
+const recordSuffix = ".json"
+
+// Purge empties the trash, one pass over what is there, at Config.PurgeRate.
+// It returns whether something is left: what could not be removed, for which
+// the joined errors say why, or what was deleted meanwhile. It may take long;
+// ctx stops it between two files, and the next call goes on. Calls wait for
+// each other.
+//
+// Nothing outside the trash is touched: a mount found there stays, with the
+// directories above it, and is reported.
+func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
+	p.purging.Lock()
+	defer p.purging.Unlock()
+	err = p.long(ctx, func(ctx context.Context, h *handle) error {
+		errs := p.purge(ctx, h)
+		left, err := list(h.private, trashName)
+		more = len(left) > 0
+		return errors.Join(errs, err)
+	})
+	return more || err != nil, failed("purge pool", p.path, err)
+}
+
+func (p *Pool) purge(ctx context.Context, h *handle) error {
+	names, err := list(h.private, trashName)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	pace := p.purgePace()
+	var errs []error
+	for _, name := range names {
+		if _, ok := strings.CutSuffix(name, recordSuffix); ok {
+			continue // goes with its entry, or below
+		}
+		if err := p.purgeEntry(ctx, h, name, pace); err != nil {
+			errs = append(errs, fmt.Errorf("trash entry %s: %w", name, err))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+	}
+	return errors.Join(append(errs, p.purgeRecords(h, names))...)
+}
+
+// purgeEntry removes a directory of the trash, and then its record.
+func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.Pace) error {
+	real, err := h.realPath()
+	if err != nil {
+		return err
+	}
+	if err := h.noMounts(real + "/" + privateName + "/" + trashName + "/" + id); err != nil {
+		return err
+	}
+	if err := tree.Remove(ctx, h.trash, id, pace); err != nil {
+		return err
+	}
+	p.step("purge.sync")
+	if err := syncDirs(h.trash); err != nil {
+		return err
+	}
+	p.step("purge.record")
+	return remove(h.trash, id+recordSuffix)
+}
+
+// purgeRecords removes the records whose entries were gone before.
+func (p *Pool) purgeRecords(h *handle, names []string) error {
+	var errs []error
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, recordSuffix)
+		if !ok {
+			continue
+		}
+		there, err := exists(h.trash, id)
+		if !there && err == nil {
+			if there, err = exists(h.trash, name); there {
+				p.step("purge.record")
+				err = remove(h.trash, name)
+			}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// purgeSlack is how far a purge runs ahead before it waits: timers are not
+// fine enough to wait for every file.
+const purgeSlack = 5 * time.Millisecond
+
+// purgePace waits such that no more than Config.PurgeRate files go a second.
+func (p *Pool) purgePace() tree.Pace {
+	var next time.Time
+	return func(ctx context.Context) error {
+		if p.config.PurgeRate > 0 {
+			now := time.Now()
+			if next.Before(now) {
+				next = now
+			}
+			if wait := next.Sub(now); wait >= purgeSlack {
+				if err := sleep(ctx, wait); err != nil {
+					return err
+				}
+			}
+			next = next.Add(time.Second / time.Duration(p.config.PurgeRate))
+		}
+		p.step("purge.remove")
+		return nil
+	}
+}
+
+// sleep waits, and returns early with the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// long calls do with a context that also ends when the pool is closed or has
+// to be reopened, which waits for do.
+func (p *Pool) long(ctx context.Context, do func(context.Context, *handle) error) error {
+	return p.enter(func(h *handle) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(h.live, cancel)()
+		err := do(ctx, h)
+		if err != nil && h.live.Err() != nil {
+			return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
+		}
+		return err
+	})
+}

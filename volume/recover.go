@@ -1,0 +1,166 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// recover reads the records and finishes what a crash interrupted; it is the
+// table of docs/volume-states.md in code. What cannot be finished now is noted
+// and left for the next call that names the volume.
+func (p *Pool) recover(h *handle) error {
+	if err := p.sweep(h.private, privateName, h.base); err != nil {
+		return err
+	}
+	if err := p.sweep(h.records, recordsName, h.private); err != nil {
+		return err
+	}
+	if err := p.load(h); err != nil {
+		return err
+	}
+	for _, r := range p.unsettled() {
+		if err := p.settle(h, r.Name); err != nil {
+			if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO) {
+				return err
+			}
+			p.note(fmt.Sprintf("volume %s is still %s: %v", r.Name, r.State, err))
+		}
+	}
+	return p.clearStaging(h)
+}
+
+// sweep removes temporary files that were never renamed into place.
+func (p *Pool) sweep(dir int, name string, parent int) error {
+	names, err := list(parent, name)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !temporary(name) {
+			continue
+		}
+		p.step("recover.temp")
+		if err := remove(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load reads every record into memory.
+func (p *Pool) load(h *handle) error {
+	records, damaged, err := readRecords(h)
+	if err != nil {
+		return err
+	}
+	p.reset(records, damaged, nil)
+	return nil
+}
+
+// readRecords reads every record, and says of each damaged one why it is.
+func readRecords(h *handle) (records map[string]Record, damaged map[string]error, err error) {
+	names, err := list(h.private, recordsName)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, damaged = map[string]Record{}, map[string]error{}
+	for _, name := range names {
+		if temporary(name) {
+			continue // being written
+		}
+		r, err := readRecord(h.records, name)
+		switch {
+		case err == nil:
+			records[name] = r
+		case !errors.Is(err, fs.ErrNotExist):
+			damaged[name] = err
+		}
+	}
+	return records, damaged, nil
+}
+
+// settle brings a volume that is half made or half gone to the state before
+// or after. It does nothing for any other. The caller holds the volume's lock,
+// or has the pool to itself.
+func (p *Pool) settle(h *handle, name string) error {
+	r, ok := p.record(name)
+	switch {
+	case ok && r.State == Creating:
+		return p.settleCreating(h, r)
+	case ok && r.State == Deleting:
+		return p.settleDeleting(h, r)
+	}
+	return nil
+}
+
+func (p *Pool) settleCreating(h *handle, r Record) error {
+	staged, err := exists(h.staging, r.Name)
+	if err != nil {
+		return err
+	}
+	if staged {
+		// The record goes first: without it nothing that somebody puts in
+		// place meanwhile is taken for the volume.
+		if err := p.drop(h, r.Name); err != nil {
+			return err
+		}
+		return p.unstage(h, r.Name)
+	}
+	there, err := isDir(h.base, r.Name)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return p.drop(h, r.Name)
+	}
+	// The rename into place may not have been flushed before the crash.
+	if err := syncDirs(h.base, h.staging); err != nil {
+		return err
+	}
+	p.step("recover.ready")
+	r.State = Ready
+	return p.put(h, r)
+}
+
+// settleDeleting goes on with a deletion, unless something was mounted
+// meanwhile.
+func (p *Pool) settleDeleting(h *handle, r Record) error {
+	there, err := isDir(h.base, r.Name)
+	if err != nil {
+		return err
+	}
+	if there {
+		if err := h.unused(r.Name); err != nil {
+			return err
+		}
+	}
+	return p.finishDelete(h, r)
+}
+
+// clearStaging removes what nothing refers to any more. Only empty
+// directories are: we never put anything into one.
+func (p *Pool) clearStaging(h *handle) error {
+	names, err := list(h.private, stagingName)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := p.unstage(h, name); err != nil {
+			p.note(fmt.Sprintf("staging/%s is not ours: %v", name, err))
+		}
+	}
+	return nil
+}
+
+// unstage removes a volume that was never in place.
+func (p *Pool) unstage(h *handle, name string) error {
+	p.step("recover.staging")
+	if err := rmdir(h.staging, name); err != nil {
+		return err
+	}
+	p.step("recover.sync")
+	return syncDirs(h.staging)
+}

@@ -1,0 +1,270 @@
+package volume_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Every row of docs/volume-states.md: what is on disk, and what a start makes
+// of it. The volume is "v", its trash entry "GONE".
+func TestRecoverTable(t *testing.T) {
+	base := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}}
+	in := func(s volume.State) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			r := base
+			r.State = s
+			if s == volume.Deleting {
+				r.Trash = "GONE"
+			}
+			record(t, path, r)
+		}
+	}
+	dir := func(name string) func(*testing.T, string) {
+		return func(t *testing.T, path string) { mkdir(t, filepath.Join(path, name)) }
+	}
+	file := func(name, content string) func(*testing.T, string) {
+		return func(t *testing.T, path string) { write(t, filepath.Join(path, name), content) }
+	}
+	type put = func(*testing.T, string)
+	for _, row := range []struct {
+		name  string
+		found []put
+		state volume.State // of "v" afterwards; "" where there is no record
+		dirs  []string     // in the pool
+		trash []string
+		warns int
+		loose bool // leaves what consistent would complain about
+	}{
+		{name: "C0 nothing"},
+		{name: "C1 temporary record", found: []put{file(records+"/.new-ABC", "{")}},
+		{name: "C1 temporary identity", found: []put{file(private+"/.new-ABC", "{")}},
+		{name: "C2 creating, no directory", found: []put{in("creating")}},
+		{name: "C3 creating, staged", found: []put{in("creating"), dir(staging + "/v")}},
+		{name: "C3 creating, staged, and somebody's directory in place",
+			found: []put{in("creating"), dir(staging + "/v"), dir("v")}, dirs: []string{"v"}, loose: true},
+		{name: "C5 creating, in place", found: []put{in("creating"), dir("v")}, state: "ready", dirs: []string{"v"}},
+		{name: "C6 ready", found: []put{in("ready"), dir("v")}, state: "ready", dirs: []string{"v"}},
+		{name: "B1 bound", found: []put{in("bound"), dir("v")}, state: "bound", dirs: []string{"v"}},
+		{name: "D1 deleting, in place", found: []put{in("deleting"), file("v/data", "x")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "D2 deleting, in the trash", found: []put{in("deleting"), dir(trash + "/GONE")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "D2 deleting, in the trash, and somebody's directory in place",
+			found: []put{in("deleting"), dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"},
+			trash: []string{"GONE", "GONE.json"}, loose: true},
+		{name: "D2 deleting, nowhere", found: []put{in("deleting")}, trash: []string{"GONE.json"}},
+		{name: "D3 trash entry with its record", found: []put{dir(trash + "/GONE"), file(trash+"/GONE.json", "{}")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "D5 record alone", found: []put{file(trash+"/GONE.json", "{}")}, trash: []string{"GONE.json"}},
+		{name: "ready, missing", found: []put{in("ready")}, state: "ready", loose: true},
+		{name: "bound, missing", found: []put{in("bound")}, state: "bound", loose: true},
+		{name: "directory without a record", found: []put{dir("other")}, dirs: []string{"other"}, loose: true},
+		{name: "staging without a record", found: []put{dir(staging + "/x")}},
+		{name: "staging with data", found: []put{file(staging+"/x/data", "x")}, warns: 1, loose: true},
+		{name: "trash without a record", found: []put{file(trash+"/GONE/data", "x")}, trash: []string{"GONE"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := founded(t)
+			for _, put := range row.found {
+				put(t, path)
+			}
+			p := opened(t, volume.Config{Path: path})
+			wantRecord(t, p, row.state)
+			want := append([]string{private}, row.dirs...)
+			if got := names(t, path); !slices.Equal(got, want) {
+				t.Errorf("pool holds %v, want %v", got, want)
+			}
+			if got := names(t, filepath.Join(path, trash)); !slices.Equal(got, row.trash) {
+				t.Errorf("trash holds %v, want %v", got, row.trash)
+			}
+			if got := p.Warnings(); len(got) != row.warns {
+				t.Errorf("warnings %q", got)
+			}
+			if !row.loose {
+				consistent(t, p)
+			}
+			purge(t, p)
+		})
+	}
+}
+
+func wantRecord(t *testing.T, p *volume.Pool, state volume.State) {
+	t.Helper()
+	if there := there(filepath.Join(p.Path(), records, "v")); there != (state != "") {
+		t.Fatalf("record is there: %v", there)
+	}
+	v, err := p.Get("v")
+	if state == "" {
+		is(t, err, volume.ErrNotFound)
+		return
+	}
+	ok(t, err)
+	if v.State != state || v.Bytes != gib || onDisk(t, p, "v").State != state {
+		t.Errorf("volume is %+v, want %s", v, state)
+	}
+}
+
+// purge empties the trash.
+func purge(t *testing.T, p *volume.Pool) {
+	t.Helper()
+	if more, err := p.Purge(t.Context()); more || err != nil {
+		t.Fatal(more, err)
+	}
+	if left := names(t, filepath.Join(p.Path(), trash)); len(left) > 0 {
+		t.Errorf("trash still holds %v", left)
+	}
+}
+
+// founded makes a pool and leaves it closed.
+func founded(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pool")
+	p := opened(t, volume.Config{Path: path})
+	ok(t, p.Close())
+	return path
+}
+
+// A killed pool is one whose process died right before its n-th change.
+type killed struct{ step string }
+
+// run opens the pool at path and calls do, killing it at the n-th step; with
+// opening set, steps of Open count too. It returns the steps it saw.
+func run(t *testing.T, path string, n int, opening bool, do func(*volume.Pool) error) (steps []string, died bool) {
+	t.Helper()
+	armed := opening
+	p, err := volume.New(volume.Config{Path: path, Step: func(step string) {
+		if !armed {
+			return
+		}
+		if steps = append(steps, step); len(steps) == n {
+			panic(killed{step})
+		}
+	}})
+	ok(t, err)
+	defer p.Close()
+	defer func() {
+		r := recover()
+		if _, died = r.(killed); r != nil && !died {
+			panic(r)
+		}
+	}()
+	ok(t, p.Open())
+	armed = true
+	ok(t, do(p))
+	return steps, false
+}
+
+// Every operation, killed before every change it makes, and the recovery
+// killed before every change of its own.
+func TestKilledAnywhere(t *testing.T) {
+	prepared := func(more ...func(*volume.Pool) error) func(*volume.Pool) error {
+		return func(p *volume.Pool) error {
+			for _, name := range []string{"bystander", "v"} {
+				if _, err := p.Create(spec(name, gib)); err != nil {
+					return err
+				}
+			}
+			for _, do := range more {
+				if err := do(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	fill := func(p *volume.Pool) error {
+		deep := filepath.Join(p.Path(), "v", "a", "b", "c")
+		if err := os.MkdirAll(deep, 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(deep, "data"), []byte("x"), 0o600)
+	}
+	bind := func(p *volume.Pool) error { _, err := p.Bind("v", binding("v")); return err }
+	del := func(p *volume.Pool) error { return p.Delete("v") }
+	lose := func(p *volume.Pool) error { return os.Remove(filepath.Join(p.Path(), "v")) }
+	nothing := func(*volume.Pool) error { return nil }
+	for _, op := range []struct {
+		name    string
+		prepare func(*volume.Pool) error
+		do      func(*volume.Pool) error
+		steps   []string // without kills
+		state   volume.State
+	}{
+		{"open", nil, nothing, nil, ""},
+		{"create", nothing, func(p *volume.Pool) error { _, err := p.Create(spec("v", gib)); return err },
+			[]string{"create.record", "record.write", "record.rename", "record.sync", "create.mkdir", "create.mode",
+				"create.rename", "create.sync", "create.ready", "record.write", "record.rename", "record.sync"}, "ready"},
+		{"create again what was lost", prepared(lose),
+			func(p *volume.Pool) error { _, err := p.Create(spec("v", gib)); return err }, nil, "ready"},
+		{"bind", prepared(), bind,
+			[]string{"bind.record", "record.write", "record.rename", "record.sync"}, "bound"},
+		{"undo", prepared(), func(p *volume.Pool) error { return p.Undo("v") },
+			[]string{"undo.record", "record.write", "record.rename", "record.sync", "undo.rmdir", "undo.sync",
+				"undo.remove", "record.remove", "record.sync"}, ""},
+		{"delete", prepared(fill, bind), del,
+			[]string{"delete.record", "record.write", "record.rename", "record.sync", "delete.rename", "delete.sync",
+				"delete.move", "delete.flush"}, ""},
+		{"delete what was lost", prepared(bind, lose), del, nil, ""},
+		{"adopt", func(p *volume.Pool) error { return os.MkdirAll(filepath.Join(p.Path(), "v", "sub"), 0o755) },
+			func(p *volume.Pool) error { _, err := p.Adopt(spec("v", gib)); return err },
+			[]string{"adopt.record", "record.write", "record.rename", "record.sync"}, "bound"},
+		{"purge", prepared(fill, del), func(p *volume.Pool) error { _, err := p.Purge(t.Context()); return err }, nil, ""},
+	} {
+		t.Run(op.name, func(t *testing.T) {
+			for n, died := 1, true; died; n++ {
+				path := filepath.Join(t.TempDir(), "pool")
+				if op.prepare != nil {
+					run(t, path, 0, false, op.prepare)
+				}
+				var steps []string
+				steps, died = run(t, path, n, op.prepare == nil, op.do)
+				if !died && op.steps != nil && !slices.Equal(steps, op.steps) {
+					t.Errorf("steps %q, want %q", steps, op.steps)
+				}
+				if !died && n == 1 {
+					t.Fatal("it made no step")
+				}
+				// The start after the kill dies as well, once at each of its steps.
+				for m, again := 1, true; again; m++ {
+					left := path + "-left"
+					copyTree(t, path, left)
+					_, again = run(t, left, m, true, nothing)
+					settled(t, left, op.name, op.do, op.state)
+				}
+			}
+		})
+	}
+}
+
+// settled opens what a kill left and repeats the call.
+func settled(t *testing.T, path, op string, do func(*volume.Pool) error, state volume.State) {
+	t.Helper()
+	p := opened(t, volume.Config{Path: path})
+	defer p.Close()
+	if op != "adopt" && op != "create again what was lost" && op != "delete what was lost" {
+		consistent(t, p)
+	}
+	ok(t, do(p))
+	consistent(t, p)
+	wantRecord(t, p, state)
+	purge(t, p)
+	if _, err := p.Get("bystander"); err != nil && op != "create" && op != "adopt" && op != "open" {
+		t.Error(err)
+	}
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	ok(t, os.RemoveAll(to))
+	if !there(from) {
+		return
+	}
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatal(err, string(out))
+	}
+}

@@ -1,0 +1,211 @@
+package volume
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// Delete removes the volume: its name is free and its promise returned at
+// once, its data goes with the next Purge. A volume that is already gone is a
+// success, so callers may retry.
+//
+// The error is ErrInUse while anything is mounted on, in or from the volume,
+// and ErrConflict where something without a record, or a file or a link
+// instead of the directory, has the name; then nothing is removed.
+func (p *Pool) Delete(name string) error {
+	return p.on("delete volume", name, func(h *handle) error {
+		r, ok := p.record(name)
+		if !ok {
+			return absent(h, name)
+		}
+		if err := h.unused(name); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		before := r
+		r.State, r.Trash = Deleting, rand.Text()
+		p.step("delete.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
+		if err := p.finishDelete(h, r); err != nil {
+			p.restore(h, before)
+			return err
+		}
+		return nil
+	})
+}
+
+// absent is the answer for a volume without a record: fine if nothing has the
+// name.
+func absent(h *handle, name string) error {
+	there, err := exists(h.base, name)
+	if there || err != nil {
+		return taken(err)
+	}
+	return nil
+}
+
+// restore takes back the announcement of a deletion whose directory did not
+// move. Where it cannot, the next call or start goes on with the deletion.
+func (p *Pool) restore(h *handle, r Record) {
+	if _, ok := p.record(r.Name); !ok {
+		return
+	}
+	if there, err := isDir(h.base, r.Name); !there || err != nil {
+		return
+	}
+	p.step("delete.restore")
+	_ = p.put(h, r)
+}
+
+// finishDelete moves a volume whose record is deleting into the trash, and
+// its record beside it. Each step is left out where it was done before.
+func (p *Pool) finishDelete(h *handle, r Record) error {
+	there, err := isDir(h.base, r.Name)
+	if err != nil {
+		return err
+	}
+	// One that is in the trash already was moved before the crash; what has
+	// the name now is somebody else's.
+	trashed, err := exists(h.trash, r.Trash)
+	if err != nil {
+		return err
+	}
+	if there && !trashed {
+		p.step("delete.rename")
+		if err := moveToTrash(h, r); err != nil {
+			return err
+		}
+	}
+	p.step("delete.sync")
+	if err := syncDirs(h.base, h.trash); err != nil {
+		return err
+	}
+	p.step("delete.move")
+	if err := unix.Renameat(h.records, r.Name, h.trash, r.Trash+recordSuffix); err != nil && err != unix.ENOENT {
+		return pathError("rename", r.Name, err)
+	}
+	p.forget(r.Name)
+	p.step("delete.flush")
+	return syncDirs(h.trash, h.records)
+}
+
+func moveToTrash(h *handle, r Record) error {
+	move := func() error {
+		return unix.Renameat2(h.base, r.Name, h.trash, r.Trash, unix.RENAME_NOREPLACE)
+	}
+	err := move()
+	if err == unix.EPERM && tree.Unlock(h.base, r.Name) {
+		err = move()
+	}
+	if err == unix.EBUSY {
+		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
+	}
+	return pathError("rename", r.Name, err)
+}
+
+// Undo unmakes a volume that Create made and nobody used, by a plain rmdir.
+// It does nothing where there is none.
+//
+// The error is ErrNotEmpty where somebody wrote into it: the volume is then
+// ready as before, for a person to judge. A bound volume is an ErrConflict.
+func (p *Pool) Undo(name string) error {
+	return p.on("undo volume", name, func(h *handle) error {
+		r, ok := p.record(name)
+		if !ok {
+			return absent(h, name)
+		}
+		if r.State == Bound {
+			return fmt.Errorf("%w: PV %s uses it", ErrConflict, r.PV)
+		}
+		if err := h.unused(name); errors.Is(err, ErrNotFound) {
+			return p.drop(h, name)
+		} else if err != nil {
+			return err
+		}
+		ready := r
+		r.State = Creating
+		p.step("undo.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
+		p.step("undo.rmdir")
+		err := rmdir(h.base, name)
+		if err != nil {
+			p.step("undo.restore")
+			// A failure of this one too is mended by the next call: the
+			// directory is in place.
+			_ = p.put(h, ready)
+			if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+				return ErrNotEmpty
+			}
+			return err
+		}
+		p.step("undo.sync")
+		if err := syncDirs(h.base); err != nil {
+			return err
+		}
+		p.step("undo.remove")
+		return p.drop(h, name)
+	})
+}
+
+// plain returns nil where name is a directory of the pool: ErrNotFound where
+// nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
+// mount point.
+func (h *handle) plain(name string) error {
+	fd, err := tree.OpenDir(h.base, name)
+	switch err {
+	case nil:
+		unix.Close(fd)
+		return nil
+	case unix.ENOENT:
+		return ErrNotFound
+	case unix.EXDEV:
+		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
+	case unix.ELOOP, unix.ENOTDIR:
+		return notDir(nil)
+	}
+	return pathError("open", name, err)
+}
+
+func notDir(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: a file or a link stands where the volume's directory was", ErrConflict)
+}
+
+// unused returns nil where name is a plain directory, and nothing is mounted
+// on it, in it or from it; see plain for the errors, and ErrInUse.
+func (h *handle) unused(name string) error {
+	if err := h.plain(name); err != nil {
+		return err
+	}
+	real, err := h.realPath()
+	if err != nil {
+		return err
+	}
+	return h.noMounts(real + "/" + name)
+}
+
+func (h *handle) noMounts(path string) error {
+	all, err := mount.Self()
+	if err != nil {
+		return err
+	}
+	points, err := mount.Users(all, int(h.at.mount), path)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%w: mounted at %s (mounts in all: %d)", ErrInUse, points[0], len(points))
+	}
+	return nil
+}

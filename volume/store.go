@@ -1,0 +1,87 @@
+package volume
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// put writes a record to the disk, then to memory. Where that fails, memory
+// takes over what stands on the disk.
+func (p *Pool) put(h *handle, r Record) error {
+	r.Version = recordVersion
+	data, err := encode(r)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(h.records, r.Name, data, p.steps("record")); err != nil {
+		p.reload(h, r.Name)
+		return err
+	}
+	p.remember(r)
+	return nil
+}
+
+// drop removes a record from the disk, then from memory.
+func (p *Pool) drop(h *handle, name string) error {
+	p.step("record.remove")
+	if err := remove(h.records, name); err != nil {
+		return err
+	}
+	p.forget(name)
+	p.step("record.sync")
+	return syncDirs(h.records)
+}
+
+// reload takes over into memory what stands on the disk, if it can be told.
+func (p *Pool) reload(h *handle, name string) {
+	r, err := readRecord(h.records, name)
+	switch {
+	case err == nil:
+		p.remember(r)
+	case errors.Is(err, fs.ErrNotExist):
+		p.forget(name)
+	}
+}
+
+// readRecord reads the record of a volume. The error is ErrDamaged where it
+// is there and cannot be understood.
+func readRecord(records int, name string) (Record, error) {
+	data, err := readFile(records, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}, err
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return parseRecord(name, data)
+}
+
+func parseRecord(name string, data []byte) (Record, error) {
+	var r Record
+	if err := CheckName(name); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	switch {
+	case r.Version > recordVersion:
+		return r, fmt.Errorf("%w: it is of version %d, this program knows up to %d", ErrDamaged, r.Version, recordVersion)
+	case r.Name != name:
+		return r, fmt.Errorf("%w: it is of volume %q", ErrDamaged, r.Name)
+	case r.Bytes <= 0:
+		return r, fmt.Errorf("%w: it promises %d bytes", ErrDamaged, r.Bytes)
+	}
+	switch r.State {
+	case Creating, Ready, Bound:
+		return r, nil
+	case Deleting:
+		if CheckName(r.Trash) != nil {
+			return r, fmt.Errorf("%w: it is deleting to %q, which is no trash entry", ErrDamaged, r.Trash)
+		}
+		return r, nil
+	}
+	return r, fmt.Errorf("%w: its state is %q", ErrDamaged, r.State)
+}

@@ -1,0 +1,51 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// explain puts the name before an error, and into words what a mount means.
+func explain(name string, err error) error {
+	if err == unix.EXDEV || err == unix.EBUSY {
+		return fmt.Errorf("%s: something is mounted there: %w", name, err)
+	}
+	return pathError("remove", name, err)
+}
+
+// failures keeps the first few errors of many.
+type failures struct {
+	errs  []error
+	more  int
+	stays bool // errStays was among them
+}
+
+func (f *failures) add(err error) {
+	f.stays = f.stays || err == errStays
+	switch {
+	case err == nil:
+	case len(f.errs) < 3:
+		f.errs = append(f.errs, err)
+	default:
+		f.more++
+	}
+}
+
+func (f *failures) join() error {
+	if f.more > 0 {
+		return errors.Join(append(f.errs, fmt.Errorf("and %d more", f.more))...)
+	}
+	return errors.Join(f.errs...)
+}
+
+// pathError is the operating system's error with what it was about.
+func pathError(op, name string, err error) error {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return err
+	}
+	return &os.PathError{Op: op, Path: name, Err: err}
+}

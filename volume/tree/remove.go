@@ -1,0 +1,235 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pace is called before every change, or every entry that is read. It may
+// wait, and its error ends the work. nil never waits.
+type Pace func(context.Context) error
+
+// ErrBusy is the cause where a tree keeps growing while it is removed.
+var ErrBusy = errors.New("somebody keeps writing into it")
+
+const (
+	// rounds bounds how often the top directory is read again. What a round
+	// moves there it also removes; more rounds than a few mean company.
+	rounds = 100
+	// queue bounds the names kept in memory between two reads of the top.
+	queue = 4096
+	// maxTops bounds the descriptors; two are the most that btrfs needs.
+	maxTops = 8
+)
+
+// Remove removes name in the directory dir with everything below it. A name
+// that is not there is a success, and so work cut short is resumed by calling
+// again.
+//
+// Mounts are never crossed: what is mounted stays, with the directories above
+// it, and is an error. Immutable and append-only flags are cleared where they
+// are in the way. Other errors do not keep the rest from being removed; they
+// come joined, at most a few. Deep trees are flattened: a directory moves up
+// to the top before it is emptied.
+func Remove(ctx context.Context, dir int, name string, pace Pace) error {
+	r := remover{ctx: ctx, pace: pace}
+	err := r.remove(dir, name)
+	if r.fatal != nil {
+		return r.fatal
+	}
+	return err
+}
+
+// A remover removes one tree.
+type remover struct {
+	ctx   context.Context
+	pace  Pace
+	fatal error // ends the work: the context's error, or the pace's
+
+	tops    []*top
+	moved   uint64 // directories moved up so far, for their names
+	removed uint64 // entries removed or moved up, to tell progress
+}
+
+// A top is a directory into which the ones below it are flattened. There is
+// one, and another for each filesystem boundary that a rename cannot cross: a
+// btrfs subvolume keeps its plain directories, though it can itself move up.
+type top struct {
+	fd      int
+	pending []string // moved here and not emptied yet
+}
+
+// errStays is the answer to an entry that cannot move to any top.
+var errStays = errors.New("cannot be moved up")
+
+func (r *remover) remove(dir int, name string) error {
+	gone, err := r.unlink(dir, name)
+	if gone || err != nil {
+		return err
+	}
+	fd, err := OpenDir(dir, name)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return explain(name, err)
+	}
+	defer unix.Close(fd)
+	if err := r.empty(fd); err != nil {
+		return err
+	}
+	return r.rmdir(dir, name)
+}
+
+// empty removes everything in the directory fd, reading it until nothing is
+// left or nothing more can be done.
+func (r *remover) empty(fd int) error {
+	t := &top{fd: fd}
+	r.tops = append(r.tops, t)
+	defer func() { r.tops = r.tops[:len(r.tops)-1] }()
+	for range rounds {
+		before := r.removed
+		errs := &failures{}
+		found := r.round(fd, errs)
+		for len(t.pending) > 0 && r.fatal == nil {
+			last := len(t.pending) - 1
+			name := t.pending[last]
+			t.pending = t.pending[:last]
+			errs.add(r.directory(fd, name))
+		}
+		switch {
+		case r.fatal != nil:
+			return r.fatal
+		case !found:
+			return errs.join()
+		case r.removed == before:
+			return errs.join()
+		}
+	}
+	return ErrBusy
+}
+
+// round removes once what one read of dir returns, and reports whether there
+// was anything.
+func (r *remover) round(dir int, errs *failures) (found bool) {
+	err := names(dir, func(name string) bool {
+		found = true
+		errs.add(r.entry(dir, name))
+		return r.fatal == nil
+	})
+	errs.add(err)
+	return found
+}
+
+// entry removes one entry of dir. A directory that is not empty is emptied
+// where it is if dir is a top, and moves up otherwise.
+func (r *remover) entry(dir int, name string) error {
+	gone, err := r.unlink(dir, name)
+	if gone || err != nil {
+		return err
+	}
+	err = r.rmdir(dir, name)
+	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	if dir == r.tops[len(r.tops)-1].fd {
+		return r.directory(dir, name)
+	}
+	return r.moveUp(dir, name)
+}
+
+// directory empties and removes the directory name of dir, whose own
+// directories move up.
+func (r *remover) directory(dir int, name string) error {
+	fd, err := OpenDir(dir, name)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return explain(name, err)
+	}
+	defer unix.Close(fd)
+	errs := &failures{}
+	r.round(fd, errs)
+	if errs.stays && len(r.tops) < maxTops {
+		errs = &failures{}
+		errs.add(r.empty(fd))
+	}
+	if r.fatal != nil {
+		return r.fatal
+	}
+	if err := errs.join(); err != nil {
+		return err
+	}
+	return r.rmdir(dir, name)
+}
+
+// unlink removes name from dir unless it is a directory.
+func (r *remover) unlink(dir int, name string) (gone bool, err error) {
+	switch err := r.change(dir, name, func() error { return unix.Unlinkat(dir, name, 0) }); err {
+	case nil, unix.ENOENT:
+		r.removed++
+		return true, nil
+	case unix.EISDIR:
+		return false, nil
+	default:
+		return false, explain(name, err)
+	}
+}
+
+// rmdir removes the directory name from dir. One that filled up again stays
+// for the next round.
+func (r *remover) rmdir(dir int, name string) error {
+	switch err := r.change(dir, name, func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) }); err {
+	case nil, unix.ENOENT:
+		r.removed++
+		return nil
+	default:
+		return explain(name, err)
+	}
+}
+
+// moveUp moves the directory name from dir to the outermost top that takes it.
+func (r *remover) moveUp(dir int, name string) error {
+	for _, t := range r.tops {
+		if t.fd == dir {
+			continue
+		}
+		err := r.moveTo(t, dir, name)
+		// A top that hands down a project ID takes no directory of another.
+		if err == unix.EXDEV && clearInherit(t.fd) {
+			err = r.moveTo(t, dir, name)
+		}
+		switch err {
+		case nil, unix.ENOENT:
+			return nil
+		case unix.EXDEV:
+		default:
+			return explain(name, err)
+		}
+	}
+	return errStays
+}
+
+func (r *remover) moveTo(t *top, dir int, name string) error {
+	for {
+		r.moved++
+		to := ".moved-" + strconv.FormatUint(r.moved, 36)
+		err := r.change(dir, name, func() error {
+			return unix.Renameat2(dir, name, t.fd, to, unix.RENAME_NOREPLACE)
+		})
+		if err == unix.EEXIST { // left by an earlier pass, or the tenant's own
+			continue
+		}
+		if err == nil {
+			r.removed++
+			if len(t.pending) < queue {
+				t.pending = append(t.pending, to)
+			}
+		}
+		return err
+	}
+}
