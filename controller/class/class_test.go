@@ -150,3 +150,14 @@ func TestHostPathPV(t *testing.T) {
 		t.Error("the agent's policy wins over the class's")
 	}
 }
+
+func TestSize(t *testing.T) {
+	for bytes, want := range map[int64]string{
+		0: "0 bytes", 700: "700 bytes", 1024: "1Ki", 10 << 30: "10Gi", 1500 << 20: "1500Mi", 13207024435: "12.3Gi",
+		1 << 60: "1Ei", 1000: "1000 bytes", 123456: "120.6Ki",
+	} {
+		if got := class.Size(bytes); got != want {
+			t.Errorf("Size(%d) = %q, want %q", bytes, got, want)
+		}
+	}
+}

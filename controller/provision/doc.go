@@ -1,0 +1,24 @@
+// Package provision is the claim loop: it turns the claims of this node into
+// directories of a pool and PVs that name them, and takes both away again.
+//
+// One agent runs on every node and there is no leader. Each sees every claim
+// go by and must answer its own only:
+//
+//	feed.go        filters the claims before anything is cached
+//	placement.go   whose claim is it? (pure)
+//	prepare.go     the two annotations that the provisioner library wants (pure)
+//	provisioner.go what the library calls: Provision, Delete and their guards
+//	refuse.go      why a claim cannot be served, in words
+//	waiting.go     refused for now, tried again when things change
+//	voice.go       the claims that are nobody's, said by one agent of many
+//	pvs.go         PVs of this node: bound to their records, adopted, or refused
+//	examine.go     is this PV what it says it is?
+//	sweep.go       finds PVs of ours that older provisioners made
+//	unfinished.go  volumes whose PV was never saved
+//	saving.go      a PV that cannot be saved is said, not retried in silence
+//	node.go        what this node says about itself
+//	start.go       the order of things
+//
+// Nothing is decided by an error that the library would report on every node:
+// what is not ours is refused in silence by ShouldProvision and ShouldDelete.
+package provision

@@ -1,0 +1,157 @@
+package provision
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+
+// examiner is a controller that knows its node and has an open pool.
+func examiner(t *testing.T) *Controller {
+	t.Helper()
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return &Controller{node: "node-01", pool: pool, facts: &facts{hostname: "host-a", cluster: "c"}}
+}
+
+// goodPV is what the agent itself makes for testClaim.
+func goodPV(c *Controller) *corev1.PersistentVolume {
+	claim := testClaim(testUID, "wait", "")
+	pv := class.HostPathPV(pvName(claim), filepath.Join(c.pool.Path(), pvName(claim)), claim,
+		&storagev1.StorageClass{Provisioner: class.HostPathProvisioner}, c.here(), "")
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	return pv
+}
+
+func TestExamine(t *testing.T) {
+	c := examiner(t)
+	good := goodPV(c)
+	if name, err := c.examine(good); err != nil || name != good.Name {
+		t.Fatalf("our own PV: %q, %v", name, err)
+	}
+	annotate := func(key, value string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Annotations[key] = value }
+	}
+	path := func(p string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = p }
+	}
+	base := c.pool.Path()
+	for name, row := range map[string]struct {
+		spoil func(*corev1.PersistentVolume)
+		want  string // in the error
+	}{
+		"no hostPath":         {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath = nil }, "no hostPath"},
+		"another identity":    {annotate(class.AnnIdentity, "somebody"), "somebody"},
+		"no identity":         {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnIdentity) }, "hostPathProvisionerIdentity"},
+		"another provisioner": {annotate(class.AnnProvisionedBy, "example.com/x"), "provisioned-by"},
+		"another node":        {annotate(class.AnnProvisionOnNode, "node-02"), "node-02"},
+		"another pool":        {annotate(class.AnnPool, "6e0c"), "6e0c"},
+		"no affinity":         {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, "affinity"},
+		"another's affinity": {func(pv *corev1.PersistentVolume) {
+			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"host-b"}
+		}, "host-a"},
+		"two hosts": {func(pv *corev1.PersistentVolume) {
+			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"host-a", "host-b"}
+		}, "affinity"},
+		"outside":            {path("/etc/passwd"), "/etc/passwd"},
+		"the pool itself":    {path(base), "right below"},
+		"below a volume":     {path(base + "/pvc-x/data"), "right below"},
+		"dots":               {path(base + "/../../etc"), "right below"},
+		"dots in disguise":   {path(base + "/x/../pvc-x"), "right below"},
+		"a slash too many":   {path(base + "//pvc-x"), "right below"},
+		"a slash at its end": {path(base + "/pvc-x/"), "right below"},
+		"private directory":  {path(base + "/.hostpath-provisioner"), "dot"},
+		"a sibling":          {path(base + "2/pvc-x"), "right below"},
+		"nothing":            {path(""), "right below"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pv := goodPV(c)
+			row.spoil(pv)
+			name, err := c.examine(pv)
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
+			}
+		})
+	}
+}
+
+// An older provisioner wrote the node's name into the affinity, whatever the label.
+func TestExamineOlderAffinity(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(c)
+	delete(pv.Annotations, class.AnnPool)
+	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01"}
+	if _, err := c.examine(pv); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(c)
+	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
+	if err := matches(v, pv); err != nil {
+		t.Error(err)
+	}
+	v.PV = "pvc-other"
+	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), "pvc-other") {
+		t.Errorf("another's directory: %v", err)
+	}
+	v.PV, v.Owner.UID = pv.Name, "other"
+	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), testUID) {
+		t.Errorf("another claim's directory: %v", err)
+	}
+	pv.Spec.ClaimRef = nil
+	if matches(v, pv) == nil {
+		t.Error("a PV without claim matches a claim's directory")
+	}
+}
+
+func TestAdoptable(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(c)
+	claim := pv.Spec.ClaimRef.Name
+	for name, want := range map[string]bool{
+		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
+	} {
+		if got := adoptable(pv, name) == nil; got != want {
+			t.Errorf("directory %q adoptable: %v", name, got)
+		}
+	}
+	pv.Name = "my-pv"
+	if adoptable(pv, "my-pv") == nil {
+		t.Error("a PV of any name is adopted")
+	}
+	pv.Name, pv.Spec.ClaimRef = "pvc-"+testUID, nil
+	if adoptable(pv, pv.Name) == nil {
+		t.Error("a PV without claim is adopted")
+	}
+}
+
+func TestEventName(t *testing.T) {
+	ref := claimRef(testClaim(testUID, "", ""))
+	if eventName(ref, "space") == eventName(ref, "ready") {
+		t.Error("two topics share an event")
+	}
+	if eventName(ref, "space") != eventName(claimRef(testClaim(testUID, "", "")), "space") {
+		t.Error("the same topic has two names")
+	}
+	ref.Name = strings.Repeat("x", 253)
+	if n := len(eventName(ref, "space")); n > 253 {
+		t.Errorf("%d bytes do not fit", n)
+	}
+}

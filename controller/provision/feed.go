@@ -1,0 +1,174 @@
+package provision
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// feed lists and watches claims, and lets through those of this node only, so
+// that what a node caches grows with its own claims and not with the cluster's.
+//
+// A claim that stops being ours is turned into Deleted. One whose class is not
+// known yet is held back until classAppeared. What passes is prepared.
+type feed struct {
+	source cache.ListerWatcherWithContext
+	placer *placer
+	// heard is told of every claim that is not ours but may need a word
+	// (elsewhere, nobodys), and, with any other placement, that it needs none.
+	heard func(*corev1.PersistentVolumeClaim, placement)
+
+	mu     sync.Mutex
+	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
+	held   map[types.UID]*corev1.PersistentVolumeClaim // as they came
+	again  map[types.UID]struct{}                      // to be looked at once more
+	wake   chan struct{}
+}
+
+// newFeed returns a feed of source. What the placer looks up must be known
+// before the first list or watch.
+func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement)) *feed {
+	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1)}
+	f.forget()
+	f.again = map[types.UID]struct{}{}
+	return f
+}
+
+// forget starts from nothing, as a new list does.
+func (f *feed) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.passed = map[types.UID]*corev1.PersistentVolumeClaim{}
+	f.held = map[types.UID]*corev1.PersistentVolumeClaim{}
+}
+
+// ListWithContext lists the claims of this node.
+func (f *feed) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	obj, err := f.source.ListWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	list := obj.(*corev1.PersistentVolumeClaimList)
+	if o.Continue == "" {
+		f.forget()
+	}
+	kept := list.Items[:0:0]
+	for i := range list.Items {
+		if e, ok := f.filter(watch.Event{Type: watch.Added, Object: &list.Items[i]}); ok {
+			kept = append(kept, *e.Object.(*corev1.PersistentVolumeClaim))
+		}
+	}
+	list.Items = kept
+	return list, nil
+}
+
+// WatchWithContext watches the claims of this node.
+func (f *feed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	w, err := f.source.WatchWithContext(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if o.SendInitialEvents != nil && *o.SendInitialEvents {
+		f.forget()
+	}
+	return f.stream(w), nil
+}
+
+// classAppeared looks once more at the claims held back for that class.
+func (f *feed) classAppeared(name string) {
+	f.mu.Lock()
+	var uids []types.UID
+	for uid, claim := range f.held {
+		if class.Of(claim) == name {
+			uids = append(uids, uid)
+		}
+	}
+	f.mu.Unlock()
+	f.retry(uids...)
+}
+
+// retry sends claims of this node down the feed once more, unchanged. It does
+// nothing for claims that are not here any more.
+func (f *feed) retry(uids ...types.UID) {
+	if len(uids) == 0 {
+		return
+	}
+	f.mu.Lock()
+	for _, uid := range uids {
+		f.again[uid] = struct{}{}
+	}
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// filter turns an event of the cluster into one of this node; false drops it.
+func (f *feed) filter(e watch.Event) (watch.Event, bool) {
+	claim, ok := e.Object.(*corev1.PersistentVolumeClaim)
+	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
+		return e, true
+	}
+	where := foreign
+	if e.Type != watch.Deleted {
+		where = f.placer.place(claim)
+	}
+	f.heard(claim, where)
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before, known := f.passed[claim.UID]
+	delete(f.held, claim.UID)
+	switch {
+	case where == ours:
+		e.Type = watch.Added
+		if known {
+			e.Type = watch.Modified
+		}
+		out := prepare(claim, f.placer.class(class.Of(claim)), f.placer.node)
+		f.passed[claim.UID] = out
+		e.Object = out
+		return e, true
+	case known:
+		delete(f.passed, claim.UID)
+		gone := before.DeepCopy()
+		gone.ResourceVersion = claim.ResourceVersion
+		return watch.Event{Type: watch.Deleted, Object: gone}, true
+	case where == unknown:
+		held := claim.DeepCopy()
+		held.ManagedFields = nil
+		f.held[claim.UID] = held
+	}
+	return e, false
+}
+
+// retries takes what retry left and returns the events for it.
+func (f *feed) retries() []watch.Event {
+	f.mu.Lock()
+	uids := f.again
+	f.again = map[types.UID]struct{}{}
+	var known, waiting []watch.Event
+	for uid := range uids {
+		if claim, ok := f.passed[uid]; ok {
+			known = append(known, watch.Event{Type: watch.Modified, Object: claim})
+		} else if claim, ok := f.held[uid]; ok {
+			waiting = append(waiting, watch.Event{Type: watch.Added, Object: claim})
+		}
+	}
+	f.mu.Unlock()
+	for _, e := range waiting {
+		if e, ok := f.filter(e); ok {
+			known = append(known, e)
+		}
+	}
+	return known
+}

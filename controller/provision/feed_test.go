@@ -1,0 +1,166 @@
+package provision
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// feedTest is a feed whose source the test plays.
+type feedTest struct {
+	*feed
+	items   []corev1.PersistentVolumeClaim
+	source  *watch.FakeWatcher
+	classes map[string]bool // that are known
+	out     watch.Interface
+	t       *testing.T
+}
+
+func newFeedTest(t *testing.T) *feedTest {
+	f := &feedTest{t: t, source: watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10}), classes: map[string]bool{}}
+	p := testPlacer()
+	p.class = func(name string) *storagev1.StorageClass {
+		if name == "late" && f.classes[name] {
+			return testClass("now")
+		}
+		return testClass(name)
+	}
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: f.items}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return f.source, nil },
+	}
+	f.feed = newFeed(lw, p, func(*corev1.PersistentVolumeClaim, placement) {})
+	w, err := f.WatchWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.out = w
+	t.Cleanup(w.Stop)
+	return f
+}
+
+// next returns the next event, or fails after a while.
+func (f *feedTest) next(want watch.EventType, uid string) *corev1.PersistentVolumeClaim {
+	f.t.Helper()
+	select {
+	case e := <-f.out.ResultChan():
+		c, ok := e.Object.(*corev1.PersistentVolumeClaim)
+		if !ok || e.Type != want || string(c.UID) != uid {
+			f.t.Fatalf("got %s %v, want %s of %q", e.Type, e.Object, want, uid)
+		}
+		return c
+	case <-time.After(5 * time.Second):
+		f.t.Fatalf("no event, want %s of %q", want, uid)
+		return nil
+	}
+}
+
+// nothing sends a bookmark through and expects it first.
+func (f *feedTest) nothing() {
+	f.t.Helper()
+	f.source.Action(watch.Bookmark, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}})
+	f.next(watch.Bookmark, "")
+}
+
+func TestFeedListsOursOnly(t *testing.T) {
+	f := newFeedTest(t)
+	f.items = []corev1.PersistentVolumeClaim{
+		*testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"),
+		*testClaim("b", "now", "", class.AnnProvisionOnNode, "node-02"),
+		*testClaim("c", "theirs", ""),
+	}
+	obj, err := f.ListWithContext(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := obj.(*corev1.PersistentVolumeClaimList)
+	if len(list.Items) != 1 || list.Items[0].UID != "a" || list.ResourceVersion != "9" {
+		t.Errorf("listed %d claims at %s", len(list.Items), list.ResourceVersion)
+	}
+	if list.Items[0].Annotations[class.AnnStorageProvisioner] == "" {
+		t.Error("the listed claim was not prepared")
+	}
+}
+
+func TestFeedFilters(t *testing.T) {
+	f := newFeedTest(t)
+	f.source.Add(testClaim("x", "wait", ""))
+	f.source.Add(testClaim("y", "theirs", "", class.AnnProvisionOnNode, "node-01"))
+	f.nothing()
+
+	// The scheduler chooses us: what was a Modified of the cluster is new here.
+	f.source.Modify(testClaim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.next(watch.Added, "x")
+	f.source.Modify(testClaim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.next(watch.Modified, "x")
+
+	// It changes its mind: the claim is gone, as far as we are concerned.
+	gone := testClaim("x", "wait", "", class.AnnSelectedNode, "node-02")
+	gone.ResourceVersion = "12"
+	f.source.Modify(gone)
+	if c := f.next(watch.Deleted, "x"); c.ResourceVersion != "12" || c.Annotations[class.AnnSelectedNode] != "node-01" {
+		t.Errorf("deleted as version %s with %v", c.ResourceVersion, c.Annotations)
+	}
+	f.source.Delete(gone)
+	f.nothing()
+
+	f.source.Add(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.next(watch.Added, "z")
+	f.source.Delete(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.next(watch.Deleted, "z")
+}
+
+func TestFeedHoldsUnknownClasses(t *testing.T) {
+	f := newFeedTest(t)
+	f.source.Add(testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(testClaim("b", "late", "", class.AnnProvisionOnNode, "node-02"))
+	f.source.Add(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.nothing()
+
+	f.classes["late"] = true
+	f.classAppeared("other")
+	f.nothing()
+	f.classAppeared("late")
+	f.next(watch.Added, "a")
+	if c := f.next(watch.Bookmark, ""); c.ResourceVersion != "99" {
+		t.Errorf("the reader is left at version %s", c.ResourceVersion)
+	}
+	f.nothing()
+}
+
+func TestFeedRetries(t *testing.T) {
+	f := newFeedTest(t)
+	f.source.Add(testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.next(watch.Added, "a")
+	f.retry("a", "unheard-of")
+	f.next(watch.Modified, "a")
+	f.next(watch.Bookmark, "")
+	f.source.Delete(testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.next(watch.Deleted, "a")
+	f.retry("a")
+	f.nothing()
+}
+
+func TestFeedPassesErrorsAndEnds(t *testing.T) {
+	f := newFeedTest(t)
+	f.source.Error(&metav1.Status{Message: "too old"})
+	if e := <-f.out.ResultChan(); e.Type != watch.Error {
+		t.Errorf("got %s", e.Type)
+	}
+	f.source.Stop()
+	if _, open := <-f.out.ResultChan(); open {
+		t.Error("the stream outlives its source")
+	}
+}

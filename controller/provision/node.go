@@ -1,0 +1,45 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+)
+
+// facts are what a node must know before it can serve a claim.
+type facts struct {
+	node     *corev1.Node
+	hostname string // the label that PV affinities match
+	cluster  string // UID of kube-system: the cluster's identity
+}
+
+// readFacts asks the API server for this node's facts.
+func readFacts(ctx context.Context, client kubernetes.Interface, name string) (*facts, error) {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read node %q (NODE_NAME): %w", name, err)
+	}
+	hostname := node.Labels[corev1.LabelHostname]
+	if hostname == "" {
+		return nil, fmt.Errorf("node %q has no label %s, so no PV could name it: kubectl label node %s %s=<hostname>",
+			name, corev1.LabelHostname, name, corev1.LabelHostname)
+	}
+	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read namespace %s, whose UID tells clusters apart: %w", metav1.NamespaceSystem, err)
+	}
+	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
+	return &facts{node: node, hostname: hostname, cluster: string(system.UID)}, nil
+}
+
+// thisNode is a NodeLister that knows one node and always answers with it. The
+// library would take the scheduler's choice off a claim if the lister said that
+// the node is not there; ShouldProvision has let through this node's claims only.
+type thisNode struct{ node *corev1.Node }
+
+func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }
+func (n thisNode) Get(string) (*corev1.Node, error)             { return n.node, nil }

@@ -1,0 +1,70 @@
+package provision
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// placement says whose claim it is, seen from one node.
+type placement int
+
+const (
+	// foreign: another provisioner's, another node's, or nobody's turn yet.
+	foreign placement = iota
+	// ours: placed on this node, or bound to a PV of it.
+	ours
+	// elsewhere: an annotation places it on another node, which may not exist.
+	elsewhere
+	// nobodys: names our provisioner and no node, and no scheduler will choose one.
+	nobodys
+	// unknown: its class is not known yet; ask again when it is.
+	unknown
+)
+
+// placer knows this node and answers whose a claim is.
+type placer struct {
+	node        string
+	provisioner string
+	// class returns nil where there is no such class yet.
+	class func(name string) *storagev1.StorageClass
+	// boundHere reports whether the PV of that name is of this node.
+	boundHere func(pv string) bool
+}
+
+// place is pure but for the two lookups. An annotation wins over the
+// scheduler's choice, in either binding mode: so it was before us.
+func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
+	if pv := claim.Spec.VolumeName; pv != "" && p.boundHere(pv) {
+		return ours
+	}
+	name := class.Of(claim)
+	if name == "" {
+		return foreign
+	}
+	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
+	c := p.class(name)
+	switch {
+	case c == nil && claim.Spec.VolumeName != "":
+		return foreign // bound to somebody else's PV; its class may well be gone
+	case c == nil:
+		return unknown
+	case c.Provisioner != p.provisioner:
+		return foreign
+	case wanted == p.node, wanted == "" && chosen == p.node:
+		return ours
+	case claim.Spec.VolumeName != "":
+		return foreign
+	case wanted != "":
+		return elsewhere
+	case chosen != "", class.Delayed(c):
+		return foreign
+	}
+	return nobodys
+}
+
+// annotated reports whether the claim itself, not the scheduler, names the node.
+func annotated(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[class.AnnProvisionOnNode] != ""
+}

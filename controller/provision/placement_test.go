@@ -1,0 +1,116 @@
+package provision
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// classes that tests use, by name.
+func testClass(name string) *storagev1.StorageClass {
+	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
+	switch name {
+	case "wait":
+		c.VolumeBindingMode = &wait
+	case "now":
+		c.VolumeBindingMode = &now
+	case "unset":
+	case "theirs":
+		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
+	default:
+		return nil
+	}
+	return c
+}
+
+func testPlacer() *placer {
+	return &placer{node: "node-01", provisioner: class.HostPathProvisioner, class: testClass,
+		boundHere: func(pv string) bool { return pv == "pv-here" }}
+}
+
+// testClaim makes a claim; annotations come in pairs.
+func testClaim(uid, className, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + uid, UID: types.UID(uid), ResourceVersion: "7",
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume},
+	}
+	if className != "" {
+		c.Spec.StorageClassName = &className
+	}
+	for i := 0; i+1 < len(annotations); i += 2 {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotations[i], annotations[i+1])
+	}
+	return c
+}
+
+func TestPlace(t *testing.T) {
+	const on, chosen = class.AnnProvisionOnNode, class.AnnSelectedNode
+	for _, row := range []struct {
+		what          string
+		class, volume string
+		annotations   []string
+		want          placement
+	}{
+		{"annotated for us, Immediate", "now", "", []string{on, "node-01"}, ours},
+		{"annotated for us, delayed, no pod yet", "wait", "", []string{on, "node-01"}, ours},
+		{"annotation wins over the scheduler", "wait", "", []string{on, "node-01", chosen, "node-02"}, ours},
+		{"annotation elsewhere wins as well", "wait", "", []string{on, "node-02", chosen, "node-01"}, elsewhere},
+		{"annotated for another, Immediate", "now", "", []string{on, "node-02"}, elsewhere},
+		{"chosen by the scheduler", "wait", "", []string{chosen, "node-01"}, ours},
+		{"chosen for another", "wait", "", []string{chosen, "node-02"}, foreign},
+		{"waits for its pod", "wait", "", nil, foreign},
+		{"no node at all", "now", "", nil, nobodys},
+		{"no binding mode means Immediate", "unset", "", nil, nobodys},
+		{"no class", "", "", []string{on, "node-01"}, foreign},
+		{"another provisioner's class", "theirs", "", []string{on, "node-01"}, foreign},
+		{"class not known yet", "later", "", []string{on, "node-01"}, unknown},
+		{"bound to a PV of ours", "theirs", "pv-here", nil, ours},
+		{"bound to another's PV", "now", "pv-there", nil, foreign},
+		{"bound, its class gone", "later", "pv-there", nil, foreign},
+		{"bound and placed here", "wait", "pv-there", []string{chosen, "node-01"}, ours},
+	} {
+		got := testPlacer().place(testClaim("u", row.class, row.volume, row.annotations...))
+		if got != row.want {
+			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
+		}
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	const on, chosen, by = class.AnnProvisionOnNode, class.AnnSelectedNode, class.AnnStorageProvisioner
+	for _, row := range []struct {
+		what        string
+		class       string
+		annotations []string
+		chosen, by  string
+	}{
+		{"annotated, delayed", "wait", []string{on, "node-01"}, "node-01", class.HostPathProvisioner},
+		{"annotated, the scheduler chose another", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
+		{"annotated, Immediate", "now", []string{on, "node-01"}, "", class.HostPathProvisioner},
+		{"scheduled: untouched", "wait", []string{chosen, "node-01"}, "node-01", ""},
+	} {
+		in := testClaim("u", row.class, "", row.annotations...)
+		before := in.DeepCopy()
+		for range 2 { // a claim may pass twice
+			out := prepare(in, testClass(row.class), "node-01")
+			if out.Annotations[chosen] != row.chosen || out.Annotations[by] != row.by {
+				t.Errorf("%s: annotations %v", row.what, out.Annotations)
+			}
+			if out.ManagedFields != nil {
+				t.Errorf("%s: managedFields kept", row.what)
+			}
+			if len(in.Annotations) != len(before.Annotations) || in.ManagedFields == nil {
+				t.Fatalf("%s: the claim in the cache was changed", row.what)
+			}
+			in = out
+			in.ManagedFields, before = before.ManagedFields, out.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// reasonRefused is the reason of events about PVs that are not what they say.
+const reasonRefused = "VolumeRefused"
+
+// records keeps the pool's records in step with the PVs of this node: a PV
+// that is seen binds its volume, or adopts it where an older provisioner made
+// it. PVs that are not what they say are left alone, with an event.
+type records struct {
+	*Controller
+	queue workqueue.TypedRateLimitingInterface[string]
+}
+
+func (c *Controller) newRecords() (*records, error) {
+	r := &records{Controller: c, queue: workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))}
+	add := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			r.queue.Add(key)
+		}
+	}
+	_, err := c.pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, obj any) { add(obj) },
+	})
+	return r, err
+}
+
+// run handles PVs until the context ends.
+func (r *records) run(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		r.queue.ShutDown()
+	}()
+	for {
+		name, stop := r.queue.Get()
+		if stop {
+			return
+		}
+		if err := r.sync(ctx, name); err != nil {
+			klog.FromContext(ctx).V(2).Info("Cannot bind a PV to its volume yet", "PV", name, "err", err)
+			r.queue.AddRateLimited(name)
+		} else {
+			r.queue.Forget(name)
+		}
+		r.queue.Done(name)
+	}
+}
+
+func (r *records) sync(ctx context.Context, name string) error {
+	pv := r.savedPV(name)
+	if pv == nil {
+		return nil
+	}
+	directory, err := r.examine(pv)
+	if err != nil {
+		r.disown(ctx, pv, err)
+		return nil
+	}
+	v, err := r.pool.Get(directory)
+	switch {
+	case errors.Is(err, volume.ErrNotFound):
+		return r.syncUnknown(ctx, pv, directory)
+	case errors.Is(err, volume.ErrDamaged):
+		r.disown(ctx, pv, err)
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := matches(v, pv); err != nil {
+		r.disown(ctx, pv, err)
+		return nil
+	}
+	if v.State == volume.Deleting {
+		return nil
+	}
+	_, err = r.pool.Bind(directory, volume.Binding{
+		PV: pv.Name, Owner: v.Owner, Cluster: r.facts.cluster,
+		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+	})
+	return err
+}
+
+// syncUnknown adopts the directory of a PV that has no record. A PV that is on
+// its way out and has no directory either is just that.
+func (r *records) syncUnknown(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
+	err := r.adopt(ctx, pv, directory)
+	switch {
+	case errors.Is(err, volume.ErrNotReady):
+		return err
+	case errors.Is(err, volume.ErrNotFound) && pv.DeletionTimestamp != nil:
+		return nil
+	case err != nil:
+		r.disown(ctx, pv, err)
+	}
+	return nil
+}
+
+// disown says that the PV is left alone, and why.
+func (c *Controller) disown(ctx context.Context, pv *corev1.PersistentVolume, why error) {
+	c.speaker.warn(ctx, volumeRef(pv), "refused", reasonRefused, fmt.Sprintf(
+		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", c.node, why))
+}
+
+// adopt gives the directory of an older provisioner's PV a record. It is
+// promised what the claim asked for: the PV's own capacity was the whole disk's.
+// Where the claim is gone nobody can say, and its data just counts as used.
+func (c *Controller) adopt(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
+	if err := adoptable(pv, directory); err != nil {
+		return err
+	}
+	ref, bytes := pv.Spec.ClaimRef, int64(0)
+	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && claim.UID == ref.UID:
+		bytes = class.Bytes(claim)
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
+	}
+	_, err = c.pool.Adopt(volume.Spec{
+		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: c.facts.cluster,
+		Owner:         volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)},
+		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+	})
+	if err == nil {
+		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "directory", directory, "bytes", bytes)
+	}
+	return err
+}

@@ -1,0 +1,81 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// savingClient is the client that the library saves PVs with. The library
+// takes any PV of the name for its own, and tries again for ever and silently
+// where the API server refuses one; this says it on the claim.
+type savingClient struct {
+	kubernetes.Interface
+	controller *Controller
+}
+
+// CoreV1 implements kubernetes.Interface.
+func (s savingClient) CoreV1() typedcorev1.CoreV1Interface {
+	return savingCore{s.Interface.CoreV1(), s.controller}
+}
+
+type savingCore struct {
+	typedcorev1.CoreV1Interface
+	controller *Controller
+}
+
+// PersistentVolumes implements typedcorev1.CoreV1Interface.
+func (s savingCore) PersistentVolumes() typedcorev1.PersistentVolumeInterface {
+	return savingPVs{s.CoreV1Interface.PersistentVolumes(), s.controller}
+}
+
+type savingPVs struct {
+	typedcorev1.PersistentVolumeInterface
+	controller *Controller
+}
+
+// Create saves a PV. "Already exists" is passed on, which the library takes for
+// success, only where the PV there is the claim's: ours from an earlier try, or
+// the one of the node that the claim went to meanwhile.
+func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
+	saved, err := s.PersistentVolumeInterface.Create(ctx, pv, o)
+	switch {
+	case err == nil:
+		return saved, nil
+	case apierrors.IsAlreadyExists(err):
+		there, getErr := s.Get(ctx, pv.Name, metav1.GetOptions{})
+		if getErr != nil {
+			return nil, fmt.Errorf("read the PV that is there already: %w", getErr)
+		}
+		if claimUID(there) == claimUID(pv) {
+			return nil, err
+		}
+		message := fmt.Sprintf("a PV named %q is there already (hostname %q, claim UID %q) and is not this claim's: "+
+			"delete that PV once its data is safe", pv.Name, class.Hostname(there), claimUID(there))
+		s.say(ctx, pv, message)
+		return nil, fmt.Errorf("save PV: %s", message)
+	case permanent(err):
+		s.say(ctx, pv, fmt.Sprintf("the volume is made but its PV cannot be saved: %v; "+
+			"it is tried again until that is mended", err))
+	}
+	return nil, err
+}
+
+// permanent reports whether trying again without a change elsewhere is vain.
+func permanent(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+func (s savingPVs) say(ctx context.Context, pv *corev1.PersistentVolume, message string) {
+	if pv.Spec.ClaimRef != nil {
+		s.controller.speaker.warn(ctx, *pv.Spec.ClaimRef, "saving", reasonFailed, message)
+	}
+}

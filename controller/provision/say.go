@@ -1,0 +1,147 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// component is who speaks in events.
+	component = "hostpath-provisioner"
+	// silence is how long the same thing is not said again. API servers forget
+	// events after an hour; a claim that still waits then is told once more.
+	silence = time.Hour
+	// maxEventName is the longest name an object can have.
+	maxEventName = 253
+)
+
+// speaker writes events that are said once: the event's name follows from the
+// object and the topic, so a second one, from this agent after a restart or
+// from another node's, meets the first and is dropped.
+type speaker struct {
+	client kubernetes.Interface
+	node   string
+
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+func newSpeaker(client kubernetes.Interface, node string) *speaker {
+	return &speaker{client: client, node: node, said: map[string]time.Time{}}
+}
+
+// warn says a Warning about obj unless that topic was said within the hour.
+// A failure to write is logged and the topic may be said again.
+func (s *speaker) warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+	name := eventName(obj, topic)
+	if !s.begin(name) {
+		return
+	}
+	log := klog.FromContext(ctx)
+	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, s.event(obj, name, reason, message), metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		log.Info("Refused", "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason, "message", message)
+	case !apierrors.IsAlreadyExists(err):
+		s.forget(name)
+		log.Error(err, "Cannot write event", "event", name, "message", message)
+	}
+}
+
+// wasSaid asks the API server whether anybody said the topic already.
+func (s *speaker) wasSaid(ctx context.Context, obj corev1.ObjectReference, topic string) bool {
+	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Get(ctx, eventName(obj, topic), metav1.GetOptions{})
+	return err == nil
+}
+
+// begin reports whether name may be said now, and notes that it is.
+func (s *speaker) begin(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if t, ok := s.said[name]; ok && now.Sub(t) < silence {
+		return false
+	}
+	for n, t := range s.said {
+		if now.Sub(t) >= silence {
+			delete(s.said, n)
+		}
+	}
+	s.said[name] = now
+	return true
+}
+
+func (s *speaker) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.said, name)
+}
+
+func (s *speaker) event(obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
+	now := metav1.Now()
+	return &corev1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Name: name, Namespace: namespaceOf(obj)},
+		InvolvedObject:      obj,
+		Type:                corev1.EventTypeWarning,
+		Reason:              reason,
+		Message:             message,
+		Source:              corev1.EventSource{Component: component, Host: s.node},
+		ReportingController: component,
+		ReportingInstance:   s.node,
+		FirstTimestamp:      now,
+		LastTimestamp:       now,
+		Count:               1,
+	}
+}
+
+// eventName is the same on every node for the same object and topic.
+func eventName(obj corev1.ObjectReference, topic string) string {
+	suffix := fmt.Sprintf(".%016x", hash(string(obj.UID), topic))
+	name := obj.Name
+	if room := maxEventName - len(suffix); len(name) > room {
+		name = name[:room]
+	}
+	return name + suffix
+}
+
+func hash(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return h.Sum64()
+}
+
+// namespaceOf is where events about obj live; cluster-scoped objects have
+// theirs in the default namespace.
+func namespaceOf(obj corev1.ObjectReference) string {
+	if obj.Namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return obj.Namespace
+}
+
+func claimRef(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
+	return reference("PersistentVolumeClaim", c.Namespace, c.Name, c.UID, c.ResourceVersion)
+}
+
+func volumeRef(pv *corev1.PersistentVolume) corev1.ObjectReference {
+	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
+}
+
+func reference(kind, namespace, name string, uid types.UID, version string) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name, UID: uid, ResourceVersion: version,
+	}
+}

@@ -1,0 +1,152 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+const (
+	resync = 15 * time.Minute
+	// retryFirst and retryLast bound the pause before a failed step is tried
+	// again.
+	retryFirst = time.Second
+	retryLast  = 30 * time.Second
+)
+
+// Run serves this node's claims until the context ends. What is not there yet,
+// the API server above all, is waited for; Ready says for what.
+//
+// The order matters: the pool is opened only once it is known what the PVs of
+// this node say of it, and PVs are looked at only once the pool was opened.
+func (c *Controller) Run(ctx context.Context) error {
+	if !c.eventually(ctx, c.learn) {
+		return nil
+	}
+	c.pvs = watchPVs(c.client, c.node)
+	c.classes = watchClasses(c.client)
+	c.run(ctx, c.pvs.RunWithContext, c.classes.RunWithContext)
+	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
+		return nil
+	}
+	if err := c.pool.Open(); err != nil {
+		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again")
+	}
+	records, err := c.newRecords()
+	if err != nil {
+		return fmt.Errorf("watch PVs: %w", err)
+	}
+	claims, err := c.watchClaims(ctx)
+	if err != nil {
+		return err
+	}
+	library := c.newLibrary(ctx, claims)
+	c.status.set(stageStart, nil)
+	c.run(ctx, c.opened, claims.RunWithContext, records.run, records.run,
+		c.waiting.run, c.sweepForever, c.finishForever, c.checkPermissions)
+	library.Run(ctx)
+	return nil
+}
+
+// learn reads this node's facts.
+func (c *Controller) learn(ctx context.Context) error {
+	f, err := readFacts(ctx, c.client, c.node)
+	c.facts = f
+	return err
+}
+
+// eventually does f until it succeeds, with growing pauses; false means that
+// the context ended first. What stands in the way is logged and shown by Ready.
+func (c *Controller) eventually(ctx context.Context, f func(context.Context) error) bool {
+	pause := wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: retryLast}
+	for {
+		err := f(ctx)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		c.status.set(stageStart, err)
+		klog.FromContext(ctx).Error(err, "Cannot start yet; trying again")
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause.Step()):
+		}
+	}
+}
+
+func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
+	for _, part := range parts {
+		go part(ctx)
+	}
+}
+
+// watchClaims builds the filtered feed and the informer that reads from it.
+func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer, error) {
+	placer := &placer{
+		node: c.node, provisioner: class.HostPathProvisioner, class: c.classNamed,
+		boundHere: func(pv string) bool { return c.savedPV(pv) != nil },
+	}
+	voice := newVoice(ctx, c.client, c.speaker, c.node)
+	pvcs := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return pvcs.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pvcs.Watch(ctx, o)
+		},
+	}
+	c.feed = newFeed(source, placer, voice.hear)
+	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if sc, ok := obj.(*storagev1.StorageClass); ok {
+				c.feed.classAppeared(sc.Name)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch classes: %w", err)
+	}
+	lw := &cache.ListWatch{ListWithContextFunc: c.feed.ListWithContext, WatchFuncWithContext: c.feed.WatchWithContext}
+	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, resync, cache.Indexers{}), nil
+}
+
+// newLibrary sets the library up for one instance a node without a leader: it
+// never gives up, never deletes a directory because its PV could not be saved,
+// and never asks which nodes there are.
+func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInformer) *lib.ProvisionController {
+	limiter := func() workqueue.RateLimiter {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
+	}
+	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, class.HostPathProvisioner, c,
+		lib.LeaderElection(false),
+		lib.Threadiness(c.workers),
+		lib.RateLimiter(limiter()),
+		lib.CreateProvisionedPVLimiter(limiter()),
+		lib.FailedProvisionThreshold(0),
+		lib.FailedDeleteThreshold(0),
+		lib.AddFinalizer(true),
+		lib.NodesLister(thisNode{c.facts.node}),
+		lib.ClaimsInformer(claims),
+		lib.VolumesInformer(c.pvs),
+		lib.ClassesInformer(c.classes),
+		lib.ResyncPeriod(resync),
+		lib.MetricsInstance(c.metrics),
+	)
+}

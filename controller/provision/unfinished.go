@@ -1,0 +1,77 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	// unfinishedEvery is how often volumes without a PV are looked at.
+	unfinishedEvery = time.Minute
+	// unfinishedAge is how long a PV is given to appear.
+	unfinishedAge = 30 * time.Second
+)
+
+// finishForever undoes the creates that will never be finished: the agent was
+// killed, or the API server away, between the directory and its PV, and the
+// claim has gone meanwhile.
+func (c *Controller) finishForever(ctx context.Context) {
+	wait.UntilWithContext(ctx, c.finish, unfinishedEvery)
+}
+
+func (c *Controller) finish(ctx context.Context) {
+	volumes, err := c.pool.List()
+	if err != nil {
+		return // the pool is not ready, which is said elsewhere
+	}
+	log := klog.FromContext(ctx)
+	for _, v := range volumes {
+		if v.State != volume.Ready || time.Since(v.Created) < unfinishedAge || c.savedPV(v.PV) != nil {
+			continue
+		}
+		abandoned, err := c.abandoned(ctx, v)
+		if err != nil {
+			log.Error(err, "Cannot tell whether a volume without a PV is still wanted", "volume", v.Name)
+			continue
+		}
+		if !abandoned {
+			continue
+		}
+		switch err := c.pool.Undo(v.Name); {
+		case err == nil:
+			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
+			c.waiting.changed()
+		case errors.Is(err, volume.ErrNotEmpty):
+			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
+		default:
+			log.Error(err, "Cannot undo an unfinished volume", "volume", v.Name)
+		}
+	}
+}
+
+// abandoned asks the API server itself, not a cache, whether nobody will ever
+// ask for the volume again: no PV of this node has its PV's name, and either the
+// claim is gone or its PV is on another node.
+func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
+	pv, err := c.client.CoreV1().PersistentVolumes().Get(ctx, v.PV, metav1.GetOptions{})
+	if err == nil {
+		return class.Hostname(pv) != c.facts.hostname && class.Hostname(pv) != "", nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return false, err
+	}
+	claim, err := c.client.CoreV1().PersistentVolumeClaims(v.Owner.Namespace).Get(ctx, v.Owner.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil && string(claim.UID) != v.Owner.UID, err
+}

@@ -1,0 +1,116 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+const (
+	// spread is over how long the agents of a cluster come to speak. The first
+	// one's event keeps the others silent.
+	spread = 8 * time.Second
+	// patience is how long a claim for another node is given to be served.
+	patience = 15 * time.Second
+
+	topicNobodys   = "nobodys"
+	topicElsewhere = "elsewhere"
+)
+
+// voice speaks for the claims that no agent will serve: those that name our
+// provisioner and no node, and those that name a node which does not exist.
+// Every agent hears of them; each waits a time that follows from its name and
+// the claim's UID, looks whether the event is there, and writes it only if not.
+type voice struct {
+	client  kubernetes.Interface
+	speaker *speaker
+	node    string
+	ctx     context.Context // of Run: the timers' work ends with it
+
+	mu      sync.Mutex
+	pending map[types.UID]*pendingClaim
+}
+
+type pendingClaim struct {
+	where  placement
+	wanted string // the node that the annotation names
+	timer  *time.Timer
+}
+
+func newVoice(ctx context.Context, client kubernetes.Interface, s *speaker, node string) *voice {
+	return &voice{client: client, speaker: s, node: node, ctx: ctx, pending: map[types.UID]*pendingClaim{}}
+}
+
+// hear takes note of a claim, or forgets it where it needs no word any more.
+func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	wanted := claim.Annotations[class.AnnProvisionOnNode]
+	if p, ok := v.pending[claim.UID]; ok {
+		if p.where == where && p.wanted == wanted && claim.DeletionTimestamp == nil {
+			return
+		}
+		p.timer.Stop()
+		delete(v.pending, claim.UID)
+	}
+	if where != nobodys && where != elsewhere || claim.DeletionTimestamp != nil {
+		return
+	}
+	p := &pendingClaim{where: where, wanted: wanted}
+	ref := claimRef(claim)
+	p.timer = time.AfterFunc(v.delay(claim.UID, where), func() {
+		v.speak(ref, where, wanted)
+		v.sayAgain(ref.UID, p)
+	})
+	v.pending[claim.UID] = p
+}
+
+// sayAgain sets the timer once more: API servers forget events after a while.
+func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.pending[uid] == p {
+		p.timer.Reset(silence + v.delay(uid, p.where))
+	}
+}
+
+func (v *voice) delay(uid types.UID, where placement) time.Duration {
+	d := time.Duration(hash(v.node, string(uid)) % uint64(spread))
+	if where == elsewhere {
+		d += patience
+	}
+	return d
+}
+
+func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted string) {
+	if v.ctx.Err() != nil {
+		return
+	}
+	topic, message := topicNobodys, fmt.Sprintf(
+		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
+		class.AnnProvisionOnNode, "WaitForFirstConsumer")
+	if where == elsewhere {
+		topic, message = topicElsewhere, fmt.Sprintf(
+			"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
+			class.AnnProvisionOnNode, wanted)
+	}
+	if v.speaker.wasSaid(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
+		return
+	}
+	v.speaker.warn(v.ctx, claim, topic, reasonFailed, message)
+}
+
+// absent reports whether the API server says that there is no such node.
+func (v *voice) absent(node string) bool {
+	_, err := v.client.CoreV1().Nodes().Get(v.ctx, node, metav1.GetOptions{})
+	return apierrors.IsNotFound(err)
+}
