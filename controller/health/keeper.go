@@ -1,0 +1,132 @@
+package health
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	// lookEvery is how often a pool is asked whether it is ready, which opens
+	// it again once its disk is back.
+	lookEvery = 2 * time.Second
+	// purgeEvery is how often the trash is looked at where nobody said that
+	// something was thrown away.
+	purgeEvery = time.Minute
+	// measureEvery is the pause between two walks through all volumes.
+	measureEvery = 10 * time.Minute
+
+	reasonNotReady = "PoolNotReady"
+	reasonReady    = "PoolReady"
+)
+
+// Keeper looks after one pool that was opened before.
+type Keeper struct {
+	Pool *volume.Pool
+	// Recorder writes events on Node, the node of the pool.
+	Recorder record.EventRecorder
+	Node     *corev1.ObjectReference
+	// Changed is called when the pool becomes ready after it was not, and when
+	// the trash gave space back. It must not block.
+	Changed func()
+
+	kick chan struct{}
+}
+
+// NewKeeper returns a keeper that does nothing until it is Run.
+func NewKeeper(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, changed func()) *Keeper {
+	return &Keeper{Pool: pool, Recorder: recorder, Node: node, Changed: changed, kick: make(chan struct{}, 1)}
+}
+
+// Purge asks for the trash to be emptied soon. It never blocks.
+func (k *Keeper) Purge() {
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks after the pool until the context ends.
+func (k *Keeper) Run(ctx context.Context) {
+	go k.purge(ctx)
+	go k.measure(ctx)
+	k.look(ctx)
+}
+
+// look follows the pool's readiness. A pool that is ready from the start is
+// nothing to talk about; one that is not, is.
+func (k *Keeper) look(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name(), "path", k.Pool.Path())
+	ready, warned := true, false
+	for {
+		err := k.Pool.Ready()
+		switch {
+		case err != nil && ready:
+			log.Error(err, "The pool is not ready; nothing is created or removed there until it is")
+			k.Recorder.Event(k.Node, corev1.EventTypeWarning, reasonNotReady, err.Error())
+		case err == nil && !ready:
+			log.Info("The pool is ready again", "id", k.Pool.ID())
+			k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonReady, "pool %s in %s is ready again", k.Pool.Name(), k.Pool.Path())
+			k.Changed()
+			k.Purge()
+		}
+		if ready = err == nil; ready && !warned {
+			warned = true
+			log.Info("The pool is open", "id", k.Pool.ID())
+			for _, w := range k.Pool.Warnings() {
+				log.Info("Warning: " + w)
+			}
+		}
+		if !pause(ctx, lookEvery) {
+			return
+		}
+	}
+}
+
+// purge empties the trash whenever there is some.
+func (k *Keeper) purge(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
+	for {
+		more, err := k.Pool.Purge(ctx)
+		if err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
+			log.Error(err, "Cannot empty the trash; it is tried again")
+		}
+		if !more && err == nil {
+			k.Changed()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.kick:
+		case <-time.After(purgeEvery):
+		}
+	}
+}
+
+// measure learns what volumes use where no limit counts it.
+func (k *Keeper) measure(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
+	for {
+		if err := k.Pool.Measure(ctx); err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
+			log.V(1).Info("Cannot measure all volumes", "err", err)
+		}
+		if !pause(ctx, measureEvery) {
+			return
+		}
+	}
+}
+
+// pause waits; false means that the context ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,94 @@
+package health
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Collector exports what pools say of themselves, asked at every scrape.
+type Collector struct {
+	pools []*volume.Pool
+	// shared reports whether a path lies on the disk of the operating system.
+	shared func(path string) (bool, error)
+}
+
+// NewCollector returns a collector for prometheus to register.
+func NewCollector(pools []*volume.Pool, shared func(string) (bool, error)) *Collector {
+	return &Collector{pools: pools, shared: shared}
+}
+
+func poolDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("hostpath_pool_"+name, help, append([]string{"pool"}, labels...), nil)
+}
+
+// What is exported. The first name is older than this program and must stay.
+var (
+	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
+		"1 if the path of a pool is on the same filesystem as the operating system.", nil, nil)
+	readyDesc      = poolDesc("ready", "1 if the pool can be used.")
+	totalDesc      = poolDesc("total_bytes", "Size of the pool's filesystem.")
+	freeDesc       = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
+	usedDesc       = poolDesc("used_bytes", "Bytes used by volumes, each counted up to what it was promised.")
+	promisedDesc   = poolDesc("promised_bytes", "Bytes promised to volumes.")
+	promisableDesc = poolDesc("promisable_bytes", "Bytes that can still be promised.")
+	volumesDesc    = poolDesc("volumes", "Number of volumes by state.", "state")
+	missingDesc    = poolDesc("missing_volumes", "Number of volumes whose directory is not there.")
+	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
+)
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
+		promisableDesc, volumesDesc, missingDesc, damagedDesc} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector. A pool that is not ready exports
+// just that.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	shared := 0.0
+	for _, pool := range c.pools {
+		if is, err := c.shared(pool.Path()); err == nil && is {
+			shared = 1
+		}
+		collectPool(out, pool)
+	}
+	out <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, shared)
+}
+
+func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{pool.Name()}, labels...)...)
+	}
+	space, err := pool.Space()
+	if err != nil {
+		gauge(readyDesc, 0)
+		return
+	}
+	gauge(readyDesc, 1)
+	gauge(totalDesc, float64(space.Total))
+	gauge(freeDesc, float64(space.Free))
+	gauge(usedDesc, float64(space.Used))
+	gauge(promisedDesc, float64(space.Promised))
+	gauge(promisableDesc, float64(space.Promisable))
+	gauge(damagedDesc, float64(len(pool.Damaged())))
+
+	volumes, err := pool.List()
+	if err != nil {
+		return
+	}
+	states := map[volume.State]int{volume.Creating: 0, volume.Ready: 0, volume.Bound: 0, volume.Deleting: 0}
+	missing := 0
+	for _, v := range volumes {
+		states[v.State]++
+		if v.Missing {
+			missing++
+		}
+	}
+	for state, n := range states {
+		gauge(volumesDesc, float64(n), string(state))
+	}
+	gauge(missingDesc, float64(missing))
+}

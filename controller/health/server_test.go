@@ -1,0 +1,86 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubevirt.io/hostpath-provisioner/controller/health"
+)
+
+func get(t *testing.T, h http.Handler, path string) (int, string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestEndpoints(t *testing.T) {
+	var broken error
+	h := health.Handler(prometheus.NewRegistry(), []health.Check{
+		{Name: "api", Err: func() error { return nil }},
+		{Name: "pool /data", Err: func() error { return broken }},
+	})
+	if code, body := get(t, h, "/readyz"); code != http.StatusOK || !strings.Contains(body, "[+] pool /data ok") {
+		t.Errorf("ready: %d %q", code, body)
+	}
+	broken = errors.New("its disk is not mounted")
+	code, body := get(t, h, "/readyz")
+	if code != http.StatusServiceUnavailable || !strings.Contains(body, "[-] pool /data: its disk is not mounted") ||
+		!strings.Contains(body, "[+] api ok") {
+		t.Errorf("not ready: %d %q", code, body)
+	}
+	if code, _ := get(t, h, "/healthz"); code != http.StatusOK {
+		t.Errorf("a missing disk must not restart the agent: /healthz %d", code)
+	}
+	if code, _ := get(t, h, "/metrics"); code != http.StatusOK {
+		t.Errorf("/metrics %d", code)
+	}
+	if code, _ := get(t, h, "/"); code != http.StatusNotFound {
+		t.Errorf("/ %d", code)
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- health.Serve(ctx, l, health.Handler(prometheus.NewRegistry(), nil)) }()
+	res, err := http.Get("http://" + l.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Second):
+		t.Error("still serving a second after the context ended")
+	}
+}
+
+func TestSharedWithOS(t *testing.T) {
+	for path, want := range map[string]bool{"/": true, "/proc": false} {
+		if got, err := health.SharedWithOS(path); err != nil || got != want {
+			t.Errorf("SharedWithOS(%s) = %v, %v", path, got, err)
+		}
+	}
+	if _, err := health.SharedWithOS("/no/such/path"); err == nil {
+		t.Error("a path that is not there is no answer")
+	}
+}
