@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const inspectHelp = `hostpath-provisioner inspect prints a pool: its space, its volumes with owners,
+sizes and states, and its trash. It only reads, also while an agent runs.
+
+Usage:
+  hostpath-provisioner inspect [-o json] [PV_DIR]
+
+Without a directory, that of the environment variable PV_DIR is printed.
+
+Flags:
+%s`
+
+// inspect runs the command of that name.
+func inspect(args []string, out io.Writer) error {
+	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
+	format := flags.StringP("output", "o", "table", "table or json")
+	flags.Usage = func() { fmt.Fprintf(out, inspectHelp, flags.FlagUsages()) }
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil
+	case err != nil:
+		return fmt.Errorf("inspect: %w; --help lists the flags", err)
+	}
+	path := os.Getenv("PV_DIR")
+	switch {
+	case flags.NArg() > 1:
+		return fmt.Errorf("inspect: one directory at a time, and %d were named", flags.NArg())
+	case flags.NArg() == 1:
+		path = flags.Arg(0)
+	case path == "":
+		return errors.New("inspect: which directory? Name it, or set PV_DIR")
+	}
+	if *format != "table" && *format != "json" {
+		return fmt.Errorf("inspect: output %q is neither table nor json", *format)
+	}
+	report, err := volume.Inspect(path)
+	if err != nil {
+		return err
+	}
+	if *format == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	return printReport(out, report)
+}
+
+// printReport prints what a person wants to see first.
+func printReport(out io.Writer, r volume.Report) error {
+	owner := "owned by nobody now"
+	if r.Pool.Held {
+		owner = "owned by " + r.Pool.Holder
+	}
+	fmt.Fprintf(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
+	fmt.Fprintf(out, "space     %s free of %s, %s promised to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
+		class.Size(r.Space.Promised), counted(len(r.Volumes), "volume"))
+	for _, w := range r.Warnings {
+		fmt.Fprintf(out, "warning   %s\n", w)
+	}
+	for _, d := range r.Damaged {
+		fmt.Fprintf(out, "damaged   %s\n", d)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(r.Volumes) > 0 {
+		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
+	}
+	for _, v := range r.Volumes {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v), class.Size(v.Bytes),
+			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
+	}
+	if len(r.Trash) > 0 {
+		fmt.Fprintln(table, "\nTRASH\tVOLUME\tSIZE\tSINCE")
+	}
+	for _, t := range r.Trash {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
+	}
+	return table.Flush()
+}
+
+func state(v volume.VolumeReport) string {
+	s := string(v.State)
+	if v.Adopted {
+		s += ", adopted"
+	}
+	if v.Missing {
+		s += ", MISSING"
+	}
+	return s
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

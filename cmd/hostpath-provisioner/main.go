@@ -1,0 +1,35 @@
+// Command hostpath-provisioner is the node agent: one process, one container,
+// on every node. It turns the claims of its node into directories under PV_DIR
+// and the PVs that name them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "hostpath-provisioner: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run is the whole program but for its exit code.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "inspect" {
+		return inspect(args[1:], out)
+	}
+	o, err := parseOptions(args, out)
+	if err != nil || o == nil {
+		return err
+	}
+	return runAgent(ctx, o)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// clean takes away what the machine's environment would decide.
+func clean(t *testing.T) {
+	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY"} {
+		t.Setenv(name, "")
+	}
+}
+
+func TestSettingsAreRefused(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := "--node-name=node-01"
+	pool := "--pv-dir=" + filepath.Join(dir, "pool")
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no node":          {[]string{pool}, "NODE_NAME"},
+		"no directory":     {[]string{node}, "PV_DIR"},
+		"root":             {[]string{node, "--pv-dir=/"}, `"/"`},
+		"a file":           {[]string{node, "--pv-dir=" + file}, file},
+		"parent missing":   {[]string{node, "--pv-dir=" + dir + "/a/b"}, dir + "/a"},
+		"unknown flag":     {[]string{node, pool, "--no-such"}, "--no-such"},
+		"unknown command":  {[]string{"serve"}, `"serve"`},
+		"bad policy":       {[]string{node, pool, "--reclaim-policy=Recycle"}, `"Recycle"`},
+		"bad mode":         {[]string{node, pool, "--directory-mode=rwx"}, `"rwx"`},
+		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
+		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
+		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
+		"inspect nothing":  {[]string{"inspect"}, "PV_DIR"},
+		"inspect two":      {[]string{"inspect", "/a", "/b"}, "one directory"},
+		"inspect as what":  {[]string{"inspect", "-o", "xml", "/a"}, `"xml"`},
+		"inspect no pool":  {[]string{"inspect", dir}, "no pool"},
+		"no configuration": {[]string{node, pool, "--kubeconfig=" + dir + "/none"}, "--kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := run(context.Background(), row.args, &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v; want one line with %s", err, row.want)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "pool")); err == nil {
+				t.Error("a directory was made")
+			}
+		})
+	}
+}
+
+func TestEnvironmentSetsDefaults(t *testing.T) {
+	clean(t)
+	t.Setenv("NODE_NAME", "node-01")
+	t.Setenv("PV_DIR", filepath.Join(t.TempDir(), "pool"))
+	t.Setenv("USE_NAMING_PREFIX", "TRUE")
+	t.Setenv("PV_RECLAIM_POLICY", "Retain")
+	o, err := parseOptions([]string{"--directory-mode=2770", "--reserve=1Gi"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.nodeName != "node-01" || !o.prefix || o.policy != "Retain" || o.reserveBytes != 1<<30 {
+		t.Errorf("%+v", o)
+	}
+	if o.mode&os.ModePerm != 0o770 || o.mode&os.ModeSetgid == 0 {
+		t.Errorf("mode %v", o.mode)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(context.Background(), []string{"--help"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "--http-address",
+		"kubevirt.io/provisionOnNode", "inspect", "/readyz", "Exit code"} {
+		if !strings.Contains(out.String(), word) {
+			t.Errorf("--help does not mention %s", word)
+		}
+	}
+}
+
+func TestInspect(t *testing.T) {
+	clean(t)
+	dir := filepath.Join(t.TempDir(), "pool")
+	pool, err := volume.New(volume.Config{Path: dir, Holder: "the test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pvc-a", "pvc-b"} {
+		if _, err := pool.Create(volume.Spec{Name: name, Bytes: 5 << 20, PV: name,
+			Owner: volume.Owner{Namespace: "default", Name: "data", UID: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pool.Delete("pvc-b"); err != nil {
+		t.Fatal(err)
+	}
+
+	var out bytes.Buffer
+	if err := run(context.Background(), []string{"inspect", dir}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi promised to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b"} {
+		if !strings.Contains(out.String(), word) {
+			t.Errorf("no %q in\n%s", word, out.String())
+		}
+	}
+
+	out.Reset()
+	t.Setenv("PV_DIR", dir)
+	if err := run(context.Background(), []string{"inspect", "-o", "json"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var report volume.Report
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Volumes) != 1 || len(report.Trash) != 1 || report.Pool.ID != pool.ID() {
+		t.Errorf("%+v", report)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// options are the flags of the agent. Flags that have an environment variable
+// take their default from it.
+type options struct {
+	nodeName      string
+	pvDir         string
+	prefix        bool
+	reclaimPolicy string
+	directoryMode string
+	selinuxLabel  string
+	reserve       string
+	overcommit    float64
+	purgeRate     int
+	workers       int
+	kubeconfig    string
+	qps           float32
+	burst         int
+	address       string
+
+	// What the flags above mean, set by check.
+	mode         fs.FileMode
+	policy       corev1.PersistentVolumeReclaimPolicy
+	reserveBytes int64
+}
+
+// parseOptions returns nil options where only help was asked for.
+func parseOptions(args []string, out io.Writer) (*options, error) {
+	o := &options{}
+	flags := o.flags()
+	flags.Usage = func() { fmt.Fprintf(out, helpText, flags.FlagUsagesWrapped(100)) }
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w; --help lists the flags", err)
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("unknown command %q; the only command is inspect, and --help lists the flags", flags.Arg(0))
+	}
+	return o, o.check()
+}
+
+func (o *options) flags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("hostpath-provisioner", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"),
+		"name of the Node this agent runs on [NODE_NAME]; required")
+	f.StringVar(&o.pvDir, "pv-dir", os.Getenv("PV_DIR"),
+		"directory that holds the volumes [PV_DIR]; required, and the same path in the container as on the node, because it stands in the PVs")
+	f.BoolVar(&o.prefix, "use-naming-prefix", strings.EqualFold(os.Getenv("USE_NAMING_PREFIX"), "true"),
+		"name directories <claim>-pvc-<uid> instead of pvc-<uid> [USE_NAMING_PREFIX]")
+	f.StringVar(&o.reclaimPolicy, "reclaim-policy", os.Getenv("PV_RECLAIM_POLICY"),
+		"Delete or Retain, for all new PVs whatever their class says [PV_RECLAIM_POLICY]")
+	f.StringVar(&o.directoryMode, "directory-mode", "0777",
+		"octal mode of new volume directories; a mode without world access needs pods that run as root or own the directory")
+	f.StringVar(&o.selinuxLabel, "selinux-label", volume.LabelAuto,
+		"SELinux label of new volume directories; auto sets "+volume.DefaultLabel+" where the filesystem carries labels, an empty one sets none")
+	f.StringVar(&o.reserve, "reserve", "0",
+		"space of the pool that is never promised, as a quantity such as 10Gi")
+	f.Float64Var(&o.overcommit, "overcommit", 1,
+		"how many times the pool's space may be promised; never more than is free at the moment")
+	f.IntVar(&o.purgeRate, "purge-rate", 5000,
+		"files a second that emptying the trash may remove; 0 is no bound")
+	f.IntVar(&o.workers, "workers", 8,
+		"claims, and as many PVs, that are worked on at the same time")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"file that says where the API server is; without it, the pod's service account is used")
+	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests a second to the API server, sustained")
+	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
+	f.StringVar(&o.address, "http-address", ":9898",
+		"address of /healthz, /readyz and /metrics; an empty one turns them off")
+
+	var logging flag.FlagSet
+	klog.InitFlags(&logging)
+	f.AddGoFlag(logging.Lookup("v"))
+	f.AddGoFlag(logging.Lookup("vmodule"))
+	return f
+}
+
+// check says what is wrong with the options, in words that name the fix.
+func (o *options) check() error {
+	if o.nodeName == "" {
+		return errors.New("the node's name is missing: set NODE_NAME (spec.nodeName by the downward API) or --node-name")
+	}
+	if o.pvDir == "" {
+		return errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
+	}
+	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
+	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:
+	default:
+		return fmt.Errorf("reclaim policy %q (PV_RECLAIM_POLICY, --reclaim-policy) is neither Delete nor Retain", o.reclaimPolicy)
+	}
+	mode, err := strconv.ParseUint(o.directoryMode, 8, 12)
+	if err != nil || mode == 0 {
+		return fmt.Errorf("--directory-mode %q is not an octal mode such as 0770", o.directoryMode)
+	}
+	o.mode = unixMode(uint32(mode))
+	reserve, err := resource.ParseQuantity(o.reserve)
+	if err != nil || reserve.Sign() < 0 {
+		return fmt.Errorf("--reserve %q is not a quantity such as 10Gi", o.reserve)
+	}
+	o.reserveBytes = reserve.Value()
+	if o.overcommit <= 0 {
+		return fmt.Errorf("--overcommit %v is not above zero", o.overcommit)
+	}
+	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
+		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
+	}
+	return volume.Check(o.pvDir)
+}
+
+// unixMode turns the bits that chmod knows into Go's.
+func unixMode(bits uint32) fs.FileMode {
+	mode := fs.FileMode(bits & 0o777)
+	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
+		if bits&bit != 0 {
+			mode |= flag
+		}
+	}
+	return mode
+}

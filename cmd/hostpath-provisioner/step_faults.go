@@ -1,0 +1,30 @@
+//go:build faults
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+)
+
+// step kills the process right before its n-th change to a disk, n being
+// HPP_KILL_AT. Built into test agents only, by the tag faults.
+var step = killAt(os.Getenv("HPP_KILL_AT"))
+
+func killAt(value string) func(string) {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 1 {
+		return nil
+	}
+	var count atomic.Int64
+	return func(name string) {
+		if count.Add(1) == n {
+			fmt.Fprintf(os.Stderr, "killed before step %s\n", name)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // nothing more may happen
+		}
+	}
+}
