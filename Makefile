@@ -26,7 +26,7 @@ build image: ARCHES ?= $(ARCH)
 test: test-unit test-disk test-cluster ## all tests, cheap ones first
 
 test-unit: ## values to values; no root, no cluster
-	@e2e/packages.sh gcc libc6-dev
+	@e2e/packages.sh gcc libc6-dev systemd
 	go test -race ./...
 	cd e2e && go vet ./... && go test ./cluster/...
 
@@ -46,7 +46,6 @@ lint: ## gofmt, vet and golangci-lint
 	cd e2e && $(E2E_CACHE)/tools/golangci-lint run -c ../.golangci.yml ./...
 
 image: build ## the image as a docker-archive, with docker, podman or buildah
-	@command -v docker podman buildah >/dev/null || e2e/packages.sh buildah
 	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back

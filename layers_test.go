@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -136,6 +138,19 @@ func TestDirectDependencies(t *testing.T) {
 	for path := range strings.FieldsSeq(string(out)) {
 		if direct[path] == "" {
 			t.Errorf("%s is a new direct dependency; say in this table what for", path)
+		}
+	}
+}
+
+// The tests see what users see: binaries, sockets, the cluster and manifests.
+func TestEndToEndTestsSeeNoInsides(t *testing.T) {
+	mod, err := os.ReadFile("e2e/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mod)) {
+		if fields := strings.Fields(line); slices.Contains(fields, module) {
+			t.Errorf("e2e/go.mod: %s; e2e never imports volume or controller", strings.TrimSpace(line))
 		}
 	}
 }

@@ -124,6 +124,9 @@ func (o *options) check() error {
 	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
 	}
+	if err := volume.CheckKernel(); err != nil {
+		return err
+	}
 	return volume.Check(o.pvDir)
 }
 

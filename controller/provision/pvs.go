@@ -94,7 +94,19 @@ func (r *records) sync(ctx context.Context, name string) error {
 		PV: pv.Name, Owner: v.Owner, Cluster: r.facts.cluster,
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return r.namePool(ctx, pv)
+}
+
+// namePool writes the pool's UUID on the PV of an adopted volume, so that it
+// guards the pool like any other. It does nothing where the PV has one.
+func (r *records) namePool(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnPool] != "" {
+		return nil
+	}
+	return r.patchMeta(ctx, pv, "annotations", class.AnnPool, r.pool.ID())
 }
 
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
@@ -108,8 +120,9 @@ func (r *records) syncUnknown(ctx context.Context, pv *corev1.PersistentVolume, 
 		return nil
 	case err != nil:
 		r.disown(ctx, pv, err)
+		return nil
 	}
-	return nil
+	return r.namePool(ctx, pv)
 }
 
 // disown says that the PV is left alone, and why.

@@ -38,6 +38,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	c.pvs = watchPVs(c.client, c.node)
 	c.classes = watchClasses(c.client)
+	claims, err := c.watchClaims(ctx)
+	if err != nil {
+		return err
+	}
+	// Before anything is listed: it registers types with the scheme that every
+	// answer of the API server is decoded by.
+	library := c.newLibrary(ctx, claims)
 	c.run(ctx, c.pvs.RunWithContext, c.classes.RunWithContext)
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
 		return nil
@@ -49,11 +56,6 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
-	claims, err := c.watchClaims(ctx)
-	if err != nil {
-		return err
-	}
-	library := c.newLibrary(ctx, claims)
 	c.status.set(stageStart, nil)
 	c.run(ctx, c.opened, claims.RunWithContext, records.run, records.run,
 		c.waiting.run, c.sweepForever, c.finishForever, c.checkPermissions)
@@ -131,7 +133,7 @@ func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer
 // never gives up, never deletes a directory because its PV could not be saved,
 // and never asks which nodes there are.
 func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInformer) *lib.ProvisionController {
-	limiter := func() workqueue.RateLimiter {
+	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
 	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, class.HostPathProvisioner, c,

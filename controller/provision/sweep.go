@@ -67,17 +67,27 @@ func (c *Controller) label(ctx context.Context) {
 			c.disown(ctx, pv, err)
 			continue
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid":    pv.UID, // fails where the name belongs to another PV by now
-			"labels": map[string]string{class.LabelNode: class.LabelValue(c.node)},
-		}})
-		if err == nil {
-			_, err = c.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := c.patchMeta(ctx, pv, "labels", class.LabelNode, class.LabelValue(c.node)); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV that an older provisioner made", "PV", pv.Name)
 		}
 	}
+}
+
+// patchMeta sets one label or annotation of a PV. It does nothing where the PV
+// is gone, or where another one has its name by now.
+func (c *Controller) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field, key, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pv.UID,
+		field: map[string]string{key: value},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // pretends returns nil where the PV is one that we or the older provisioner

@@ -1,0 +1,37 @@
+package volume
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// The oldest kernel that has every call we make: openat2(2) came with 5.6,
+// STATX_MNT_ID with 5.8, quotactl_fd(2) with 5.14.
+const (
+	minKernelMajor = 5
+	minKernelMinor = 14
+)
+
+// CheckKernel returns an error on a kernel that is too old for a Pool. There
+// is no second code path for those.
+func CheckKernel() error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fmt.Errorf("uname: %w", err)
+	}
+	return checkKernel(unix.ByteSliceToString(u.Release[:]))
+}
+
+// checkKernel lets through a release that does not begin with two numbers:
+// whoever builds such a kernel knows what is in it.
+func checkKernel(release string) error {
+	var major, minor int
+	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n < 2 {
+		return nil
+	}
+	if major > minKernelMajor || major == minKernelMajor && minor >= minKernelMinor {
+		return nil
+	}
+	return fmt.Errorf("%w: the kernel is %s, and Linux %d.%d or later is needed", ErrInvalid, release, minKernelMajor, minKernelMinor)
+}
