@@ -76,16 +76,17 @@ func (p *Pool) Get(name string) (Volume, error) {
 // record has, the empty one among them, is ErrNotFound.
 func (p *Pool) ByPV(pv string) (Volume, error) {
 	const op = "get volume of PV"
-	all, err := p.inPlace()
-	if err != nil {
-		return Volume{}, failed(op, pv, err)
-	}
-	for _, v := range all {
-		if pv != "" && v.PV == pv {
-			return v, nil
+	var v Volume
+	err := p.enter(func(h *handle) error {
+		found := p.sorted(func(r Record) bool { return pv != "" && r.PV == pv && inPlace(r) })
+		if len(found) == 0 {
+			return ErrNotFound
 		}
-	}
-	return Volume{}, failed(op, pv, ErrNotFound)
+		there, err := isDir(h.base, found[0].Name)
+		v = p.volume(found[0], !there)
+		return err
+	})
+	return v, failed(op, pv, err)
 }
 
 // List returns the volumes that are ready or bound, sorted by name.

@@ -23,36 +23,37 @@ func (p *Pool) Create(s Spec) (v Volume, err error) {
 	if s.Bytes <= 0 {
 		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
 	}
-	err = p.on(op, s.Name, func(h *handle) error {
-		r, known := p.record(s.Name)
-		if known {
-			there, err := p.same(h, r, s)
-			if there || err != nil {
-				v = p.volume(r, false)
-				return err
-			}
-		} else if there, err := exists(h.base, s.Name); there || err != nil {
-			return taken(err)
-		}
-		if !known {
-			release, err := p.reserve(h, s.Name, s.Bytes)
-			if err != nil {
-				return err
-			}
-			defer release()
-		}
-		r = newRecord(s, Creating)
-		if err := p.build(h, r); err != nil {
-			return err
-		}
-		r.State = Ready
-		v = p.volume(r, false)
-		return nil
+	err = p.on(op, s.Name, func(h *handle) (err error) {
+		v, err = p.create(h, s)
+		return err
 	})
-	if err != nil {
+	return v, err
+}
+
+func (p *Pool) create(h *handle, s Spec) (Volume, error) {
+	known, ok := p.record(s.Name)
+	if ok {
+		if there, err := p.same(h, known, s); err != nil {
+			return Volume{}, err
+		} else if there {
+			return p.volume(known, false), nil
+		}
+	} else {
+		if there, err := exists(h.base, s.Name); there || err != nil {
+			return Volume{}, taken(err)
+		}
+		release, err := p.reserve(h, s.Name, s.Bytes)
+		if err != nil {
+			return Volume{}, err
+		}
+		defer release()
+	}
+	r := newRecord(s, Creating)
+	if err := p.build(h, r); err != nil {
 		return Volume{}, err
 	}
-	return v, nil
+	r.State = Ready
+	return p.volume(r, false), nil
 }
 
 func taken(err error) error {

@@ -79,12 +79,12 @@ func writeFile(dir int, name string, data []byte, step func(string)) error {
 	temp := tempPrefix + rand.Text()[:10]
 	step("write")
 	if err := writeTemp(dir, temp, data); err != nil {
-		unix.Unlinkat(dir, temp, 0)
+		_ = unix.Unlinkat(dir, temp, 0)
 		return err
 	}
 	step("rename")
 	if err := unix.Renameat(dir, temp, dir, name); err != nil {
-		unix.Unlinkat(dir, temp, 0)
+		_ = unix.Unlinkat(dir, temp, 0)
 		return pathError("rename", name, err)
 	}
 	step("sync")

@@ -13,6 +13,9 @@ var (
 	// ErrNotReady: the pool cannot be used now; its disk may not be mounted,
 	// another process may own it, it may be read-only. Try again later.
 	ErrNotReady = errors.New("pool is not ready")
+	// ErrHeld: another process owns the pool, and serves it. It comes with
+	// ErrNotReady.
+	ErrHeld = errors.New("it is in use by")
 	// ErrInvalid: the request itself is wrong (a name, a size); do not retry.
 	ErrInvalid = errors.New("invalid request")
 	// ErrConflict: something else is there under this name.
@@ -37,6 +40,7 @@ type Error struct {
 	Err  error
 }
 
+// Error says operation, volume and cause in one line.
 func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Name, e.Err) }
 
 // Unwrap returns the cause.
@@ -50,6 +54,7 @@ type SpaceError struct {
 	Estimate bool
 }
 
+// Error gives the numbers in bytes.
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("%v: wanted %d bytes, can promise %d of %d",
 		ErrNoSpace, e.Wanted, e.Promisable, e.Total)

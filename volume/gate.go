@@ -135,7 +135,7 @@ func asNotReady(err error) error {
 		return err
 	case errors.Is(err, ErrInvalid):
 		// What is wrong with the path now may pass; the request is not wrong.
-		return fmt.Errorf("%w: %v", ErrNotReady, err)
+		return fmt.Errorf("%w: %v", ErrNotReady, err) //nolint:errorlint // so that it is no ErrInvalid any more
 	}
 	return fmt.Errorf("%w: %w", ErrNotReady, err)
 }

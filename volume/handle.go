@@ -55,6 +55,11 @@ func newHandle() *handle {
 // close gives up the lock and every descriptor. It changes nothing on disk.
 func (h *handle) close() {
 	h.end()
+	if h.lock >= 0 {
+		// Said aloud: a child process that is just being started shares the
+		// descriptor until its exec, and closing ours alone would not unlock.
+		_ = unix.Flock(h.lock, unix.LOCK_UN)
+	}
 	for _, fd := range []*int{&h.lock, &h.trash, &h.staging, &h.records, &h.private, &h.base} {
 		if *fd >= 0 {
 			unix.Close(*fd)

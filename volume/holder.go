@@ -2,6 +2,8 @@ package volume
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,25 +20,34 @@ import (
 // of this one.
 func (p *Pool) take(h *handle) error {
 	p.step("open.lock")
-	fd, err := tree.Open(h.private, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW)
+	// Not open for writing: that would keep the administrator from remounting
+	// the disk read-only.
+	fd, err := tree.Open(h.private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return pathError("open", lockName, err)
 	}
 	h.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return fmt.Errorf("%w: it is in use by %s", ErrNotReady, holder(h.private))
+		return fmt.Errorf("%w: %w %s", ErrNotReady, ErrHeld, holder(h.private))
 	} else if err != nil {
 		return pathError("lock", lockName, err)
 	}
-	line := fmt.Sprintf("%s, pid %d, since %s\n", p.config.Holder, os.Getpid(), time.Now().UTC().Format(time.RFC3339))
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return pathError("chmod", lockName, err)
 	}
-	if err := unix.Ftruncate(fd, 0); err != nil {
-		return pathError("write", lockName, err)
+	return p.sign(h.private)
+}
+
+// sign writes into the lock who holds it.
+func (p *Pool) sign(private int) error {
+	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
+	if err != nil {
+		return pathError("open", lockName, err)
 	}
-	_, err = unix.Pwrite(fd, []byte(line), 0)
-	return pathError("write", lockName, err)
+	f := os.NewFile(uintptr(fd), lockName)
+	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(p.config.Holder, "a process"), os.Getpid(),
+		time.Now().UTC().Format(time.RFC3339))
+	return errors.Join(err, f.Close())
 }
 
 const noHolder = "another process"

@@ -216,6 +216,7 @@ func TestKilledAnywhere(t *testing.T) {
 		{"purge", prepared(fill, del), func(p *volume.Pool) error { _, err := p.Purge(t.Context()); return err }, nil, ""},
 	} {
 		t.Run(op.name, func(t *testing.T) {
+			t.Parallel() // it waits for the disk most of the time
 			for n, died := 1, true; died; n++ {
 				path := filepath.Join(t.TempDir(), "pool")
 				if op.prepare != nil {

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -129,83 +128,33 @@ func (p *Pool) Undo(name string) error {
 		} else if err != nil {
 			return err
 		}
-		ready := r
-		r.State = Creating
-		p.step("undo.record")
-		if err := p.put(h, r); err != nil {
-			return err
-		}
-		p.step("undo.rmdir")
-		err := rmdir(h.base, name)
-		if err != nil {
-			p.step("undo.restore")
-			// A failure of this one too is mended by the next call: the
-			// directory is in place.
-			_ = p.put(h, ready)
-			if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-				return ErrNotEmpty
-			}
-			return err
-		}
-		p.step("undo.sync")
-		if err := syncDirs(h.base); err != nil {
-			return err
-		}
-		p.step("undo.remove")
-		return p.drop(h, name)
+		return p.undo(h, r)
 	})
 }
 
-// plain returns nil where name is a directory of the pool: ErrNotFound where
-// nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
-// mount point.
-func (h *handle) plain(name string) error {
-	fd, err := tree.OpenDir(h.base, name)
-	switch err {
-	case nil:
-		unix.Close(fd)
-		return nil
-	case unix.ENOENT:
-		return ErrNotFound
-	case unix.EXDEV:
-		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
-	case unix.ELOOP, unix.ENOTDIR:
-		return notDir(nil)
-	}
-	return pathError("open", name, err)
-}
-
-func notDir(err error) error {
-	if err != nil {
+// undo unmakes a ready volume whose directory is there.
+func (p *Pool) undo(h *handle, ready Record) error {
+	r := ready
+	r.State = Creating
+	p.step("undo.record")
+	if err := p.put(h, r); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: a file or a link stands where the volume's directory was", ErrConflict)
-}
-
-// unused returns nil where name is a plain directory, and nothing is mounted
-// on it, in it or from it; see plain for the errors, and ErrInUse.
-func (h *handle) unused(name string) error {
-	if err := h.plain(name); err != nil {
+	p.step("undo.rmdir")
+	if err := rmdir(h.base, r.Name); err != nil {
+		p.step("undo.restore")
+		// Should this fail too, the next call mends it: the directory is in
+		// place, so the volume is ready.
+		_ = p.put(h, ready)
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+			return ErrNotEmpty
+		}
 		return err
 	}
-	real, err := h.realPath()
-	if err != nil {
+	p.step("undo.sync")
+	if err := syncDirs(h.base); err != nil {
 		return err
 	}
-	return h.noMounts(real + "/" + name)
-}
-
-func (h *handle) noMounts(path string) error {
-	all, err := mount.Self()
-	if err != nil {
-		return err
-	}
-	points, err := mount.Users(all, int(h.at.mount), path)
-	if err != nil {
-		return err
-	}
-	if len(points) > 0 {
-		return fmt.Errorf("%w: mounted at %s (mounts in all: %d)", ErrInUse, points[0], len(points))
-	}
-	return nil
+	p.step("undo.remove")
+	return p.drop(h, r.Name)
 }

@@ -90,7 +90,8 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 	case errors.Is(err, volume.ErrNotFound):
 		return adoptable(pv, name) == nil
 	}
-	return errors.Is(err, volume.ErrNotReady) // Delete will say so, and be tried again
+	// Delete will say so, and be tried again; unless another agent has the pool.
+	return errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrHeld)
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume

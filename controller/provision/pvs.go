@@ -64,9 +64,9 @@ func (r *records) run(ctx context.Context) {
 }
 
 func (r *records) sync(ctx context.Context, name string) error {
-	pv := r.savedPV(name)
-	if pv == nil {
-		return nil
+	pv, err := r.current(ctx, name)
+	if pv == nil || err != nil {
+		return err
 	}
 	directory, err := r.examine(pv)
 	if err != nil {
@@ -109,6 +109,23 @@ func (r *records) namePool(ctx context.Context, pv *corev1.PersistentVolume) err
 	return r.patchMeta(ctx, pv, "annotations", class.AnnPool, r.pool.ID())
 }
 
+// current returns the PV as the API server has it, nil where there is none. Once
+// the library has saved a PV it puts its own copy into the store, without UID,
+// maybe over what the watch brought meanwhile; nothing would bring that again.
+func (r *records) current(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	if pv := r.savedPV(name); pv != nil {
+		return pv, nil
+	}
+	if _, ok, err := r.pvs.GetStore().GetByKey(name); !ok || err != nil {
+		return nil, err
+	}
+	pv, err := r.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return pv, err
+}
+
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
 // its way out and has no directory either is just that.
 func (r *records) syncUnknown(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
@@ -133,12 +150,13 @@ func (c *Controller) disown(ctx context.Context, pv *corev1.PersistentVolume, wh
 
 // adopt gives the directory of an older provisioner's PV a record. It is
 // promised what the claim asked for: the PV's own capacity was the whole disk's.
-// Where the claim is gone nobody can say, and its data just counts as used.
+// Where the claim is gone nobody can say; it is promised the least there is, and
+// its data counts as used.
 func (c *Controller) adopt(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
 	if err := adoptable(pv, directory); err != nil {
 		return err
 	}
-	ref, bytes := pv.Spec.ClaimRef, int64(0)
+	ref, bytes := pv.Spec.ClaimRef, int64(1)
 	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
 	case err == nil && claim.UID == ref.UID:

@@ -24,6 +24,8 @@ type refusal struct {
 	message string
 	// forNow: the answer may change without anybody touching the claim.
 	forNow bool
+	// silent: somebody else serves the claim.
+	silent bool
 }
 
 // refusalOf returns nil where nothing speaks against serving the claim now.
@@ -47,7 +49,7 @@ func (c *Controller) refusalOf(claim *corev1.PersistentVolumeClaim) *refusal {
 }
 
 func (c *Controller) notReady(err error) *refusal {
-	return &refusal{topic: "ready", forNow: true,
+	return &refusal{topic: "ready", forNow: true, silent: errors.Is(err, volume.ErrHeld),
 		message: fmt.Sprintf("node %s cannot serve this claim now: %v; it will go on by itself once that is mended", c.node, err)}
 }
 
@@ -65,7 +67,9 @@ func (c *Controller) noSpace(e *volume.SpaceError) string {
 // refuse says the refusal on the claim once, and keeps the claim in mind where
 // the answer may change.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
-	c.speaker.warn(ctx, claimRef(claim), r.topic, reasonFailed, r.message)
+	if !r.silent {
+		c.speaker.warn(ctx, claimRef(claim), r.topic, reasonFailed, r.message)
+	}
 	if r.forNow {
 		c.waiting.add(claim.UID)
 	}

@@ -20,7 +20,10 @@ import (
 )
 
 const (
-	resync = 15 * time.Minute
+	// resync is how often claims and PVs are looked at again where nothing
+	// changed. They are this node's only, and what an agent left to another,
+	// which then went away, is not left for long.
+	resync = time.Minute
 	// retryFirst and retryLast bound the pause before a failed step is tried
 	// again.
 	retryFirst = time.Second

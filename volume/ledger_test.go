@@ -1,0 +1,130 @@
+package volume
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestAccount(t *testing.T) {
+	const unit = 1000
+	volumes := func(bytes ...int64) map[string]Record {
+		m := map[string]Record{}
+		for i, b := range bytes {
+			name := string(rune('a' + i))
+			m[name] = Record{Name: name, State: Ready, Bytes: b}
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name        string
+		total, free uint64 // in blocks of unit bytes
+		records     map[string]Record
+		used        map[string]int64
+		reserved    map[string]int64
+		reserve     int64
+		ratio       float64
+		want        Space
+	}{
+		{name: "empty disk", total: 100, free: 100, ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promisable: 100000}},
+		{name: "others' data", total: 100, free: 60, ratio: 1,
+			want: Space{Total: 100000, Free: 60000, External: 40000, Promisable: 60000}},
+		{name: "a volume, its use unknown", total: 100, free: 90, records: volumes(30000), ratio: 1,
+			want: Space{Total: 100000, Free: 90000, External: 10000, Promised: 30000, Promisable: 60000, Estimate: true}},
+		{name: "a volume, its use known", total: 100, free: 90, records: volumes(30000), used: map[string]int64{"a": 10000}, ratio: 1,
+			want: Space{Total: 100000, Free: 90000, Used: 10000, Promised: 30000, Promisable: 70000, Estimate: true}},
+		{name: "a volume that outgrew its promise", total: 100, free: 50, records: volumes(30000), used: map[string]int64{"a": 50000}, ratio: 1,
+			want: Space{Total: 100000, Free: 50000, Used: 30000, External: 20000, Promised: 30000, Promisable: 50000, Estimate: true}},
+		{name: "a reservation", total: 100, free: 100, reserved: map[string]int64{"a": 30000}, ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promised: 30000, Promisable: 70000}},
+		{name: "a reservation that has a record by now", total: 100, free: 100, records: volumes(30000),
+			reserved: map[string]int64{"a": 30000}, ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promised: 30000, Promisable: 70000, Estimate: true}},
+		{name: "a deleted volume", total: 100, free: 90, ratio: 1,
+			records: map[string]Record{"a": {Name: "a", State: Deleting, Bytes: 30000}},
+			want:    Space{Total: 100000, Free: 90000, External: 10000, Promisable: 90000}},
+		{name: "reserve", total: 100, free: 100, reserve: 10000, ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promisable: 90000}},
+		{name: "reserve above all", total: 100, free: 100, reserve: math.MaxInt64, ratio: 1,
+			want: Space{Total: 100000, Free: 100000}},
+		{name: "overcommit, never above free", total: 100, free: 80, ratio: 2,
+			want: Space{Total: 100000, Free: 80000, External: 20000, Promisable: 80000}},
+		{name: "overcommit", total: 100, free: 100, records: volumes(90000), ratio: 1.5,
+			want: Space{Total: 100000, Free: 100000, Promised: 90000, Promisable: 60000, Estimate: true}},
+		{name: "undercommit", total: 100, free: 100, ratio: 0.5,
+			want: Space{Total: 100000, Free: 100000, Promisable: 50000}},
+		{name: "promised too much", total: 100, free: 100, records: volumes(math.MaxInt64, math.MaxInt64), ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promised: math.MaxInt64, Estimate: true}},
+		{name: "more than an int64 holds", total: math.MaxUint64, free: math.MaxUint64, ratio: 1e300,
+			want: Space{Total: math.MaxInt64, Free: math.MaxInt64, Promisable: math.MaxInt64}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := ledger{records: c.records, used: c.used, reserved: c.reserved}
+			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
+			if got := l.account(st, c.reserve, c.ratio); got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSystemDirectories(t *testing.T) {
+	for _, path := range []string{"/mnt", "/mnt/x", "/home/pool", "/data", "/var/hpvolumes", "/tmp/x", "/opt/x", "/srv",
+		"/var/lib/pool", "/var/lib/kubelet2", "/libs", "/devices"} {
+		if err := checkSystem(path); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, path := range append(systemTrees(), sharedDirs()...) {
+		if err := checkSystem(path); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestNewUUID(t *testing.T) {
+	if a, b := newUUID(), newUUID(); a == b || len(a) != 36 {
+		t.Errorf("%s, %s", a, b)
+	}
+}
+
+func TestFailedMapsWhatTheSystemSays(t *testing.T) {
+	for errno, want := range map[unix.Errno]error{
+		unix.EROFS: ErrNotReady, unix.ENOSPC: ErrNoSpace, unix.EDQUOT: ErrNoSpace,
+	} {
+		err := failed("op", "v", pathError("write", "x", errno))
+		if !errors.Is(err, want) || !errors.Is(err, errno) {
+			t.Errorf("%v is no %v", err, want)
+		}
+	}
+	if failed("op", "v", nil) != nil {
+		t.Error("nil became an error")
+	}
+}
+
+func TestNameLocks(t *testing.T) {
+	var l nameLocks
+	unlock := l.lock("a")
+	l.lock("b")()
+	entered := make(chan bool)
+	go func() {
+		defer l.lock("a")()
+		entered <- true
+	}()
+	select {
+	case <-entered:
+		t.Fatal("two hold one name")
+	default:
+	}
+	unlock()
+	<-entered
+	defer l.lock("a")() // waits for the goroutine's unlock
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.held) != 1 {
+		t.Errorf("%d names are kept", len(l.held))
+	}
+}

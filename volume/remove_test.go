@@ -1,0 +1,160 @@
+package volume_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+func TestBind(t *testing.T) {
+	p := newPool(t)
+	_, err := p.Bind("v", binding("v"))
+	is(t, err, volume.ErrNotFound)
+	create(t, p, "v")
+	_, err = p.Bind("v", volume.Binding{})
+	is(t, err, volume.ErrInvalid)
+	for _, want := range []bool{true, false} {
+		if changed, err := p.Bind("v", binding("v")); err != nil || changed != want {
+			t.Errorf("changed %v, %v, want %v", changed, err, want)
+		}
+	}
+	b := binding("v")
+	b.ReclaimPolicy = "Retain"
+	if changed, err := p.Bind("v", b); err != nil || !changed {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	if r := onDisk(t, p, "v"); r.State != volume.Bound || r.ReclaimPolicy != "Retain" {
+		t.Errorf("on disk %+v", r)
+	}
+	for _, spoil := range []func(*volume.Binding){
+		func(b *volume.Binding) { b.PV = "other" },
+		func(b *volume.Binding) { b.Owner.UID = "other" },
+	} {
+		b := binding("v")
+		spoil(&b)
+		_, err := p.Bind("v", b)
+		is(t, err, volume.ErrConflict)
+	}
+}
+
+func TestBindFillsInWhatWasNotKnown(t *testing.T) {
+	p := newPool(t)
+	_, err := p.Create(volume.Spec{Name: "v", Bytes: 1})
+	ok(t, err)
+	_, err = p.Bind("v", binding("v"))
+	ok(t, err)
+	s := spec("v", 1)
+	if r := onDisk(t, p, "v"); r.PV != s.PV || r.Owner != s.Owner || r.Cluster != s.Cluster {
+		t.Errorf("on disk %+v", r)
+	}
+	v, err := p.ByPV(s.PV)
+	if err != nil || v.Name != "v" {
+		t.Errorf("by PV: %+v, %v", v, err)
+	}
+}
+
+func TestUndo(t *testing.T) {
+	p := newPool(t)
+	ok(t, p.Undo("v"))
+	v := create(t, p, "v")
+	ok(t, p.Undo("v"))
+	if there(v.Path) {
+		t.Error("the directory is still there")
+	}
+	consistent(t, p)
+
+	create(t, p, "v")
+	write(t, filepath.Join(v.Path, "data"), "x")
+	is(t, p.Undo("v"), volume.ErrNotEmpty)
+	if r := onDisk(t, p, "v"); r.State != volume.Ready {
+		t.Errorf("on disk %+v", r)
+	}
+	consistent(t, p)
+
+	_, err := p.Bind("v", binding("v"))
+	ok(t, err)
+	is(t, p.Undo("v"), volume.ErrConflict)
+
+	ok(t, os.Remove(create(t, p, "lost").Path))
+	ok(t, p.Undo("lost"))
+	consistent(t, p)
+}
+
+func TestDelete(t *testing.T) {
+	p := newPool(t)
+	v := create(t, p, "v")
+	write(t, filepath.Join(v.Path, "a/b/data"), "x")
+	for range 2 {
+		ok(t, p.Delete("v"))
+		consistent(t, p)
+	}
+	if _, err := p.Get("v"); !errors.Is(err, volume.ErrNotFound) {
+		t.Error(err)
+	}
+	entries := names(t, filepath.Join(p.Path(), trash))
+	if len(entries) != 2 || entries[0]+".json" != entries[1] {
+		t.Fatalf("trash %v", entries)
+	}
+	if !there(filepath.Join(p.Path(), trash, entries[0], "a/b/data")) {
+		t.Error("the data is gone before the purge")
+	}
+	create(t, p, "v") // the name is free at once
+	purge(t, p)
+	consistent(t, p)
+}
+
+func TestDeleteNeverFollows(t *testing.T) {
+	p := newPool(t)
+	outside := filepath.Join(t.TempDir(), "precious")
+	write(t, outside, "x")
+	v := create(t, p, "v")
+	for _, put := range []func() error{
+		func() error { return os.Symlink(filepath.Dir(outside), v.Path) },
+		func() error { return os.WriteFile(v.Path, nil, 0o600) },
+	} {
+		ok(t, os.RemoveAll(v.Path))
+		ok(t, put())
+		is(t, p.Delete("v"), volume.ErrConflict)
+		is(t, p.Undo("v"), volume.ErrConflict)
+		_, err := p.Create(spec("v", gib))
+		is(t, err, volume.ErrConflict)
+		if !there(outside) || !there(v.Path) {
+			t.Error("something was removed")
+		}
+	}
+	ok(t, os.Remove(v.Path))
+	ok(t, p.Delete("v"))
+	consistent(t, p)
+}
+
+func TestAdopt(t *testing.T) {
+	p := newPool(t)
+	_, err := p.Adopt(spec("v", gib))
+	is(t, err, volume.ErrNotFound)
+	write(t, filepath.Join(p.Path(), "v/data"), "x")
+	write(t, filepath.Join(p.Path(), "file"), "x")
+	ok(t, os.Symlink("v", filepath.Join(p.Path(), "link")))
+	for _, name := range []string{"file", "link"} {
+		_, err := p.Adopt(spec(name, gib))
+		is(t, err, volume.ErrConflict)
+	}
+	_, err = p.Adopt(spec("v", 0))
+	is(t, err, volume.ErrInvalid)
+	// The data is there: more than the disk holds is adopted all the same.
+	for range 2 {
+		v, err := p.Adopt(spec("v", 1<<60))
+		if err != nil || v.State != volume.Bound || !v.Adopted || v.Missing {
+			t.Errorf("adopted %+v, %v", v, err)
+		}
+	}
+	s := spec("v", gib)
+	s.Owner.UID = "other"
+	_, err = p.Adopt(s)
+	is(t, err, volume.ErrConflict)
+	if !there(filepath.Join(p.Path(), "v/data")) {
+		t.Error("the data is gone")
+	}
+}

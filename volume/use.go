@@ -1,0 +1,64 @@
+package volume
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// plain returns nil where name is a directory of the pool: ErrNotFound where
+// nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
+// mount point.
+func (h *handle) plain(name string) error {
+	fd, err := tree.OpenDir(h.base, name)
+	switch err {
+	case nil:
+		unix.Close(fd)
+		return nil
+	case unix.ENOENT:
+		return ErrNotFound
+	case unix.EXDEV:
+		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
+	case unix.ELOOP, unix.ENOTDIR:
+		return notDir(nil)
+	}
+	return pathError("open", name, err)
+}
+
+func notDir(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: a file or a link stands where the volume's directory was", ErrConflict)
+}
+
+// unused returns nil where name is a plain directory, and nothing is mounted
+// on it, in it or from it; see plain for the errors, and ErrInUse.
+func (h *handle) unused(name string) error {
+	if err := h.plain(name); err != nil {
+		return err
+	}
+	real, err := h.realPath()
+	if err != nil {
+		return err
+	}
+	return h.noMounts(real + "/" + name)
+}
+
+func (h *handle) noMounts(path string) error {
+	all, err := mount.Self()
+	if err != nil {
+		return err
+	}
+	points, err := mount.Users(all, int(h.at.mount), path)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%w: mounted at %s (mounts in all: %d)", ErrInUse, points[0], len(points))
+	}
+	return nil
+}
