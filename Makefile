@@ -4,10 +4,10 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 K8S_VERSION ?= v1.34.4
 NODES       ?= 2
 IMAGE       ?= quay.io/kubevirt/hostpath-provisioner:latest
-LINT        ?= v2.15.0
+LINT_VERSION ?= v2.15.0
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
+TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
 ARCH        := $(shell go env GOARCH)
-AGENT       := bin/linux-$(ARCH)/hostpath-provisioner
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
 CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
@@ -36,14 +36,14 @@ test-disk: ## real filesystems on loop devices; needs root
 
 test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)
-	cd e2e && go run ./cmd/cluster build && go test -count=1 -timeout 30m ./suite/...
+	cd e2e && go run ./cmd/cluster build && go test -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
 
 lint: ## gofmt, vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
-	@test -x $(E2E_CACHE)/tools/golangci-lint || { echo "building golangci-lint $(LINT), once"; \
-	  GOBIN=$(E2E_CACHE)/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT); }
-	$(E2E_CACHE)/tools/golangci-lint run ./...
-	cd e2e && $(E2E_CACHE)/tools/golangci-lint run -c ../.golangci.yml ./...
+	@test -x $(TOOLS)/golangci-lint || { echo "building golangci-lint $(LINT_VERSION), once"; \
+	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
+	$(TOOLS)/golangci-lint run ./...
+	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
 
 image: build ## the image as a docker-archive, with docker, podman or buildah
 	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
@@ -59,11 +59,11 @@ cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
 	@e2e/packages.sh $(CLUSTER_PKGS)
 	@$(CLUSTER) up --nodes $(NODES)
 
+cluster-sync: export KUBECONFIG := # whichever other cluster it names
 cluster-sync: image ## build, load and deploy the agent into that cluster
-	@$(CLUSTER) load $(CURDIR)/_artifacts/hostpath-provisioner.tar
+	@$(CLUSTER) load ../_artifacts/hostpath-provisioner.tar
+	e2e/kubectl.sh -n hostpath-provisioner delete pod -l k8s-app=hostpath-provisioner # they come back with the new image
 	@$(MAKE) --no-print-directory deploy
-	@e2e/kubectl.sh -n hostpath-provisioner rollout restart daemonset/hostpath-provisioner
-	@e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner --timeout=2m
 
 cluster-down: ## end that cluster and leave nothing behind
 	@$(CLUSTER) down

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the agent's image and writes it as a docker-archive, with docker, podman or buildah,
-# whichever works here. The binary is built beforehand.
+# whichever works here; where none does, buildah is installed. The binary is built beforehand.
 #
 #   e2e/image.sh IMAGE OUT.tar [ARCH]
 #   e2e/image.sh quay.io/kubevirt/hostpath-provisioner:dev _artifacts/agent.tar arm64
@@ -55,16 +55,18 @@ works() {
 
 engine=
 for try in docker podman buildah; do
-    command -v "$try" >/dev/null || continue
-    if works "$try"; then
+    if command -v "$try" >/dev/null && works "$try"; then
         engine=$try
         break
     fi
-    say "$try is installed but does not work here"
 done
 if [ -z "$engine" ]; then
-    say "no docker, podman or buildah that works; run: apt-get install buildah"
-    exit 1
+    "$root/e2e/packages.sh" buildah
+    engine=buildah
+    if ! works "$engine"; then
+        say "no docker, podman or buildah that works; 'buildah info' says why"
+        exit 1
+    fi
 fi
 say "$image for $arch with $engine"
 
@@ -83,15 +85,15 @@ set -- --platform "linux/$arch" -t "$image" \
 mkdir -p "$(dirname "$out")"
 case $engine in
 docker)
-    docker build --quiet "$@" >&2
+    docker build --quiet "$@" >"$work/id"
     docker save -o "$part" "$image"
     ;;
 podman)
-    podman build --quiet "$@" >&2
+    podman build --quiet "$@" >"$work/id"
     podman save --quiet --format docker-archive -o "$part" "$image"
     ;;
 buildah)
-    run_buildah build --quiet --isolation chroot "$@" >&2
+    run_buildah build --quiet --isolation chroot "$@" >"$work/id" # its ID says nothing to a reader
     run_buildah push --quiet "$image" "docker-archive:$part:$image" >&2
     ;;
 esac

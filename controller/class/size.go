@@ -2,6 +2,7 @@ package class
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -19,5 +20,5 @@ func Size(bytes int64) string {
 	for value >= step && len(units) > 1 {
 		value, units = value/step, units[1:]
 	}
-	return fmt.Sprintf("%.1f%ci", value, units[0])
+	return fmt.Sprintf("%s%ci", strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0"), units[0])
 }

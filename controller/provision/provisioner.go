@@ -90,8 +90,10 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 	case errors.Is(err, volume.ErrNotFound):
 		return adoptable(pv, name) == nil
 	}
-	// Delete will say so, and be tried again; unless another agent has the pool.
-	return errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrHeld)
+	// Delete will say so, and be tried again. So it is where another agent has
+	// the pool: the library forgets what may not be deleted, and that agent may
+	// end before it did it.
+	return errors.Is(err, volume.ErrNotReady)
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume

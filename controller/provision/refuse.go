@@ -57,11 +57,12 @@ func (c *Controller) notReady(err error) *refusal {
 func (c *Controller) noSpace(e *volume.SpaceError) string {
 	estimate := ""
 	if e.Estimate {
-		estimate = " (an estimate: what the volumes there use is measured from time to time)"
+		estimate = ", estimated"
 	}
-	return fmt.Sprintf("node %s cannot promise %s (%d bytes): %s (%d bytes) of %s (%d bytes) in %s can be promised%s; "+
-		"ask for less, free space there, or choose another node",
-		c.node, class.Size(e.Wanted), e.Wanted, class.Size(e.Promisable), e.Promisable, class.Size(e.Total), e.Total, c.pool.Path(), estimate)
+	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
+		"(in bytes: wanted %d, promisable %d%s, total %d); ask for less, free space there, or choose another node",
+		c.node, class.Size(e.Wanted), class.Size(e.Promisable), class.Size(e.Total), c.pool.Path(),
+		e.Wanted, e.Promisable, estimate, e.Total)
 }
 
 // refuse says the refusal on the claim once, and keeps the claim in mind where

@@ -117,7 +117,7 @@ func (b Binaries) buildAll(ctx context.Context, names []string, say *progress) e
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(src)
+	defer func() { _ = os.RemoveAll(src) }()
 	for i, name := range names {
 		what := fmt.Sprintf("building %s (%d of %d)", name, i+1, len(names))
 		say.say("%s", what)
@@ -165,12 +165,14 @@ func (b Binaries) compile(ctx context.Context, src, name string) error {
 func (b Binaries) writeWrapper(ctx context.Context, src string) error {
 	// The exact version is named, never a query: listings of versions may be refused.
 	out, err := goCommand(ctx, src, "mod", "download", "-json", "k8s.io/kubernetes@"+b.Version)
-	if err != nil {
+	var module struct{ GoMod, Error string }
+	switch unreadable := json.Unmarshal(out, &module); {
+	case module.Error != "":
+		return errors.New(strings.Join(strings.Fields(module.Error), " ")) // a failure too is said in JSON, over several lines
+	case err != nil:
 		return err
-	}
-	var module struct{ GoMod string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return err
+	case unreadable != nil:
+		return unreadable
 	}
 	edited, err := goCommand(ctx, src, "mod", "edit", "-json", module.GoMod)
 	if err != nil {

@@ -107,7 +107,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer l.Close() // all at the end: otherwise the same port may come twice
+		defer func() { _ = l.Close() }() // all at the end: otherwise the same port may come twice
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

@@ -147,7 +147,7 @@ func readStatic(program string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: not a program: %w", program, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
 			return nil, fmt.Errorf("%s: is linked dynamically; build it with CGO_ENABLED=0, or install the static package", program)
@@ -192,7 +192,7 @@ func WriteImage(m Image, file string) error {
 	if err != nil {
 		return fmt.Errorf("image %s: %w", m.Name, err)
 	}
-	defer os.Remove(tmp.Name()) // fails, rightly, once it has been renamed
+	defer func() { _ = os.Remove(tmp.Name()) }() // fails, rightly, once it has been renamed
 	err = m.WriteArchive(tmp)
 	if closing := tmp.Close(); err == nil {
 		err = closing

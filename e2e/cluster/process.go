@@ -65,7 +65,7 @@ func (p process) start(detach bool, attr *syscall.SysProcAttr, argv ...string) e
 	if err := writeJSON(p.record(), record); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", p.title, err), cmd.Process.Kill(), cmd.Wait())
 	}
-	go cmd.Wait() // reaps it should it end before us
+	go func() { _ = cmd.Wait() }() // reaps it should it end before us
 	return nil
 }
 

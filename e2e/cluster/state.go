@@ -98,5 +98,5 @@ func filesystemMagic(path string) int64 {
 	if err := syscall.Statfs(path, &st); err != nil {
 		return 0
 	}
-	return int64(st.Type)
+	return int64(st.Type) //nolint:unconvert // it has another type on other architectures
 }

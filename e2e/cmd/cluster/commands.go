@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -75,7 +76,9 @@ func status(ctx context.Context, args []string) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, pid, p.Log)
 	}
-	table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
 	if len(ended) > 0 {
 		return fmt.Errorf("ended: %s", strings.Join(ended, ", "))
 	}
@@ -160,7 +163,7 @@ func execute(ctx context.Context, args []string) error {
 		args = append(args[:1:1], args[2:]...)
 	}
 	if len(args) < 2 {
-		return errors.New("exec: want NODE -- CMD ARG...")
+		return errors.New("exec: want NODE -- CMD ARG")
 	}
 	n, err := node(args[0])
 	if err != nil {
@@ -171,7 +174,12 @@ func execute(ctx context.Context, args []string) error {
 		return err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return cmd.Run()
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return &saidError{exit}
+	}
+	return err
 }
 
 func nodeDir(_ context.Context, args []string) error {

@@ -37,17 +37,22 @@ var commands = map[string]func(context.Context, []string) error{
 	"exec": execute, "node-dir": nodeDir, "kubeconfig": kubeconfig,
 }
 
+// saidError is the failure of a command that exec ran: it has said itself why, and its exit code becomes ours.
+type saidError struct{ exit *exec.ExitError }
+
+func (e *saidError) Error() string { return e.exit.Error() }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	var exit *exec.ExitError
+	var said *saidError
 	switch {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
-	case errors.As(err, &exit):
-		os.Exit(max(exit.ExitCode(), 1)) // exec: the command has said why
+	case errors.As(err, &said):
+		os.Exit(max(said.exit.ExitCode(), 1))
 	default:
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)

@@ -1,0 +1,150 @@
+#!/bin/bash
+# Shows what a user sees, on a real cluster of two nodes on this machine: a claim, a pod that writes, a refusal, a claim
+# that follows the scheduler, and nothing left behind. Called by `make demo`; it can be run again and again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bold='' red='' plain=''
+if [ -t 1 ]; then
+    bold=$'\e[1;36m' red=$'\e[1;31m' plain=$'\e[0m'
+fi
+number=0 headline='getting ready'
+
+step() {
+    number=$((number + 1))
+    headline=$1
+    printf '\n%s%d. %s%s\n' "$bold" "$number" "$headline" "$plain"
+}
+
+# run shows a command line as one would type it, and runs just that.
+run() {
+    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
+    eval "$1"
+}
+
+# apply shows a manifest as one would type it, and applies it.
+apply() {
+    run "e2e/kubectl.sh -n demo apply -f - <<'END'
+$(cat)
+END"
+}
+
+fail() {
+    printf '%s%s%s\n' "$red" "$1" "$plain" >&2
+    exit 1
+}
+
+# finish cleans up, and shows what helps where a step failed.
+finish() {
+    local code=$?
+    trap - EXIT
+    if [ "$number" -gt 2 ]; then
+        if [ "$code" != 0 ]; then
+            e2e/kubectl.sh -n demo describe pvc,pod >&2 || true
+            e2e/kubectl.sh -n hostpath-provisioner logs -l k8s-app=hostpath-provisioner --prefix --tail=15 >&2 || true
+        fi
+        e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null || code=1
+    fi
+    if [ "$code" != 0 ]; then
+        printf '%sThe demo failed in step %d, "%s"; the reason stands above.%s\n' "$red" "$number" "$headline" "$plain" >&2
+    fi
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+# await waits for a condition that kubectl cannot wait for.
+await() {
+    for _ in {1..60}; do
+        if eval "$2"; then return; fi
+        sleep 0.5
+    done
+    fail "$1 within 30 s"
+}
+
+on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND
+
+if [ -n "${KUBECONFIG:-}" ]; then
+    echo "KUBECONFIG names another cluster. It is left alone: the demo has its own, on this machine."
+    unset KUBECONFIG
+fi
+
+step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
+run 'make --no-print-directory cluster-up NODES=2'
+
+step 'The agent: built, put into an image, loaded, deployed'
+run 'make --no-print-directory cluster-sync'
+e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
+e2e/kubectl.sh create namespace demo >/dev/null
+
+step 'A claim that names its node is served at once'
+apply <<'END'
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, annotations: {kubevirt.io/provisionOnNode: node-01}}
+spec:
+  storageClassName: hostpath-provisioner-immediate
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+END
+run "e2e/kubectl.sh -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/data --timeout=30s" || fail 'the claim is not bound'
+run 'e2e/kubectl.sh get pv'
+
+step 'A pod that is not root writes into it'
+apply <<'END'
+apiVersion: v1
+kind: Pod
+metadata: {name: writer}
+spec:
+  securityContext: {runAsUser: 1000, runAsNonRoot: true}
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: writer
+      image: localhost/hpp-e2e/busybox:latest
+      imagePullPolicy: IfNotPresent
+      command: [sh, -c, "echo hello from $(id -u) >/data/hello; sleep infinity"]
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+END
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/writer --timeout=60s' || fail 'the pod does not run'
+volume=$(e2e/kubectl.sh -n demo get pvc data -o jsonpath='{.spec.volumeName}')
+run "$on_node node-01 -- ls -ln /var/hpvolumes/$volume"
+run "$on_node node-01 -- cat /var/hpvolumes/$volume/hello"
+run "$on_node node-02 -- ls -l /var/hpvolumes"
+
+step 'A claim that asks for too much is told why'
+run "sed 's/name: on-node-01/name: huge/; s/1Gi/900Ti/' manifests/examples/claim-on-node.yaml | e2e/kubectl.sh -n demo apply -f -"
+await 'no event says why' 'e2e/kubectl.sh -n demo get events | grep -q "cannot promise"'
+run 'e2e/kubectl.sh -n demo get events --field-selector involvedObject.name=huge,type=Warning'
+
+step 'A claim that waits for its pod: the scheduler chooses the node'
+run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/diary --timeout=60s' || fail 'the pod does not run'
+run 'e2e/kubectl.sh -n demo get pods -o wide'
+
+step 'What a node knows of its volumes'
+diary_node=$(e2e/kubectl.sh -n demo get pod diary -o jsonpath='{.spec.nodeName}')
+agent=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector "spec.nodeName=$diary_node")
+run "e2e/kubectl.sh -n hostpath-provisioner exec $agent -- /hostpath-provisioner inspect"
+
+step 'Deleted is deleted'
+volumes=$(e2e/kubectl.sh -n demo get pvc -o jsonpath='{.items[*].spec.volumeName}')
+run 'e2e/kubectl.sh -n demo delete pod,pvc --all --timeout=60s'
+for volume in $volumes; do
+    await "PV $volume is not gone" "! e2e/kubectl.sh get pv $volume >/dev/null 2>&1"
+    for node in node-01 node-02; do
+        pool=$(go -C e2e run ./cmd/cluster node-dir "$node")
+        [ ! -e "$pool/$volume" ] || fail "the directory $volume is still on $node"
+    done
+done
+run 'e2e/kubectl.sh get pv'
+run "$on_node node-01 -- ls -l /var/hpvolumes"
+run "$on_node node-02 -- ls -l /var/hpvolumes"
+
+step 'Your turn'
+cat <<'END'
+e2e/kubectl.sh get nodes               kubectl for this cluster
+ls manifests/examples                  more to try; README.md explains
+go -C e2e run ./cmd/cluster status     processes and logs
+make cluster-down                      ends the cluster and leaves nothing behind
+END

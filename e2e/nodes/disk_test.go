@@ -1,0 +1,164 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// A node that came up without its disk: the pod waits, and writes nothing to the disk below.
+func TestPodWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	claim := s.Create(harness.Claim{Node: other.Name})
+	volume := s.Bound(claim).Name
+	path, aside := hostPath(other, volume), filepath.Join(other.Dir(), "aside-"+volume)
+	must(s, "move away", os.Rename(path, aside))
+	back := func() error { return os.Rename(aside, path) }
+	s.Cleanup(func() { _ = back() }) // where the test has ended before
+
+	p := pod{claim: claim.Name, script: "echo here >/data/file"}.create(s)
+	s.Eventually(soon, "mount refused", func() error {
+		return said(s, "involvedObject.uid", string(p.UID), "FailedMount", "hostPath type check failed", p.CreationTimestamp.Time)
+	})
+	if v := volumeOf(inspect(s, other), volume); v == nil || !v.Missing {
+		t.Errorf("inspect says %+v, want a missing volume", v)
+	}
+	if err := harness.Missing(path); err != nil {
+		t.Error(err)
+	}
+	must(s, "move back", back())
+	awaitReady(s, p.Name)
+	if got, err := os.ReadFile(hostPath(other, volume, "file")); string(got) != "here\n" {
+		t.Errorf("on the node: %q, %v", got, err)
+	}
+}
+
+// disk is a filesystem in a file, mounted over a node's volumes as an administrator would, or a boot in another order.
+type disk struct {
+	node    *cluster.Node
+	image   string
+	mounted bool
+}
+
+func newDisk(s *harness.Scene, n *cluster.Node) *disk {
+	s.Helper()
+	d := &disk{node: n, image: filepath.Join(s.TempDir(), "disk")}
+	must(s, "make image", os.WriteFile(d.image, nil, 0o600))
+	must(s, "make image", os.Truncate(d.image, 64<<20))
+	command(s, "mkfs.ext4", "-q", d.image)
+	s.Cleanup(func() {
+		if err := d.unmount(); err != nil {
+			s.Error(err)
+		}
+	})
+	return d
+}
+
+func (d *disk) mount() error {
+	_, err := onNode(d.node, "mount", "-o", "loop", d.image, "/var/hpvolumes")
+	d.mounted = err == nil
+	return err
+}
+
+// unmount does nothing where the disk is not mounted: below it is the node's own mount.
+func (d *disk) unmount() error {
+	if !d.mounted {
+		return nil
+	}
+	var err error
+	for range 20 { // the agent may be looking at it
+		if _, err = onNode(d.node, "umount", "/var/hpvolumes"); err == nil {
+			d.mounted = false
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+// A mount on the node reaches the agent that runs already. It is not the disk that the PVs are on, so nothing is made
+// there and nothing is called deleted, until the right one is in sight again.
+func TestDiskMountedOverThePool(t *testing.T) {
+	s := newScene(t)
+	kept, doomed := s.Create(harness.Claim{Node: one.Name}), s.Create(harness.Claim{Node: one.Name})
+	volume := s.Bound(kept).Name
+	s.Bound(doomed)
+	p := pod{claim: kept.Name, script: "echo here >/data/file; while sleep 0.2; do date >/data/clock; done & true"}.run(s)
+	id := inspect(s, one).Pool.ID
+
+	begin := time.Now()
+	d := newDisk(s, one)
+	must(s, "mount", d.mount())
+	wantUnready(s, one, id, begin)
+	waiting := s.Create(harness.Claim{Node: one.Name})
+	s.Delete(doomed)
+	s.Eventually(soon, "word to the claim", func() error {
+		return s.Warned(waiting.UID, harness.ReasonFailed, "cannot serve this claim now")
+	})
+	s.Always(2*time.Second, "nothing happens", func() error {
+		if s.IsGone(harness.PVName(doomed)) == nil {
+			return errors.New("a PV was deleted whose directory is out of reach")
+		}
+		return s.IsPending(waiting)
+	})
+	if got, err := onNode(one, "ls", "-A", "/var/hpvolumes"); err != nil || strings.TrimSpace(got) != "lost+found" {
+		t.Errorf("the agent left something on a disk that is not its own: %q, %v", got, err)
+	}
+	writes(s, one, volume)
+
+	must(s, "unmount", d.unmount())
+	awaitAgent(s, one)
+	s.Eventually(soon, "good news", func() error {
+		return said(s, "involvedObject.name", one.Name, harness.ReasonReady, "ready again", begin)
+	})
+	s.Bound(waiting)
+	wantOnlyOn(s, harness.PVName(waiting), one)
+	s.Gone(harness.PVName(doomed))
+	if err := harness.Missing(hostPath(one, harness.PVName(doomed))); err != nil {
+		t.Error(err)
+	}
+	writes(s, one, volume)
+	end(s, p)
+}
+
+// wantUnready waits until all who ask are told that the pool is not the one that PVs name.
+func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) {
+	s.Helper()
+	s.Eventually(soon, "unready", func() error {
+		text, err := readyz(s, n)
+		if err == nil {
+			return fmt.Errorf("readyz still says %q", text)
+		}
+		if !strings.Contains(text, "[-] pool /var/hpvolumes: ") || !strings.Contains(text, id) || !strings.Contains(text, "not mounted") {
+			return fmt.Errorf("readyz says %q; want why the pool %s is not ready", text, id)
+		}
+		s.Logf("readyz: %s", text)
+		return nil
+	})
+	s.Eventually(soon, "event on the node", func() error {
+		return said(s, "involvedObject.name", n.Name, harness.ReasonNotReady, id, since)
+	})
+	s.Eventually(soon, "the kubelet notices", func() error {
+		p, err := agentOf(s, n)
+		if err == nil && (isReady(p) || p.Status.ContainerStatuses[0].RestartCount > 0) {
+			err = fmt.Errorf("ready: %v, restarts: %d; want an unready pod that is left running", isReady(p), p.Status.ContainerStatuses[0].RestartCount)
+		}
+		return err
+	})
+}
+
+// writes checks that the pod which writes into the volume goes on doing so.
+func writes(s *harness.Scene, n *cluster.Node, volume string) {
+	s.Helper()
+	clock := hostPath(n, volume, "clock")
+	must(s, "remove", os.Remove(clock))
+	s.Eventually(10*time.Second, "the pod writes", func() error { return harness.Exists(clock) })
+}

@@ -1,0 +1,122 @@
+// Package nodes tests the agent where it runs in earnest: as a DaemonSet's pod on two nodes with kubelet and containerd,
+// from the image that make builds, with pods that use the volumes.
+//
+//	go -C e2e test ./nodes            # as root; uses the cluster that is up, or starts and ends one
+package nodes
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// image is what manifests/legacy names.
+const image = "quay.io/kubevirt/hostpath-provisioner:latest"
+
+// These are set before the first test and not changed.
+var (
+	env        *harness.Env
+	local      *cluster.Cluster
+	one, other *cluster.Node
+	root       string // of the agent's module
+)
+
+// parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
+const parallel = "8"
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", parallel) // the flag exists and takes a number
+	}
+	ctx := context.Background()
+	down, err := start(ctx)
+	if err == nil {
+		err = deploy(ctx)
+	}
+	if err == nil {
+		code = m.Run()
+	}
+	if err = errors.Join(err, down()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// start finds the cluster that is up, or starts one. What it starts, down ends.
+func start(ctx context.Context) (down func() error, err error) {
+	keep := func() error { return nil }
+	if root, err = filepath.Abs("../.."); err != nil {
+		return keep, err
+	}
+	down = keep
+	if local, err = cluster.Open(""); errors.Is(err, cluster.ErrNotUp) {
+		down = func() error { return cluster.Down("", io.Discard) }
+		local, err = cluster.Up(ctx, cluster.UpOptions{Version: os.Getenv("K8S_VERSION"), Nodes: 2, Log: os.Stderr})
+	}
+	if err != nil {
+		return down, err
+	}
+	if n := len(local.Nodes()); n != 2 {
+		return down, fmt.Errorf("the cluster that is up has %d nodes, these tests want 2: run 'make cluster-down' first", n)
+	}
+	one, other = local.Nodes()[0], local.Nodes()[1]
+	env = &harness.Env{Plane: local.ControlPlane()}
+	env.Client, err = env.Plane.Client()
+	return down, err
+}
+
+// deploy puts the agent as it is now in the tree onto the nodes.
+func deploy(ctx context.Context) error {
+	build := exec.CommandContext(ctx, "make", "-C", root, "--no-print-directory", "image", "IMAGE="+image)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("make image: %w\n%s", err, out)
+	}
+	if err := local.Load(ctx, filepath.Join(root, "_artifacts", "hostpath-provisioner.tar")); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		// An agent that is there already has the image of before, under the same name.
+		{"-n", harness.Namespace, "delete", "pod", "-l", agentLabel},
+		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},
+		{"-n", harness.Namespace, "rollout", "status", "daemonset/hostpath-provisioner", "--timeout=90s"},
+	} {
+		if _, err := kubectl("", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kubectl runs the cluster's kubectl as its administrator, and returns what it printed.
+func kubectl(stdin string, args ...string) (string, error) {
+	args = append([]string{"--kubeconfig", env.Plane.Kubeconfig()}, args...)
+	cmd := exec.Command(env.Plane.Binaries().Path("kubectl"), args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args[2:], " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+// soon is how long the cluster may take for one thing, on a machine that is busy.
+const soon = 60 * time.Second
