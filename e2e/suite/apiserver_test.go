@@ -1,0 +1,68 @@
+package suite
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// The API server may come after the agent, and may go while the agent works. This test has a control plane of its own.
+func TestAPIServerAway(t *testing.T) {
+	t.Parallel()
+	own := env.Another(t.TempDir())
+	t.Cleanup(func() {
+		if err := own.Stop(false); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := own.StartPlane(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	s := own.Scene(t)
+	a := s.Later(s.Node("01"), harness.Options{})
+	if err := own.Plane.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+
+	a.Restart()
+	a.AwaitUnready("connection refused")
+	stays(s, a, 4*time.Second)
+	if err := harness.Missing(a.Pool); err != nil {
+		t.Errorf("a pool was founded before it is known what PVs say of it: %v", err)
+	}
+	startAPIServer(s)
+	a.AwaitReady()
+	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	s.Bound(claim)
+
+	if err := own.Plane.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	stays(s, a, 4*time.Second)
+	startAPIServer(s)
+	s.Bound(s.Create(harness.Claim{Node: a.Node.Name}))
+	s.Delete(claim)
+	s.Gone(harness.PVName(claim))
+}
+
+func startAPIServer(s *harness.Scene) {
+	s.Helper()
+	if err := s.Plane.StartAPIServer(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// stays checks that the agent goes on and answers.
+func stays(s *harness.Scene, a *harness.Agent, span time.Duration) {
+	s.Helper()
+	s.Always(span, "agent alive", func() error {
+		if !a.Alive() {
+			return errors.New("it has ended")
+		}
+		_, _, err := a.Get("/healthz")
+		return err
+	})
+}

@@ -1,0 +1,67 @@
+package suite
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// Not parallel: its claims per second are to be read.
+func TestBurst(t *testing.T) {
+	const many = 100
+	s, a := oneNode(t)
+	claims := make([]*corev1.PersistentVolumeClaim, many)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for i := range claims {
+		wg.Go(func() { claims[i] = s.Create(harness.Claim{Node: a.Node.Name}) })
+	}
+	wg.Wait()
+	mine := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace)
+	s.Eventually(2*time.Minute, "all bound", func() error {
+		list, err := mine.List(t.Context(), metav1.ListOptions{})
+		bound := 0
+		for _, c := range list.Items {
+			if c.Status.Phase == corev1.ClaimBound {
+				bound++
+			}
+		}
+		if err == nil && bound != many {
+			err = fmt.Errorf("%d of %d", bound, many)
+		}
+		return err
+	})
+	took := time.Since(begin)
+	t.Logf("%d claims bound in %s: %.0f a second", many, took.Round(time.Millisecond), many/took.Seconds())
+	if got := len(s.Children(a.Pool)); got != many {
+		t.Errorf("%d directories, want %d", got, many)
+	}
+	if err := a.MetricIs(many*10<<20, "hostpath_pool_promised_bytes"); err != nil {
+		t.Error(err)
+	}
+	s.Eventually(10*time.Second, "all recorded as bound", func() error {
+		return a.MetricIs(many, "hostpath_pool_volumes", `state="bound"`)
+	})
+
+	begin = time.Now()
+	if err := mine.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually(2*time.Minute, "all gone", func() error {
+		for _, c := range claims {
+			if err := s.IsGone(harness.PVName(c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	took = time.Since(begin)
+	t.Logf("%d claims deleted in %s: %.0f a second", many, took.Round(time.Millisecond), many/took.Seconds())
+	s.Eventually(30*time.Second, "empty pool", func() error { return empty(s, a) })
+}

@@ -1,0 +1,68 @@
+package suite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// unfinished is how long the agent may take to undo a create whose claim is gone: it looks once a minute, and gives a PV
+// half a minute to appear.
+const unfinished = 100 * time.Second
+
+// The agent is killed while it makes a volume, and the claim is deleted before it is started again. Nobody will ask for
+// the volume any more, so it goes: at the start, or where its directory was in place already, a minute later.
+func TestCrashThenClaimDeleted(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	var begun []*crash
+	var orphan *crash
+	for n := 1; n <= mostSteps; n++ {
+		node := s.Node(string([]byte{'a' + byte(n/10), '0' + byte(n%10)}))
+		c := newCrash(s, node, n)
+		if !c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
+			c.a.Kill() // a stop may meet the kill
+			break
+		}
+		step := c.step()
+		t.Logf("killed before step %d, %s", n, step)
+		s.Delete(c.claim)
+		if strings.HasPrefix(step, "open.") || strings.HasPrefix(step, "pool.") {
+			continue // nothing of the volume is there yet
+		}
+		if step == "create.ready" {
+			// Somebody found the directory and uses it.
+			s.Write(filepath.Join(c.a.Pool, harness.PVName(c.claim)), "data", []byte("precious"))
+			orphan = c
+		} else {
+			begun = append(begun, c)
+		}
+		c.a.Restart()
+	}
+	if len(begun) < 8 || orphan == nil {
+		t.Fatalf("%d kills while a volume was made, orphan: %v; want more", len(begun), orphan != nil)
+	}
+	for _, c := range begun {
+		c.wantNone(unfinished)
+	}
+	wantOrphan(orphan)
+}
+
+// wantOrphan checks that an unfinished volume that holds data is kept, for a person to judge.
+func wantOrphan(c *crash) {
+	c.Helper()
+	name := harness.PVName(c.claim)
+	c.Eventually(unfinished, "data noticed", func() error {
+		if !strings.Contains(c.a.Log(), "holds data") {
+			return harness.Missing(c.a.Pool)
+		}
+		return nil
+	})
+	c.Always(2*time.Second, "data kept", func() error { return harness.Exists(filepath.Join(c.a.Pool, name, "data")) })
+	if v := c.a.Volume(name); v.State != "ready" {
+		c.Errorf("kill %d: the orphan is %s, want ready", c.n, v.State)
+	}
+}

@@ -1,0 +1,198 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stopWithin is how long an agent may take to end: a second by contract, and another for the race detector and for
+// what else runs on the machine.
+const stopWithin = 2 * time.Second
+
+// Options are what differs from one agent to another. The zero value is the usual agent.
+type Options struct {
+	// Program instead of Env.Agent.
+	Program string
+	// Kubeconfig instead of the one with the agents' service account.
+	Kubeconfig string
+	// Pool instead of the node's.
+	Pool string
+	// Env are further variables, NAME=value.
+	Env []string
+	// Flags are further flags.
+	Flags []string
+}
+
+// Agent is the agent of one node as a process of this machine.
+type Agent struct {
+	Node Node
+	// Pool is its PV_DIR.
+	Pool string
+
+	scene   *Scene
+	options Options
+	address string
+	log     string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+}
+
+// agents counts the agents of this process, so that each has a loopback address of its own.
+var agents atomic.Int32
+
+// Agent starts the agent of a node and waits until it is ready.
+func (s *Scene) Agent(node Node, o Options) *Agent {
+	s.Helper()
+	a := s.Start(node, o)
+	a.AwaitReady()
+	return a
+}
+
+// Start starts the agent of a node and does not wait. At the end of the test it is stopped, and its log is searched for
+// data races and, where the test failed, shown.
+func (s *Scene) Start(node Node, o Options) *Agent {
+	s.Helper()
+	a := s.Later(node, o)
+	a.Restart()
+	return a
+}
+
+// Later is an agent that Restart will start for the first time.
+func (s *Scene) Later(node Node, o Options) *Agent {
+	s.Helper()
+	n := agents.Add(1)
+	a := &Agent{
+		Node: node, Pool: o.Pool, scene: s, options: o,
+		// A port that nobody else can have: outgoing connections never use these addresses.
+		address: fmt.Sprintf("127.%d.%d.%d:9898", 100+os.Getpid()%100, n/250, 1+n%250),
+		log:     s.Path("logs", fmt.Sprintf("agent-%d.log", n)),
+	}
+	if a.Pool == "" {
+		a.Pool = node.Pool
+	}
+	s.Cleanup(a.finish)
+	return a
+}
+
+// Restart starts the agent again, with the same settings; the log goes on.
+func (a *Agent) Restart() {
+	a.scene.Helper()
+	a.RestartWith()
+}
+
+// RestartWith starts the agent again with these variables besides.
+func (a *Agent) RestartWith(env ...string) {
+	s, o := a.scene, a.options
+	s.Helper()
+	if o.Program == "" {
+		o.Program = s.Env.Agent
+	}
+	if o.Kubeconfig == "" {
+		o.Kubeconfig = s.Kubeconfig
+	}
+	log, err := os.OpenFile(a.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	s.must("open log", err)
+	defer log.Close()
+	a.cmd = exec.Command(o.Program, append([]string{"--kubeconfig=" + o.Kubeconfig, "--http-address=" + a.address}, o.Flags...)...)
+	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
+	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH")}, o.Env, env)
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	s.must("start agent", a.cmd.Start())
+	a.done = make(chan struct{})
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait() // its result is in ProcessState
+		close(done)
+	}(a.cmd, a.done)
+}
+
+// Alive reports whether the process runs.
+func (a *Agent) Alive() bool {
+	select {
+	case <-a.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the agent as a kubelet does. It must end by itself, soon, and call that a success. It does nothing where
+// the agent has ended.
+func (a *Agent) Stop() {
+	s := a.scene
+	s.Helper()
+	if !a.Alive() {
+		return
+	}
+	begin := time.Now()
+	s.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-a.done:
+	case <-time.After(10 * time.Second):
+		a.Kill()
+	}
+	if took := time.Since(begin); took > stopWithin {
+		s.Errorf("agent of %s: took %s to end after SIGTERM, want at most %s", a.Node.Name, took.Round(time.Millisecond), stopWithin)
+	}
+	if code := a.cmd.ProcessState.ExitCode(); code != 0 {
+		s.Errorf("agent of %s: exit code %d after SIGTERM, want 0", a.Node.Name, code)
+	}
+}
+
+// Kill ends the agent without a chance to do anything more.
+func (a *Agent) Kill() {
+	_ = a.cmd.Process.Kill()
+	<-a.done
+}
+
+// Pause lets the agent do nothing more until it is killed.
+func (a *Agent) Pause() {
+	a.scene.Helper()
+	a.scene.must("SIGSTOP", a.cmd.Process.Signal(syscall.SIGSTOP))
+}
+
+// Log is everything the agent said, over all its starts.
+func (a *Agent) Log() string {
+	a.scene.Helper()
+	data, err := os.ReadFile(a.log)
+	a.scene.must("read log", err)
+	return string(data)
+}
+
+// finish is the end of every agent.
+func (a *Agent) finish() {
+	s := a.scene
+	if a.cmd == nil || a.cmd.Process == nil {
+		return
+	}
+	a.Stop()
+	log := a.Log()
+	if i := strings.Index(log, "WARNING: DATA RACE"); i >= 0 {
+		s.Errorf("agent of %s: a data race:\n%s", a.Node.Name, log[i:min(len(log), i+6000)])
+	}
+	if s.Failed() {
+		lines := strings.Split(strings.TrimSpace(log), "\n")
+		s.Logf("the last lines of the agent of %s (%s):\n%s", a.Node.Name, filepath.Base(a.log),
+			strings.Join(lines[max(0, len(lines)-40):], "\n"))
+	}
+}
+
+// Get asks one of the agent's endpoints.
+func (a *Agent) Get(path string) (status int, body string, err error) {
+	client := http.Client{Timeout: 5 * time.Second}
+	r, err := client.Get("http://" + a.address + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Body.Close()
+	data, err := io.ReadAll(r.Body)
+	return r.StatusCode, string(data), err
+}

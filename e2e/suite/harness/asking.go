@@ -1,0 +1,143 @@
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AwaitReady waits until the agent serves claims.
+func (a *Agent) AwaitReady() {
+	a.scene.Helper()
+	a.scene.Eventually(40*time.Second, "agent of "+a.Node.Name+" ready", a.Ready)
+}
+
+// Ready returns nil where the agent says that it serves claims.
+func (a *Agent) Ready() error {
+	if !a.Alive() {
+		return errors.New("the agent has ended")
+	}
+	status, body, err := a.Get("/readyz")
+	if err == nil && status != http.StatusOK {
+		err = errors.New(body)
+	}
+	return err
+}
+
+// AwaitUnready waits until the agent says that it does not serve claims, with 503 and words that match the pattern.
+func (a *Agent) AwaitUnready(pattern string) {
+	s := a.scene
+	s.Helper()
+	words := regexp.MustCompile(pattern)
+	s.Eventually(20*time.Second, "agent of "+a.Node.Name+" unready", func() error {
+		status, body, err := a.Get("/readyz")
+		if err == nil && (status != http.StatusServiceUnavailable || !words.MatchString(body)) {
+			err = fmt.Errorf("readyz: %d %q, want 503 and words like %q", status, body, pattern)
+		}
+		return err
+	})
+}
+
+// Metric returns the value of the one series that begins with the name and carries all the labels, such as
+// `state="bound"`.
+func (a *Agent) Metric(name string, labels ...string) (float64, error) {
+	_, body, err := a.Get("/metrics")
+	if err != nil {
+		return 0, err
+	}
+	var found []float64
+	for line := range strings.Lines(body) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		rest, ok := strings.CutPrefix(series, name)
+		if !ok || rest != "" && rest[0] != '{' || !containsAll(rest, labels) {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return 0, fmt.Errorf("metric %s: %w", series, err)
+		}
+		found = append(found, v)
+	}
+	if len(found) != 1 {
+		return 0, fmt.Errorf("metric %s%v: %d series, want 1", name, labels, len(found))
+	}
+	return found[0], nil
+}
+
+func containsAll(text string, parts []string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// MetricIs returns nil where the metric has the value.
+func (a *Agent) MetricIs(want float64, name string, labels ...string) error {
+	got, err := a.Metric(name, labels...)
+	if err == nil && got != want {
+		err = fmt.Errorf("metric %s%v is %v, want %v", name, labels, got, want)
+	}
+	return err
+}
+
+// Report is what the agent's program says of a pool without asking the cluster.
+type Report struct {
+	Pool struct {
+		Path, ID, Holder string
+		Held             bool
+	}
+	Space struct {
+		Total, Free, Used, External, Promised, Promisable int64
+	}
+	Volumes []ReportVolume
+	Trash   []struct {
+		ID, Name string
+	}
+	Damaged, Warnings []string
+}
+
+// ReportVolume is one volume of a Report.
+type ReportVolume struct {
+	Name, State, PV, ReclaimPolicy string
+	Bytes                          int64
+	Owner                          struct{ Namespace, Name, UID string }
+	Missing, Adopted               bool
+}
+
+// Inspect reads the agent's pool, whether the agent runs or not.
+func (a *Agent) Inspect() Report {
+	s := a.scene
+	s.Helper()
+	cmd := exec.Command(s.Env.Agent, "inspect", "-o", "json", a.Pool)
+	out, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		s.Fatalf("inspect %s: %v\n%s", a.Pool, err, failed.Stderr)
+	}
+	s.must("inspect", err)
+	var r Report
+	s.must("read what inspect said", json.Unmarshal(out, &r))
+	return r
+}
+
+// Volume is the one volume of that name in the pool; it must be there.
+func (a *Agent) Volume(name string) ReportVolume {
+	s := a.scene
+	s.Helper()
+	r := a.Inspect()
+	for _, v := range r.Volumes {
+		if v.Name == name {
+			return v
+		}
+	}
+	s.Fatalf("no volume %q in %+v", name, r.Volumes)
+	return ReportVolume{}
+}

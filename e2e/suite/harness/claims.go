@@ -1,0 +1,180 @@
+package harness
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Names that users depend on.
+const (
+	Provisioner    = "kubevirt.io/hostpath-provisioner"
+	ClassDelayed   = "hostpath-provisioner"
+	ClassImmediate = "hostpath-provisioner-immediate"
+
+	AnnProvisionOnNode    = "kubevirt.io/provisionOnNode"
+	AnnIdentity           = "hostPathProvisionerIdentity"
+	AnnProvisionedBy      = "pv.kubernetes.io/provisioned-by"
+	AnnPool               = "hostpath-provisioner.kubevirt.io/pool"
+	LabelNode             = "hostpath-provisioner.kubevirt.io/node"
+	AnnSelectedNode       = "volume.kubernetes.io/selected-node"
+	AnnStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+)
+
+// soon is how long the cluster may take for one thing, on a machine that is busy.
+const soon = 40 * time.Second
+
+// Claim says what is special about a claim. The zero value is 10Mi of the immediate class, and no node.
+type Claim struct {
+	Name, Class, Size string
+	// Node is the annotation's value.
+	Node       string
+	Mode       corev1.PersistentVolumeAccessMode
+	VolumeMode corev1.PersistentVolumeMode
+}
+
+// Create makes the claim.
+func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
+	s.Helper()
+	fill := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	fill(&c.Class, ClassImmediate)
+	fill(&c.Size, "10Mi")
+	fill((*string)(&c.Mode), string(corev1.ReadWriteOnce))
+	fill((*string)(&c.VolumeMode), string(corev1.PersistentVolumeFilesystem))
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, GenerateName: "claim-"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &c.Class, VolumeMode: &c.VolumeMode,
+			AccessModes: []corev1.PersistentVolumeAccessMode{c.Mode},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.Size)},
+			},
+		},
+	}
+	if c.Node != "" {
+		claim.Annotations = map[string]string{AnnProvisionOnNode: c.Node}
+	}
+	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), claim, metav1.CreateOptions{})
+	s.must("create claim", err)
+	return made
+}
+
+// Read asks for the claim as it is now; it must be there.
+func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	s.Helper()
+	c, err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(s.Context(), claim.Name, metav1.GetOptions{})
+	s.must("read claim", err)
+	return c
+}
+
+// Bound waits until the claim is bound, and returns its PV.
+func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	s.Helper()
+	s.Eventually(soon, "claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
+	return s.PV(PVName(claim))
+}
+
+// IsBound returns nil where the claim is bound, and otherwise what its events say.
+func (s *Scene) IsBound(claim *corev1.PersistentVolumeClaim) error {
+	if c := s.Read(claim); c.Status.Phase != corev1.ClaimBound {
+		return fmt.Errorf("it is %s; its events: %v", c.Status.Phase, s.Events(claim.UID))
+	}
+	return nil
+}
+
+// IsPending returns nil where the claim waits.
+func (s *Scene) IsPending(claim *corev1.PersistentVolumeClaim) error {
+	if c := s.Read(claim); c.Status.Phase != corev1.ClaimPending || c.Spec.VolumeName != "" {
+		return fmt.Errorf("claim %s is %s, volume %q", c.Name, c.Status.Phase, c.Spec.VolumeName)
+	}
+	return nil
+}
+
+// PathOf returns nil where the claim's directory is in the agent's pool, under the name that it has without a prefix.
+func (s *Scene) PathOf(a *Agent, claim *corev1.PersistentVolumeClaim) error {
+	return Exists(filepath.Join(a.Pool, PVName(claim)))
+}
+
+// Delete deletes the claim.
+func (s *Scene) Delete(claim *corev1.PersistentVolumeClaim) {
+	s.Helper()
+	err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(s.Context(), claim.Name, metav1.DeleteOptions{})
+	s.must("delete claim", err)
+}
+
+// PVName is the name of the PV that answers the claim.
+func PVName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
+
+// PV reads a PV; it must be there.
+func (s *Scene) PV(name string) *corev1.PersistentVolume {
+	s.Helper()
+	pv, err := s.Client.CoreV1().PersistentVolumes().Get(s.Context(), name, metav1.GetOptions{})
+	s.must("read PV", err)
+	return pv
+}
+
+// Gone waits until there is no PV of that name.
+func (s *Scene) Gone(pv string) {
+	s.Helper()
+	s.Eventually(soon, "PV "+pv+" gone", func() error { return s.IsGone(pv) })
+}
+
+// IsGone returns nil where there is no PV of that name.
+func (s *Scene) IsGone(name string) error {
+	pv, err := s.Client.CoreV1().PersistentVolumes().Get(s.Context(), name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("PV %s is %s, finalizers %v; its events: %v", name, pv.Status.Phase, pv.Finalizers, s.Events(pv.UID))
+}
+
+// Released waits until the PV's claim is gone for the cluster.
+func (s *Scene) Released(name string) {
+	s.Helper()
+	s.Eventually(soon, "PV "+name+" released", func() error {
+		if phase := s.PV(name).Status.Phase; phase != corev1.VolumeReleased {
+			return fmt.Errorf("it is %s", phase)
+		}
+		return nil
+	})
+}
+
+// PatchPV changes a PV by a merge patch.
+func (s *Scene) PatchPV(name, patch string) {
+	s.Helper()
+	_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.must("patch PV", err)
+}
+
+// Class makes a class of its own for the test, and returns its name.
+func (s *Scene) Class(suffix string, edit func(*storagev1.StorageClass)) string {
+	s.Helper()
+	mode := storagev1.VolumeBindingImmediate
+	c := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: s.ClassName(suffix)},
+		Provisioner: Provisioner, VolumeBindingMode: &mode,
+	}
+	if edit != nil {
+		edit(c)
+	}
+	_, err := s.Client.StorageV1().StorageClasses().Create(s.Context(), c, metav1.CreateOptions{})
+	s.must("create class", err)
+	return c.Name
+}
+
+// ClassName is the name that Class gives.
+func (s *Scene) ClassName(suffix string) string { return s.Name + "-" + suffix }

@@ -1,0 +1,143 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Disk is a small disk with a filesystem, in a file of this machine.
+type Disk struct {
+	scene  *Scene
+	device string
+	open   *os.File // while it is, the device exists; it goes with the process at the latest
+}
+
+// Disk makes a disk of that many MiB with the filesystem, ext4 or xfs.
+func (s *Scene) Disk(filesystem string, mebibytes int64) *Disk {
+	s.Helper()
+	image := s.Path("disks", filesystem)
+	s.must("make image", os.WriteFile(image, nil, 0o600))
+	s.must("make image", os.Truncate(image, mebibytes<<20))
+	s.command("mkfs."+filesystem, "-q", image)
+	device := strings.TrimSpace(s.command("losetup", "--find", "--show", image))
+	open, err := os.Open(device)
+	s.must("open "+device, err)
+	s.Cleanup(func() { open.Close() })
+	s.command("losetup", "--detach", device) // from now on: when nobody uses it any more
+	return &Disk{scene: s, device: device, open: open}
+}
+
+// Mount mounts the disk on the directory, which is made where it is missing.
+func (d *Disk) Mount(dir string, options ...string) {
+	s := d.scene
+	s.Helper()
+	s.must("make mount point", os.MkdirAll(dir, 0o755))
+	s.command("mount", append(options, d.device, dir)...)
+	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+// Unmount takes away what is mounted on the directory last, whether it is used or not.
+func (s *Scene) Unmount(dir string) {
+	s.Helper()
+	s.must("unmount", syscall.Unmount(dir, syscall.MNT_DETACH))
+}
+
+// Cover hides what is at the directory below an empty filesystem.
+func (s *Scene) Cover(dir string, options ...string) {
+	s.Helper()
+	s.command("mount", append(append([]string{"-t", "tmpfs"}, options...), "tmpfs", dir)...)
+	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+func (s *Scene) command(name string, args ...string) string {
+	s.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		s.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// Children lists the names in a directory, without the pool's private one.
+func (s *Scene) Children(dir string) []string {
+	s.Helper()
+	entries, err := os.ReadDir(dir)
+	s.must("list", err)
+	names := []string{}
+	for _, e := range entries {
+		if e.Name() != ".hostpath-provisioner" && e.Name() != "lost+found" {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// Tree describes everything below a directory: every path with its mode and, for a file, its content.
+func (s *Scene) Tree(dir string) string {
+	s.Helper()
+	var text strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		var data []byte
+		if info.Mode().IsRegular() {
+			data, err = os.ReadFile(path)
+		}
+		fmt.Fprintf(&text, "%s %s %s\n", path, info.Mode(), data)
+		return err
+	})
+	s.must("walk", err)
+	return text.String()
+}
+
+// Exists returns nil where the path is there.
+func Exists(path string) error {
+	_, err := os.Lstat(path)
+	return err
+}
+
+// Missing returns nil where the path is not there.
+func Missing(path string) error {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s is there", path)
+}
+
+// Write puts a file into a directory, and the directory where it is missing; both are flushed to the disk.
+func (s *Scene) Write(dir, name string, data []byte) {
+	s.Helper()
+	s.must("make directory", os.MkdirAll(dir, 0o777))
+	f, err := os.Create(filepath.Join(dir, name))
+	s.must("write", err)
+	_, err = f.Write(data)
+	s.must("write", errors.Join(err, f.Sync(), f.Close()))
+}
+
+// Remount changes the filesystem's options where it is mounted, such as to ro.
+func (d *Disk) Remount(dir, options string) {
+	d.scene.Helper()
+	d.scene.command("mount", "-o", "remount,"+options, dir)
+}
+
+// Fail lets the disk's filesystem, ext4, find an error in itself.
+func (d *Disk) Fail() {
+	d.scene.Helper()
+	path := filepath.Join("/sys/fs/ext4", filepath.Base(d.device), "trigger_fs_error")
+	d.scene.must("fail", os.WriteFile(path, []byte("a test\n"), 0o200))
+}

@@ -1,0 +1,145 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
+)
+
+// Whose permissions the agents have.
+const (
+	Namespace = "hostpath-provisioner"
+	Account   = "hostpath-provisioner-admin"
+)
+
+// Env is what the tests of one package share: a directory, a control plane with the manifests applied, and the agent.
+type Env struct {
+	// Dir keeps pools, disks and logs.
+	Dir    string
+	Plane  *cluster.ControlPlane
+	Client kubernetes.Interface
+	// Kubeconfig has the permissions of the agents' service account.
+	Kubeconfig string
+	// Agent is the program, built with the race detector.
+	Agent string
+
+	faulty  func() (string, error)
+	counter atomic.Int64
+}
+
+// Start builds the agent and starts a control plane with manifests/legacy applied. The caller ends it with Stop.
+func Start(ctx context.Context, log io.Writer) (*Env, error) {
+	dir, err := os.MkdirTemp("", "hpp-suite-")
+	if err != nil {
+		return nil, err
+	}
+	e := &Env{Dir: dir}
+	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", "-tags=faults") })
+	if e.Agent, err = e.build("agent"); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := e.StartPlane(ctx, log); err != nil {
+		return nil, errors.Join(err, e.Stop(true))
+	}
+	return e, nil
+}
+
+// StartPlane starts the control plane and applies the manifests.
+func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
+	var err error
+	e.Plane, err = cluster.StartControlPlane(ctx, cluster.Options{
+		Dir: filepath.Join(e.Dir, "control-plane"), Version: os.Getenv("K8S_VERSION"), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	if e.Client, err = e.Plane.Client(); err != nil {
+		return err
+	}
+	root, err := root()
+	if err != nil {
+		return err
+	}
+	if err := e.kubectl("apply", "-k", filepath.Join(root, "manifests", "legacy")); err != nil {
+		return err
+	}
+	// Nobody runs its pods here; the agents are processes.
+	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
+		return err
+	}
+	e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account)
+	return err
+}
+
+// Faulty is the agent built with the tag faults: it can be told to kill itself.
+func (e *Env) Faulty() (string, error) { return e.faulty() }
+
+// Another returns an Env with the same programs, for a control plane of its own.
+func (e *Env) Another(dir string) *Env {
+	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty}
+}
+
+// Stop ends the control plane. The directory goes too, but for the logs where keep is set.
+func (e *Env) Stop(keep bool) error {
+	if e.Plane != nil {
+		if err := e.Plane.Stop(); err != nil {
+			return err
+		}
+	}
+	if !keep {
+		return os.RemoveAll(e.Dir)
+	}
+	fmt.Fprintf(os.Stderr, "the logs are kept in %s\n", e.Dir)
+	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "agent-faults"} {
+		if err := os.RemoveAll(filepath.Join(e.Dir, dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build compiles the agent with the race detector.
+func (e *Env) build(name string, flags ...string) (string, error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(e.Dir, name)
+	args := append([]string{"build", "-race", "-buildvcs=false", "-o", out}, flags...)
+	cmd := exec.Command("go", append(args, "./cmd/hostpath-provisioner")...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOWORK=off")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the agent: %w\n%s", err, output)
+	}
+	return out, nil
+}
+
+func (e *Env) kubectl(args ...string) error {
+	args = append([]string{"--kubeconfig", e.Plane.Kubeconfig()}, args...)
+	if output, err := exec.Command(e.Plane.Binaries().Path("kubectl"), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %v: %w\n%s", args, err, output)
+	}
+	return nil
+}
+
+// root is the directory of the agent's module.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "manifests", "legacy")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.Join(err, errors.New("no directory above this one holds manifests/legacy"))
+}

@@ -1,0 +1,91 @@
+package harness
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Reasons of the events that the agent writes.
+const (
+	ReasonFailed   = "ProvisioningFailed"
+	ReasonRefused  = "VolumeRefused"
+	ReasonNotReady = "PoolNotReady"
+	ReasonReady    = "PoolReady"
+)
+
+// Event is what matters of one.
+type Event struct {
+	Type, Reason, Message string
+	// From is the component, Host the node that the component names.
+	From, Host string
+	Count      int
+}
+
+// Events lists what was said about an object, by its UID.
+func (s *Scene) Events(uid types.UID) []Event {
+	s.Helper()
+	list, err := s.Client.CoreV1().Events(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(uid)).String(),
+	})
+	s.must("list events", err)
+	var events []Event
+	for _, e := range list.Items {
+		events = append(events, Event{e.Type, e.Reason, e.Message, e.Source.Component, e.Source.Host, int(max(1, e.Count))})
+	}
+	return events
+}
+
+// Ours reports whether the agent said it, by itself or through its library.
+func (e Event) Ours() bool { return strings.Contains(e.From, "hostpath-provisioner") }
+
+// Warned returns nil where the agents warned about the object exactly once, all of them together, for that reason and
+// with words that match every pattern.
+func (s *Scene) Warned(uid types.UID, reason string, patterns ...string) error {
+	s.Helper()
+	var warnings []Event
+	count := 0
+	for _, e := range s.Events(uid) {
+		if e.Type == corev1.EventTypeWarning && e.Ours() {
+			warnings = append(warnings, e)
+			count += e.Count
+		}
+	}
+	if count != 1 {
+		return fmt.Errorf("%d warnings, want 1: %v", count, warnings)
+	}
+	e := warnings[0]
+	if e.Reason != reason {
+		return fmt.Errorf("reason %s, want %s: %q", e.Reason, reason, e.Message)
+	}
+	for _, p := range patterns {
+		if !regexp.MustCompile(p).MatchString(e.Message) {
+			return fmt.Errorf("message %q does not match %q", e.Message, p)
+		}
+	}
+	return nil
+}
+
+// AwaitWarning waits for the one warning about the object, and makes sure that no second follows within a while.
+func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
+	s.Helper()
+	s.Eventually(soon, "warning", func() error { return s.Warned(uid, reason, patterns...) })
+	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
+}
+
+// Unwarned returns nil where no agent warned about the object.
+func (s *Scene) Unwarned(uid types.UID) error {
+	s.Helper()
+	for _, e := range s.Events(uid) {
+		if e.Type == corev1.EventTypeWarning && e.Ours() {
+			return fmt.Errorf("warned: %+v", e)
+		}
+	}
+	return nil
+}

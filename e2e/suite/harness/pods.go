@@ -1,0 +1,69 @@
+package harness
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pod makes a pod that mounts the claim and may run on any of the hostnames.
+func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
+	s.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
+		Spec: corev1.PodSpec{
+			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: hostnames,
+					}}}},
+				},
+			}},
+			Containers: []corev1.Container{{
+				Name: "pause", Image: "localhost/hpp-e2e/pause:latest", ImagePullPolicy: corev1.PullIfNotPresent,
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+			}}},
+		},
+	}
+	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), pod, metav1.CreateOptions{})
+	s.must("create pod", err)
+	return made
+}
+
+// Scheduled waits until the pod has a node, and returns its name.
+func (s *Scene) Scheduled(pod *corev1.Pod) string {
+	s.Helper()
+	var node string
+	s.Eventually(soon, "pod scheduled", func() error {
+		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{})
+		if err == nil && p.Spec.NodeName == "" {
+			err = fmt.Errorf("%s: %v; its events: %v", p.Status.Phase, p.Status.Conditions, s.Events(p.UID))
+		}
+		if err == nil {
+			node = p.Spec.NodeName
+		}
+		return err
+	})
+	return node
+}
+
+// DeletePod deletes the pod at once: no kubelet ends it.
+func (s *Scene) DeletePod(pod *corev1.Pod) {
+	s.Helper()
+	now := int64(0)
+	err := s.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	s.must("delete pod", err)
+}
+
+// Cordon lets no more pods onto the node, or again.
+func (s *Scene) Cordon(node Node, on bool) {
+	s.Helper()
+	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)
+	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.must("cordon", err)
+}

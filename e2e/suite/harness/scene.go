@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test
+// when something does not come true.
+type Scene struct {
+	testing.TB
+	*Env
+	// Name begins the names of everything that lies outside the namespace.
+	Name string
+	// Namespace holds the test's claims and pods.
+	Namespace string
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Scene sets one up. Nothing is taken down in the cluster, which goes as a whole.
+func (e *Env) Scene(t testing.TB) *Scene {
+	t.Helper()
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
+	if len(name) > 40 {
+		name = strings.Trim(name[:40], "-")
+	}
+	name = fmt.Sprintf("%s-%d", name, e.counter.Add(1))
+	s := &Scene{TB: t, Env: e, Name: name, Namespace: name}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := e.Client.CoreV1().Namespaces().Create(s.Context(), ns, metav1.CreateOptions{})
+	s.must("create namespace", err)
+	return s
+}
+
+// Node is a Node object without a kubelet, and the pool that its agent keeps.
+type Node struct {
+	Name, Hostname, Pool string
+}
+
+// Node makes a node and a path for its pool, on the disk of this machine; the agent makes the directory.
+func (s *Scene) Node(suffix string) Node {
+	s.Helper()
+	return s.NodeNamed(s.Name+"-node-"+suffix, "")
+}
+
+// NodeNamed makes a node with that very name and hostname label; no hostname means the name.
+func (s *Scene) NodeNamed(name, hostname string) Node {
+	s.Helper()
+	node, err := s.Plane.CreateNode(s.Context(), name, hostname, nil)
+	s.must("create node", err)
+	return Node{Name: name, Hostname: node.Labels[corev1.LabelHostname], Pool: s.Path("pools", "pool-"+name[len(name)-2:])}
+}
+
+// Path is a path of this test that is not there yet, on the disk of this machine; its parent is.
+func (s *Scene) Path(kind, name string) string {
+	s.Helper()
+	path := filepath.Join(s.Dir, kind, s.Name, name)
+	s.must("make directory", os.MkdirAll(filepath.Dir(path), 0o755))
+	return path
+}
+
+// Eventually asks until the answer is nil, and ends the test with the last one when that takes too long.
+func (s *Scene) Eventually(within time.Duration, what string, ask func() error) {
+	s.Helper()
+	end := time.Now().Add(within)
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Always asks all the time long, and ends the test at the first answer that is not nil.
+func (s *Scene) Always(span time.Duration, what string, ask func() error) {
+	s.Helper()
+	begin := time.Now()
+	for time.Since(begin) < span {
+		if err := ask(); err != nil {
+			s.Fatalf("%s: after %s: %v", what, time.Since(begin).Round(time.Millisecond), err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Context is the test's.
+func (s *Scene) Context() context.Context { return s.TB.Context() }
+
+func (s *Scene) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}

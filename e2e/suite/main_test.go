@@ -1,0 +1,51 @@
+// Package suite tests the node agent on a real control plane. Nodes are objects without kubelets, agents are processes of
+// this machine, and each has its own pool; every test has its own namespace, nodes and agents, so most run in parallel.
+//
+//	go -C e2e test ./suite            # as root; K8S_VERSION chooses the Kubernetes version
+package suite
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
+const parallel = "8"
+
+// env is set before the first test and not changed.
+var env *harness.Env
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if code, done := harness.Privately(); done {
+		return code
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", parallel) // the flag exists and takes a number
+	}
+	log := io.Discard
+	if testing.Verbose() {
+		log = os.Stderr
+	}
+	var err error
+	if env, err = harness.Start(context.Background(), log); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := env.Stop(code != 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}

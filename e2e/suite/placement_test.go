@@ -1,0 +1,257 @@
+package suite
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// twoNodes is a scene with two nodes and their agents.
+func twoNodes(t *testing.T) (s *harness.Scene, first, second *harness.Agent) {
+	t.Helper()
+	s = env.Scene(t)
+	first, second = s.Start(s.Node("01"), harness.Options{}), s.Start(s.Node("02"), harness.Options{})
+	first.AwaitReady()
+	second.AwaitReady()
+	return s, first, second
+}
+
+// oneNode is a scene with one node and its agent.
+func oneNode(t *testing.T) (*harness.Scene, *harness.Agent) {
+	t.Helper()
+	s := env.Scene(t)
+	return s, s.Agent(s.Node("01"), harness.Options{})
+}
+
+// wantTree checks which volumes a pool has on disk.
+func wantTree(s *harness.Scene, pool string, want ...string) {
+	s.Helper()
+	if got := s.Children(pool); !slices.Equal(got, want) {
+		s.Errorf("pool %s holds %q, want %q", pool, got, want)
+	}
+}
+
+func TestImmediateWithAnnotation(t *testing.T) {
+	t.Parallel()
+	s, a, other := twoNodes(t)
+	claim := s.Create(harness.Claim{Node: a.Node.Name, Size: "12345678"})
+	pv := s.Bound(claim)
+
+	name := harness.PVName(claim)
+	wantTree(s, a.Pool, name)
+	wantTree(s, other.Pool)
+	path := filepath.Join(a.Pool, name)
+	if info, err := os.Stat(path); err != nil || info.Mode() != os.ModeDir|0o777 {
+		t.Errorf("directory: %v, %v; want mode drwxrwxrwx", info.Mode(), err)
+	}
+	wantMeta(s, a, pv)
+	wantSpec(s, a, pv, claim)
+
+	speakers := map[string]bool{}
+	for _, e := range s.Events(claim.UID) {
+		if e.Ours() {
+			speakers[e.From+" "+e.Host] = true
+		}
+	}
+	if len(speakers) != 1 {
+		t.Errorf("events about the claim come from %v, want one agent", slices.Collect(maps.Keys(speakers)))
+	}
+	for _, word := range []string{claim.Name, string(claim.UID)} {
+		if strings.Contains(other.Log(), word) {
+			t.Errorf("the agent of %s speaks of the claim %s", other.Node.Name, word)
+		}
+	}
+}
+
+func wantMeta(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume) {
+	s.Helper()
+	annotations := map[string]string{
+		harness.AnnIdentity:        harness.Provisioner,
+		harness.AnnProvisionOnNode: a.Node.Name,
+		harness.AnnProvisionedBy:   harness.Provisioner,
+		harness.AnnPool:            a.Inspect().Pool.ID,
+	}
+	if !maps.Equal(pv.Annotations, annotations) {
+		s.Errorf("annotations %v, want %v", pv.Annotations, annotations)
+	}
+	if want := map[string]string{harness.LabelNode: a.Node.Name}; !maps.Equal(pv.Labels, want) {
+		s.Errorf("labels %v, want %v", pv.Labels, want)
+	}
+	finalizers := []string{"external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection"}
+	if got := slices.Sorted(slices.Values(pv.Finalizers)); !slices.Equal(got, finalizers) {
+		s.Errorf("finalizers %q, want %q", got, finalizers)
+	}
+}
+
+func wantSpec(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
+	s.Helper()
+	directory, filesystem := corev1.HostPathDirectory, corev1.PersistentVolumeFilesystem
+	want := corev1.PersistentVolumeSpec{
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("12345678")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+			Path: filepath.Join(a.Pool, harness.PVName(claim)), Type: &directory,
+		}},
+		ClaimRef: &corev1.ObjectReference{
+			Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: s.Namespace, Name: claim.Name, UID: claim.UID,
+			ResourceVersion: pv.Spec.ClaimRef.ResourceVersion,
+		},
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+		StorageClassName:              harness.ClassImmediate,
+		VolumeMode:                    &filesystem,
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{a.Node.Hostname},
+			}},
+		}}}},
+	}
+	if !equality.Semantic.DeepEqual(pv.Spec, want) {
+		s.Errorf("spec of PV\n%v, want\n%v", pv.Spec, want)
+	}
+}
+
+func TestImmediateWithoutAnnotation(t *testing.T) {
+	t.Parallel()
+	s, a, b := twoNodes(t)
+	claim := s.Create(harness.Claim{})
+	warned := func() error {
+		return s.Warned(claim.UID, harness.ReasonFailed, "kubevirt.io/provisionOnNode", "WaitForFirstConsumer")
+	}
+	s.Eventually(11*time.Second, "warning", warned)
+	s.Always(12*time.Second, "one warning", warned)
+	if err := s.IsPending(claim); err != nil {
+		t.Error(err)
+	}
+	wantTree(s, a.Pool)
+	wantTree(s, b.Pool)
+}
+
+func TestAnnotationOfAbsentNode(t *testing.T) {
+	t.Parallel()
+	s, _, _ := twoNodes(t)
+	idle := s.Node("03") // has no agent
+	nowhere := s.Create(harness.Claim{Node: s.Name + "-node-99"})
+	unserved := s.Create(harness.Claim{Node: idle.Name})
+	s.Always(12*time.Second, "patience", func() error { return s.Unwarned(nowhere.UID) })
+	s.Eventually(20*time.Second, "warning", func() error {
+		return s.Warned(nowhere.UID, harness.ReasonFailed, s.Name+"-node-99", "does not exist")
+	})
+	s.Always(6*time.Second, "no more warnings", func() error {
+		if err := s.Unwarned(unserved.UID); err != nil {
+			return err
+		}
+		return s.Warned(nowhere.UID, harness.ReasonFailed)
+	})
+	for _, c := range []*corev1.PersistentVolumeClaim{nowhere, unserved} {
+		if err := s.IsPending(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDelayedWithPod(t *testing.T) {
+	t.Parallel()
+	s, first, second := twoNodes(t)
+	claim := s.Create(harness.Claim{Class: harness.ClassDelayed})
+	s.Always(2*time.Second, "claim without a pod", func() error { return s.IsPending(claim) })
+	pod := s.Pod(claim.Name, second.Node.Hostname)
+	if node := s.Scheduled(pod); node != second.Node.Name {
+		t.Errorf("pod on %s, want %s", node, second.Node.Name)
+	}
+	s.Bound(claim)
+	wantTree(s, first.Pool)
+	wantTree(s, second.Pool, harness.PVName(claim))
+}
+
+// An annotation places a claim of a delayed class at once. What the library wants to see is shown to it alone: on the
+// claim itself the scheduler's and the binder's annotations stay theirs.
+func TestDelayedWithAnnotation(t *testing.T) {
+	t.Parallel()
+	s, first, second := twoNodes(t)
+	claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Node: second.Node.Name})
+	s.Bound(claim)
+	wantTree(s, first.Pool)
+	wantTree(s, second.Pool, harness.PVName(claim))
+	c := s.Read(claim)
+	for _, key := range []string{harness.AnnSelectedNode, harness.AnnStorageProvisioner, "volume.beta.kubernetes.io/storage-provisioner"} {
+		if v, ok := c.Annotations[key]; ok {
+			t.Errorf("annotation %s is %q, want none", key, v)
+		}
+	}
+	wantUnwritten(s, c)
+}
+
+// wantUnwritten checks that no agent ever wrote the claim.
+func wantUnwritten(s *harness.Scene, claim *corev1.PersistentVolumeClaim) {
+	s.Helper()
+	for _, f := range s.Read(claim).ManagedFields {
+		if f.Manager == "hostpath-provisioner" {
+			s.Errorf("an agent wrote the claim: %v", f)
+		}
+	}
+}
+
+func TestAnotherProvisionersClaim(t *testing.T) {
+	t.Parallel()
+	s, a, b := twoNodes(t)
+	class := s.Class("other", func(c *storagev1.StorageClass) { c.Provisioner = "example.com/other" })
+	claim, unplaced := s.Create(harness.Claim{Class: class, Node: a.Node.Name}), s.Create(harness.Claim{Class: class})
+	s.Always(10*time.Second, "another provisioner's claims", func() error {
+		for _, e := range append(s.Events(claim.UID), s.Events(unplaced.UID)...) {
+			if e.Ours() {
+				return fmt.Errorf("said: %+v", e)
+			}
+		}
+		return s.IsPending(claim)
+	})
+	for _, agent := range []*harness.Agent{a, b} {
+		for _, word := range []string{claim.Name, string(claim.UID), unplaced.Name} {
+			if strings.Contains(agent.Log(), word) {
+				t.Errorf("the agent of %s speaks of %s", agent.Node.Name, word)
+			}
+		}
+		wantTree(s, agent.Pool)
+	}
+}
+
+func TestAnyOrder(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{"claim class", "claim class pod", "pod claim class", "class pod claim", "pod class claim"} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			s, a := oneNode(t)
+			mode, node := storagev1.VolumeBindingWaitForFirstConsumer, ""
+			if !strings.Contains(order, "pod") {
+				mode, node = storagev1.VolumeBindingImmediate, a.Node.Name
+			}
+			var claim *corev1.PersistentVolumeClaim
+			for i, what := range strings.Fields(order) {
+				if i > 0 {
+					time.Sleep(2 * time.Second)
+				}
+				switch what {
+				case "class":
+					s.Class("late", func(c *storagev1.StorageClass) { c.VolumeBindingMode = &mode })
+				case "claim":
+					claim = s.Create(harness.Claim{Name: "data", Class: s.ClassName("late"), Node: node})
+				case "pod":
+					s.Pod("data", a.Node.Hostname)
+				}
+			}
+			s.Bound(claim)
+			wantTree(s, a.Pool, harness.PVName(claim))
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package suite
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// names reports whether the message has the number, as a whole.
+func names(message string, number int64) bool {
+	return regexp.MustCompile(`\b` + strconv.FormatInt(number, 10) + `\b`).MatchString(message)
+}
+
+func TestNotOffered(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	only := `\bReadWriteOnce\b`
+	for _, test := range []struct {
+		name  string
+		claim harness.Claim
+		words []string
+	}{
+		{"block", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock}, []string{`\bBlock\b`, `\bFilesystem\b`}},
+		{"many writers", harness.Claim{Mode: corev1.ReadWriteMany}, []string{`\bReadWriteMany\b`, only}},
+		{"many readers", harness.Claim{Mode: corev1.ReadOnlyMany}, []string{`\bReadOnlyMany\b`, only}},
+		{"one pod", harness.Claim{Mode: corev1.ReadWriteOncePod}, []string{`\bReadWriteOncePod\b`, only}},
+		{"block, for a pod", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock, Class: harness.ClassDelayed}, []string{`\bFilesystem\b`}},
+		{"many writers, for a pod", harness.Claim{Mode: corev1.ReadWriteMany, Class: harness.ClassDelayed}, []string{only}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			mine := *s
+			mine.TB = t
+			if test.claim.Class == "" {
+				test.claim.Node = a.Node.Name
+			}
+			claim := mine.Create(test.claim)
+			if test.claim.Class != "" {
+				mine.Pod(claim.Name, a.Node.Hostname)
+			}
+			mine.AwaitWarning(claim.UID, harness.ReasonFailed, test.words...)
+			if err := mine.IsPending(claim); err != nil {
+				t.Error(err)
+			}
+			if mine.PathOf(a, claim) == nil {
+				t.Error("a directory was made")
+			}
+		})
+	}
+}
+
+// A PV of the claim's name that is somebody else's is neither taken for ours nor touched; when it goes, so does the wait.
+func TestForeignPVOfTheName(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	a.Stop()
+	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	pvs := env.Client.CoreV1().PersistentVolumes()
+	foreign, err := pvs.Create(t.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: harness.PVName(claim)},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: "somebody-elses", AccessModes: claim.Spec.AccessModes,
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/somebody/elses"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Restart()
+	a.AwaitReady()
+	s.Eventually(20*time.Second, "event", func() error {
+		for _, e := range s.Events(claim.UID) {
+			if e.Ours() && e.Type == corev1.EventTypeWarning && regexp.MustCompile(foreign.Name).MatchString(e.Message) {
+				return nil
+			}
+		}
+		return context.DeadlineExceeded
+	})
+	s.Always(4*time.Second, "the foreign PV's name is taken", func() error { return s.IsPending(claim) })
+	now := s.PV(foreign.Name)
+	if now.UID != foreign.UID || !slices.Equal(now.Finalizers, foreign.Finalizers) || len(now.Labels)+len(now.Annotations) != 0 {
+		t.Errorf("the foreign PV was changed: %+v", now)
+	}
+	if err := pvs.Delete(t.Context(), foreign.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Bound(claim)
+	wantTree(s, a.Pool, harness.PVName(claim))
+}
+
+// An agent that came with a newer version meets a ClusterRole that nobody has applied again.
+func TestMissingPermission(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	roles := env.Client.RbacV1().ClusterRoles()
+	role, err := roles.Get(t.Context(), "hostpath-provisioner", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reduced := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Rules: role.Rules}
+	for i, r := range reduced.Rules {
+		if slices.Contains(r.Resources, "persistentvolumes") {
+			reduced.Rules[i].Verbs = slices.DeleteFunc(r.Verbs, func(v string) bool { return v == "patch" })
+		}
+	}
+	if _, err := roles.Create(t.Context(), reduced, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := env.Plane.ServiceAccountKubeconfig(t.Context(), s.Namespace, "reduced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "reduced"}},
+	}
+	if _, err := env.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	missing := `missing: patch persistentvolumes(;|\n|$)`
+	a := s.Start(s.Node("01"), harness.Options{Kubeconfig: kubeconfig})
+	a.AwaitUnready(missing)
+	if !regexp.MustCompile(missing).MatchString(a.Log()) {
+		t.Errorf("the log does not match %q", missing)
+	}
+	reduced.Rules[0].Verbs = append(reduced.Rules[0].Verbs, "patch")
+	if _, err := roles.Update(t.Context(), reduced, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.AwaitReady()
+}

@@ -1,0 +1,164 @@
+package suite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// diskSize of the small disks, in MiB.
+const diskSize = 320
+
+// smallNode is a node whose pool is a small disk, and its agent.
+func smallNode(s *harness.Scene, suffix string) *harness.Agent {
+	s.Helper()
+	node := s.Node(suffix)
+	s.Disk("ext4", diskSize).Mount(node.Pool)
+	return s.Agent(node, harness.Options{})
+}
+
+// metric reads one that must be there, as whole bytes.
+func metric(s *harness.Scene, a *harness.Agent, name string) int64 {
+	s.Helper()
+	v, err := a.Metric(name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return int64(v)
+}
+
+func bytes(n int64) string { return fmt.Sprint(n) }
+
+// half is more than half of what the pool can promise, in bytes: two do not fit.
+func half(s *harness.Scene, a *harness.Agent) int64 {
+	s.Helper()
+	return metric(s, a, "hostpath_pool_promisable_bytes")*6/10 + 1
+}
+
+// wantNoSpace waits for the one refusal, whose numbers are those of the pool at this moment.
+func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, wanted int64) {
+	s.Helper()
+	number := func(n int64) string { return fmt.Sprintf(`\b%d bytes`, n) }
+	s.AwaitWarning(claim.UID, harness.ReasonFailed, number(wanted), number(metric(s, a, "hostpath_pool_promisable_bytes")),
+		number(metric(s, a, "hostpath_pool_total_bytes")), a.Node.Name)
+	if err := s.IsPending(claim); err != nil {
+		s.Error(err)
+	}
+}
+
+func TestNoSpaceImmediate(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	size := half(s, a)
+	first := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
+	s.Bound(first)
+	// The promise alone does not make room for the second: the data has to go too.
+	s.Write(filepath.Join(a.Pool, harness.PVName(first)), "data", make([]byte, size-1<<20))
+
+	second := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
+	wantNoSpace(s, a, second, size)
+	s.Always(12*time.Second, "one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
+	wantTree(s, a.Pool, harness.PVName(first))
+
+	s.Delete(first)
+	s.Bound(second)
+	wantTree(s, a.Pool, harness.PVName(second))
+}
+
+// A claim that can never fit says so too: the whole disk is not enough.
+func TestNoSpaceEver(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	claim := s.Create(harness.Claim{Node: a.Node.Name, Size: "1Ti"})
+	wantNoSpace(s, a, claim, 1<<40)
+	wantTree(s, a.Pool)
+}
+
+func TestNoSpaceDelayed(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	full, roomy := smallNode(s, "01"), s.Agent(s.Node("02"), harness.Options{})
+	size := half(s, full)
+	s.Bound(s.Create(harness.Claim{Node: full.Node.Name, Size: bytes(size)}))
+
+	s.Cordon(roomy.Node, true) // the scheduler has no other choice
+	claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Size: bytes(size)})
+	pod := s.Pod(claim.Name, full.Node.Hostname, roomy.Node.Hostname)
+	s.Eventually(20*time.Second, "refusal", func() error { return refusedForSpace(s, claim, size) })
+	s.Eventually(10*time.Second, "scheduler asked again", func() error {
+		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
+			return fmt.Errorf("the claim is still for %s", on)
+		}
+		return nil
+	})
+	s.Cordon(full.Node, true)
+	s.Cordon(roomy.Node, false)
+	if node := s.Scheduled(pod); node != roomy.Node.Name {
+		t.Errorf("pod on %s, want %s", node, roomy.Node.Name)
+	}
+	s.Bound(claim)
+	wantTree(s, roomy.Pool, harness.PVName(claim))
+}
+
+// refusedForSpace returns nil where an event names the size as too much.
+func refusedForSpace(s *harness.Scene, claim *corev1.PersistentVolumeClaim, size int64) error {
+	for _, e := range s.Events(claim.UID) {
+		if e.Ours() && e.Reason == harness.ReasonFailed && e.Type == corev1.EventTypeWarning && names(e.Message, size) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no event names %d bytes: %v", size, s.Events(claim.UID))
+}
+
+// The annotation is the user's choice of the node: the claim waits for it and is not given back to the scheduler.
+func TestNoSpaceDelayedWithAnnotation(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	size := half(s, a)
+	first := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
+	s.Bound(first)
+	second := s.Create(harness.Claim{Class: harness.ClassDelayed, Node: a.Node.Name, Size: bytes(size)})
+	wantNoSpace(s, a, second, size)
+	wantUnwritten(s, second)
+	s.Delete(first)
+	s.Bound(second)
+}
+
+// What is promised on a pool never exceeds it, whoever comes first.
+func TestSpaceOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	size := metric(s, a, "hostpath_pool_promisable_bytes")/5 + 1 // four fit
+	var claims []*corev1.PersistentVolumeClaim
+	for range 12 {
+		claims = append(claims, s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)}))
+	}
+	bound := func() (n int) {
+		for _, c := range claims {
+			if s.IsBound(c) == nil {
+				n++
+			}
+		}
+		return n
+	}
+	four := func() error {
+		if n := bound(); n != 4 {
+			return fmt.Errorf("%d claims are bound, want 4", n)
+		}
+		return nil
+	}
+	s.Eventually(30*time.Second, "four claims", four)
+	s.Always(3*time.Second, "four claims and no more", four)
+	if err := a.MetricIs(float64(4*size), "hostpath_pool_promised_bytes"); err != nil {
+		t.Error(err)
+	}
+}
