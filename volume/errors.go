@@ -13,9 +13,6 @@ var (
 	// ErrNotReady: the pool cannot be used now; its disk may not be mounted,
 	// another process may own it, it may be read-only. Try again later.
 	ErrNotReady = errors.New("pool is not ready")
-	// ErrHeld: another process owns the pool, and serves it. It comes with
-	// ErrNotReady.
-	ErrHeld = errors.New("it is in use by")
 	// ErrInvalid: the request itself is wrong (a name, a size); do not retry.
 	ErrInvalid = errors.New("invalid request")
 	// ErrConflict: something else is there under this name.
@@ -45,6 +42,19 @@ func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Name, e
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// HeldError is the cause where another process owns the pool. It is an
+// ErrNotReady.
+type HeldError struct {
+	// By is what that process says of itself: its Config.Holder, and more.
+	By string
+}
+
+// Error says who owns the pool.
+func (e *HeldError) Error() string { return fmt.Sprintf("%v: it is in use by %s", ErrNotReady, e.By) }
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *HeldError) Is(target error) bool { return target == ErrNotReady }
 
 // SpaceError is the cause of a refusal for want of space, in bytes. It is an
 // ErrNoSpace.

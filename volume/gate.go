@@ -39,7 +39,7 @@ func (p *Pool) want() {
 // an ErrNotReady. It looks at the disk, and opens the pool anew if the path
 // leads to it again.
 func (p *Pool) Ready() error {
-	return failed("pool", p.path, p.enter(func(*handle) error { return nil }))
+	return failed("pool", p.path, p.enter((*handle).alive))
 }
 
 // Close gives up the lock and every descriptor. It waits for calls under way;

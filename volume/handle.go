@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -140,6 +141,24 @@ func (h *handle) writable() error {
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
 		return fmt.Errorf("%w: its filesystem is read-only", ErrNotReady)
+	}
+	return nil
+}
+
+// alive returns ErrNotReady on a filesystem that met an error and writes no
+// more. statfs(2) does not tell; the filesystem's options do: ext4 shows
+// "ro" or, since Linux 6.15, "emergency_ro", and "shutdown" (fs/ext4/super.c).
+func (h *handle) alive() error {
+	all, err := mount.Self()
+	if err != nil {
+		return err
+	}
+	home, ok := mount.ByID(all, int(h.at.mount))
+	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
+		if ok && home.SuperOption(option) {
+			return fmt.Errorf("%w: its filesystem met an error and writes no more (%s); the kernel's log has the error, and fsck mends it",
+				ErrNotReady, option)
+		}
 	}
 	return nil
 }

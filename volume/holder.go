@@ -28,7 +28,7 @@ func (p *Pool) take(h *handle) error {
 	}
 	h.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return fmt.Errorf("%w: %w %s", ErrNotReady, ErrHeld, holder(h.private))
+		return &HeldError{By: holder(h.private)}
 	} else if err != nil {
 		return pathError("lock", lockName, err)
 	}

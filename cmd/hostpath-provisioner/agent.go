@@ -41,7 +41,7 @@ func runAgent(ctx context.Context, o *options) error {
 	pool, err := volume.New(volume.Config{
 		Name: poolName, Path: o.pvDir, Mode: o.mode, Label: o.selinuxLabel,
 		Reserve: o.reserveBytes, Overcommit: o.overcommit, PurgeRate: o.purgeRate,
-		Holder:   holder(o),
+		Holder:   provision.Holder(o.nodeName, hostname()),
 		Expected: func() volume.Expected { return loop.Expected() },
 		Step:     step,
 	})
@@ -77,10 +77,12 @@ func runAgent(ctx context.Context, o *options) error {
 // poolName is the pool that PV_DIR is, where no other is configured.
 const poolName = "legacy"
 
-// holder is how this process names itself to one that finds the pool taken.
-func holder(o *options) string {
-	host, _ := os.Hostname()
-	return fmt.Sprintf("hostpath-provisioner on node %s (host %s)", o.nodeName, host)
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
 }
 
 // runTogether runs the parts until the context ends or one of them fails,

@@ -2,12 +2,16 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // facts are what a node must know before it can serve a claim.
@@ -34,6 +38,19 @@ func readFacts(ctx context.Context, client kubernetes.Interface, name string) (*
 	}
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
 	return &facts{node: node, hostname: hostname, cluster: string(system.UID)}, nil
+}
+
+// Holder is how the agent of a node names itself to one that finds its pool
+// taken.
+func Holder(node, host string) string { return fmt.Sprintf("%s (host %s)", agentOf(node), host) }
+
+func agentOf(node string) string { return component + " on node " + node }
+
+// heldHere reports whether the pool is not ready because another agent of this
+// same node has it: that one serves the node's claims, or soon ends.
+func heldHere(err error, node string) bool {
+	var held *volume.HeldError
+	return errors.As(err, &held) && strings.HasPrefix(held.By, agentOf(node)+" ")
 }
 
 // thisNode is a NodeLister that knows one node and always answers with it. The

@@ -24,7 +24,7 @@ type refusal struct {
 	message string
 	// forNow: the answer may change without anybody touching the claim.
 	forNow bool
-	// silent: somebody else serves the claim.
+	// silent: another agent of this node serves the claim.
 	silent bool
 }
 
@@ -49,7 +49,7 @@ func (c *Controller) refusalOf(claim *corev1.PersistentVolumeClaim) *refusal {
 }
 
 func (c *Controller) notReady(err error) *refusal {
-	return &refusal{topic: "ready", forNow: true, silent: errors.Is(err, volume.ErrHeld),
+	return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node),
 		message: fmt.Sprintf("node %s cannot serve this claim now: %v; it will go on by itself once that is mended", c.node, err)}
 }
 

@@ -46,6 +46,8 @@ func TestDiskError(t *testing.T) {
 		return s.IsPending(waiting)
 	})
 
+	a.AwaitUnready("met an error and writes no more")
+
 	s.Unmount(node.Pool)
 	a.AwaitUnready("not mounted")
 	disk.Mount(node.Pool)

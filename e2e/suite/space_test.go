@@ -43,9 +43,10 @@ func half(s *harness.Scene, a *harness.Agent) int64 {
 // wantNoSpace waits for the one refusal, whose numbers are those of the pool at this moment.
 func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, wanted int64) {
 	s.Helper()
-	number := func(n int64) string { return fmt.Sprintf(`\b%d bytes`, n) }
-	s.AwaitWarning(claim.UID, harness.ReasonFailed, number(wanted), number(metric(s, a, "hostpath_pool_promisable_bytes")),
-		number(metric(s, a, "hostpath_pool_total_bytes")), a.Node.Name)
+	number := func(word string, n int64) string { return fmt.Sprintf(`\b%s %d\b`, word, n) }
+	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("wanted", wanted),
+		number("promisable", metric(s, a, "hostpath_pool_promisable_bytes")),
+		number("total", metric(s, a, "hostpath_pool_total_bytes")))
 	if err := s.IsPending(claim); err != nil {
 		s.Error(err)
 	}
