@@ -43,9 +43,18 @@ func TestAPIServerAway(t *testing.T) {
 	}
 	stays(s, a, 4*time.Second)
 	startAPIServer(s)
-	s.Bound(s.Create(harness.Claim{Node: a.Node.Name}))
+	after := s.Create(harness.Claim{Node: a.Node.Name})
+	s.Eventually(40*time.Second, "PV saved", func() error {
+		if s.IsGone(harness.PVName(after)) == nil {
+			return errors.New("there is none yet")
+		}
+		return nil
+	})
+	// The rest is the controller-manager's, which takes longer to notice that the API server is back.
+	const late = 3 * time.Minute
+	s.Eventually(late, "claim bound", func() error { return s.IsBound(after) })
 	s.Delete(claim)
-	s.Gone(harness.PVName(claim))
+	s.Eventually(late, "PV gone", func() error { return s.IsGone(harness.PVName(claim)) })
 }
 
 func startAPIServer(s *harness.Scene) {
