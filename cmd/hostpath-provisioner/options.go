@@ -127,7 +127,10 @@ func (o *options) check() error {
 	if err := volume.CheckKernel(); err != nil {
 		return err
 	}
-	return volume.Check(o.pvDir)
+	if err := volume.Check(o.pvDir); err != nil {
+		return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
+	}
+	return nil
 }
 
 // unixMode turns the bits that chmod knows into Go's.
