@@ -14,7 +14,7 @@ import (
 // configured mode and label, and stays after a power cut once Create returned.
 //
 // The error is ErrConflict where the name is taken: by another claim, with
-// another size, by a directory without a record, or by a bound volume whose
+// another size, by an ephemeral volume where none is asked for or the reverse, by a directory without a record, or by a bound volume whose
 // directory was removed by hand; a SpaceError, which is an ErrNoSpace, where
 // the pool cannot promise that much; ErrInvalid where the name or the size is
 // wrong. With an error there is no volume that was not there before.
@@ -66,7 +66,7 @@ func taken(err error) error {
 func newRecord(s Spec, state State) Record {
 	return Record{
 		Version: recordVersion, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
-		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Created: time.Now().UTC().Truncate(time.Second),
+		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Created: time.Now().UTC().Truncate(time.Second),
 	}
 }
 
@@ -80,6 +80,9 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 	}
 	if differ(r.PV, s.PV) {
 		return false, fmt.Errorf("%w: exists for PV %s, asked for PV %s", ErrConflict, r.PV, s.PV)
+	}
+	if r.Ephemeral != s.Ephemeral {
+		return false, fmt.Errorf("%w: exists with ephemeral %v, asked for ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
 	}
 	if there, err = isDir(h.base, r.Name); there || err != nil {
 		return there, err

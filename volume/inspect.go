@@ -42,6 +42,7 @@ type VolumeReport struct {
 	ReclaimPolicy string    `json:"reclaimPolicy,omitempty"`
 	Missing       bool      `json:"missing,omitempty"`
 	Adopted       bool      `json:"adopted,omitempty"`
+	Ephemeral     bool      `json:"ephemeral,omitempty"`
 	Created       time.Time `json:"created"`
 }
 
@@ -127,7 +128,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 		there, err := isDir(h.base, r.Name)
 		all = append(all, VolumeReport{
 			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
-			Missing: err == nil && !there, Adopted: r.Adopted, Created: r.Created,
+			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
 		})
 	}
 	return all

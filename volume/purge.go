@@ -58,11 +58,7 @@ func (p *Pool) purge(ctx context.Context, h *handle) error {
 
 // purgeEntry removes a directory of the trash, and then its record.
 func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.Pace) error {
-	real, err := h.realPath()
-	if err != nil {
-		return err
-	}
-	if err := h.noMounts(real + "/" + privateName + "/" + trashName + "/" + id); err != nil {
+	if err := h.noMounts(privateName + "/" + trashName + "/" + id); err != nil {
 		return err
 	}
 	if err := tree.Remove(ctx, h.trash, id, pace); err != nil {

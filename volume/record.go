@@ -40,16 +40,18 @@ func (o Owner) String() string {
 
 // Record remembers what a directory cannot say. It is what stands on disk.
 type Record struct {
-	Version       int       `json:"version"`
-	Name          string    `json:"name"`
-	State         State     `json:"state"`
-	Bytes         int64     `json:"bytes"`                   // as requested
-	Owner         Owner     `json:"owner,omitzero"`          // the claim
-	PV            string    `json:"pv,omitempty"`            // the PV's name
-	ReclaimPolicy string    `json:"reclaimPolicy,omitempty"` // as last seen on the PV
-	Cluster       string    `json:"cluster,omitempty"`       // UID of the cluster
-	Adopted       bool      `json:"adopted,omitempty"`       // the directory was there before us
-	Created       time.Time `json:"created"`
+	Version       int    `json:"version"`
+	Name          string `json:"name"`
+	State         State  `json:"state"`
+	Bytes         int64  `json:"bytes"`                   // as requested
+	Owner         Owner  `json:"owner,omitzero"`          // the claim
+	PV            string `json:"pv,omitempty"`            // the PV's name
+	ReclaimPolicy string `json:"reclaimPolicy,omitempty"` // as last seen on the PV
+	Cluster       string `json:"cluster,omitempty"`       // UID of the cluster
+	Adopted       bool   `json:"adopted,omitempty"`       // the directory was there before us
+	// Ephemeral: made for one pod, and goes when it is unpublished.
+	Ephemeral bool      `json:"ephemeral,omitempty"`
+	Created   time.Time `json:"created"`
 	// Trash is the volume's name in the trash once it is deleting.
 	Trash string `json:"trash,omitempty"`
 }

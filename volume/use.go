@@ -41,19 +41,12 @@ func (h *handle) unused(name string) error {
 	if err := h.plain(name); err != nil {
 		return err
 	}
-	real, err := h.realPath()
-	if err != nil {
-		return err
-	}
-	return h.noMounts(real + "/" + name)
+	return h.noMounts(name)
 }
 
+// noMounts returns ErrInUse where a mount uses what is at path in the pool.
 func (h *handle) noMounts(path string) error {
-	all, err := mount.Self()
-	if err != nil {
-		return err
-	}
-	points, err := mount.Users(all, int(h.at.mount), path)
+	points, err := h.users(path)
 	if err != nil {
 		return err
 	}
@@ -61,4 +54,18 @@ func (h *handle) noMounts(path string) error {
 		return fmt.Errorf("%w: mounted at %s (mounts in all: %d)", ErrInUse, points[0], len(points))
 	}
 	return nil
+}
+
+// users returns the points of the mounts that use the directory at path in the
+// pool: on it, in it or from it.
+func (h *handle) users(path string) ([]string, error) {
+	real, err := h.realPath()
+	if err != nil {
+		return nil, err
+	}
+	all, err := mount.Self()
+	if err != nil {
+		return nil, err
+	}
+	return mount.Users(all, int(h.at.mount), real+"/"+path)
 }

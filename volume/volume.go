@@ -11,6 +11,8 @@ type Spec struct {
 	Cluster string
 	// ReclaimPolicy of the PV, as far as it is known.
 	ReclaimPolicy string
+	// Ephemeral volumes live and die with a pod; no PV ever names them.
+	Ephemeral bool
 }
 
 // Volume is a volume as callers see it: its record and its place.
