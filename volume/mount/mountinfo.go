@@ -1,4 +1,5 @@
-// Package mount reads what is mounted where. It only looks; it mounts nothing.
+// Package mount reads what is mounted where, and bind-mounts directories at
+// targets. It works on descriptors and compares what it did with mountinfo.
 package mount
 
 import (

@@ -1,0 +1,116 @@
+package mount
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags are the properties of one bind mount; the zero value changes none of
+// those it takes over from the mount it is made of.
+type Flags struct {
+	set, clear uint64
+	// options must, and never must not, stand in mountinfo afterwards.
+	options, never []string
+}
+
+// flag is what an option does: bits of mount_setattr(2), and the option that
+// mountinfo shows then, or does not show any more.
+type flag struct {
+	set, clear uint64
+	show, hide string
+}
+
+// flagOf knows the options of mount(8) that are properties of a mount. All
+// others belong to a filesystem, which is not ours to change.
+func flagOf(option string) (flag, bool) {
+	// MOUNT_ATTR__ATIME is one field of several bits, set as a whole.
+	const atime = unix.MOUNT_ATTR__ATIME
+	f, ok := map[string]flag{
+		"defaults":    {},
+		"bind":        {},
+		"ro":          {set: unix.MOUNT_ATTR_RDONLY, show: "ro"},
+		"rw":          {clear: unix.MOUNT_ATTR_RDONLY, hide: "ro"},
+		"nosuid":      {set: unix.MOUNT_ATTR_NOSUID, show: "nosuid"},
+		"suid":        {clear: unix.MOUNT_ATTR_NOSUID, hide: "nosuid"},
+		"nodev":       {set: unix.MOUNT_ATTR_NODEV, show: "nodev"},
+		"dev":         {clear: unix.MOUNT_ATTR_NODEV, hide: "nodev"},
+		"noexec":      {set: unix.MOUNT_ATTR_NOEXEC, show: "noexec"},
+		"exec":        {clear: unix.MOUNT_ATTR_NOEXEC, hide: "noexec"},
+		"nosymfollow": {set: unix.MOUNT_ATTR_NOSYMFOLLOW, show: "nosymfollow"},
+		"symfollow":   {clear: unix.MOUNT_ATTR_NOSYMFOLLOW, hide: "nosymfollow"},
+		"nodiratime":  {set: unix.MOUNT_ATTR_NODIRATIME, show: "nodiratime"},
+		"diratime":    {clear: unix.MOUNT_ATTR_NODIRATIME, hide: "nodiratime"},
+		"noatime":     {set: unix.MOUNT_ATTR_NOATIME, clear: atime, show: "noatime"},
+		"relatime":    {set: unix.MOUNT_ATTR_RELATIME, clear: atime, show: "relatime"},
+		"strictatime": {set: unix.MOUNT_ATTR_STRICTATIME, clear: atime, hide: "noatime"},
+	}[option]
+	return f, ok
+}
+
+// ParseFlags reads mount options, each of which may be several with commas
+// between them; of two that contradict each other the later wins, and readonly
+// wins over all. The error names the option that is not known.
+func ParseFlags(options []string, readonly bool) (Flags, error) {
+	var f Flags
+	for _, option := range options {
+		for name := range strings.SplitSeq(option, ",") {
+			one, ok := flagOf(name)
+			if !ok {
+				return Flags{}, fmt.Errorf("mount option %q is not offered; a bind mount has ro, nosuid, nodev, noexec, "+
+					"nosymfollow, noatime, nodiratime, relatime, strictatime and their opposites", name)
+			}
+			f.add(one)
+		}
+	}
+	if ro, _ := flagOf("ro"); readonly {
+		f.add(ro)
+	}
+	return f, nil
+}
+
+func (f *Flags) add(one flag) {
+	f.set, f.clear = f.set&^one.clear|one.set, f.clear&^one.set|one.clear
+	drop := func(list []string, name string) []string {
+		return slices.DeleteFunc(list, func(s string) bool { return s == name })
+	}
+	if one.clear&unix.MOUNT_ATTR__ATIME == unix.MOUNT_ATTR__ATIME {
+		f.options = drop(drop(f.options, "noatime"), "relatime")
+		f.never = drop(f.never, "noatime")
+	}
+	if one.show != "" {
+		f.options, f.never = append(drop(f.options, one.show), one.show), drop(f.never, one.show)
+	}
+	if one.hide != "" {
+		f.options, f.never = drop(f.options, one.hide), append(drop(f.never, one.hide), one.hide)
+	}
+}
+
+// Readonly reports whether the flags ask for a mount that nobody can write to.
+func (f Flags) Readonly() bool { return f.set&unix.MOUNT_ATTR_RDONLY != 0 }
+
+// Differ says which option a mount lacks, or has and must not, and "" where
+// the mount is as the flags want it. A mount for a reader is never one for a
+// writer, nor the reverse; other options that were not asked for may be there.
+func (f Flags) Differ(i Info) string {
+	has := strings.Split(i.Options, ",")
+	if slices.Contains(has, "ro") != f.Readonly() {
+		if f.Readonly() {
+			return "it is mounted for writing"
+		}
+		return "it is mounted readonly"
+	}
+	for _, option := range f.options {
+		if !slices.Contains(has, option) {
+			return "it is mounted without " + option
+		}
+	}
+	for _, option := range f.never {
+		if slices.Contains(has, option) {
+			return "it is mounted with " + option
+		}
+	}
+	return ""
+}
