@@ -13,6 +13,16 @@ import (
 const (
 	// HostPathProvisioner is the provisioner of classes that get hostPath PVs.
 	HostPathProvisioner = "kubevirt.io/hostpath-provisioner"
+	// CSIProvisioner is the provisioner of classes that get CSI PVs, and the
+	// name of the CSI driver.
+	CSIProvisioner = "kubevirt.io.hostpath-provisioner"
+	// TopologyNode is the topology key of a CSI volume; its value is the node.
+	TopologyNode = "topology.hostpath.csi/node"
+	// StoragePool names the pool, as a class parameter and as a volume
+	// attribute. Where it is absent the pool is DefaultPool.
+	StoragePool = "storagePool"
+	// DefaultPool is the pool of classes and volumes that name none.
+	DefaultPool = "legacy"
 	// AnnProvisionOnNode on a claim names the node its directory shall be on;
 	// on a PV, the node it is on.
 	AnnProvisionOnNode = "kubevirt.io/provisionOnNode"

@@ -1,0 +1,201 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// ControllerGetCapabilities lists what the controller service does.
+func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	var all []*csi.ControllerServiceCapability
+	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		all = append(all, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: kind},
+		}})
+	}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// CreateVolume makes a directory of the request's name in the pool that the
+// parameters name, or returns the one that was made for the same request.
+func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	pool, spec, err := s.wanted(req)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.create(pool, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.config.Changed(pool)
+	return &csi.CreateVolumeResponse{Volume: s.answer(pool, v)}, nil
+}
+
+// wanted checks a request to create, and says what shall be made where.
+func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
+	spec := volume.Spec{Name: req.GetName(), PV: req.GetParameters()[keyPV], Owner: ownerOf(req.GetName(), req.GetParameters())}
+	if err := checkName(req.GetName()); err != nil {
+		return nil, spec, err
+	}
+	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
+		return nil, spec, err
+	}
+	if req.GetVolumeContentSource() != nil {
+		return nil, spec, invalid("volume content source: it is not offered, new volumes are empty; copy the data in")
+	}
+	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+		return nil, spec, err
+	}
+	if len(req.GetMutableParameters()) > 0 {
+		return nil, spec, invalid("mutable parameters: none are offered; name no VolumeAttributesClass")
+	}
+	pool, err := s.pool(req.GetParameters()[class.StoragePool])
+	if err != nil {
+		return nil, spec, err
+	}
+	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
+		return nil, spec, err
+	}
+	return pool, spec, s.checkTopology(req.GetAccessibilityRequirements())
+}
+
+// create makes the volume unless another pool has one of its name: a handle
+// alone must find its volume. A pool that cannot be asked is passed over: it
+// must not keep the others from working.
+func (s *Server) create(pool *volume.Pool, spec volume.Spec) (volume.Volume, error) {
+	defer s.names.lock(spec.Name)()
+	if other, _, err := s.find(spec.Name); err == nil && other != pool {
+		return volume.Volume{}, fmt.Errorf("create volume %q: %w: pool %s has a volume of this name, asked for one in pool %s",
+			spec.Name, volume.ErrConflict, other.Name(), pool.Name())
+	}
+	return pool.Create(spec)
+}
+
+// answer is a volume as the CO sees it.
+func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
+	return &csi.Volume{
+		VolumeId:           v.Name,
+		CapacityBytes:      v.Bytes,
+		VolumeContext:      map[string]string{class.StoragePool: pool.Name()},
+		AccessibleTopology: []*csi.Topology{s.topology()},
+	}
+}
+
+// DeleteVolume removes a volume, wherever it is; one that is nowhere is a
+// success, if every pool could be asked.
+func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	name := req.GetVolumeId()
+	if err := volume.CheckName(name); err != nil {
+		return nil, err
+	}
+	defer s.names.lock(name)()
+	switch pool, _, err := s.find(name); {
+	case err == nil:
+		if err := s.remove(pool, name); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, volume.ErrNotFound):
+		return nil, err
+	default:
+		// Not in place anywhere, but perhaps half gone, or without a record.
+		for _, pool := range s.config.Pools {
+			if err := pool.Delete(name); err != nil && !errors.Is(err, volume.ErrInvalid) {
+				return nil, err
+			}
+		}
+	}
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+func (s *Server) remove(pool *volume.Pool, name string) error {
+	if err := pool.Delete(name); err != nil {
+		return err
+	}
+	s.config.Changed(pool)
+	return nil
+}
+
+// GetCapacity returns what a pool can still promise, as the space there is and
+// as the biggest volume: the scheduler heeds the latter where it is given. A
+// pool that is not ready can promise nothing, and neither can another node.
+func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+		return nil, err
+	}
+	pool, err := s.pool(req.GetParameters()[class.StoragePool])
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := len(req.GetAccessibleTopology().GetSegments()) > 0 && !s.here(req.GetAccessibleTopology())
+	refused := len(req.GetVolumeCapabilities()) > 0 && checkCapabilities(req.GetVolumeCapabilities()) != nil
+	if elsewhere || refused {
+		return capacity(0), nil
+	}
+	space, err := pool.Space()
+	if err != nil && !errors.Is(err, volume.ErrNotReady) {
+		return nil, err
+	}
+	return capacity(space.Promisable), nil
+}
+
+// ControllerGetVolume returns one volume.
+func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	pool, v, err := s.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{
+		Volume: s.answer(pool, v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
+	}, nil
+}
+
+// ValidateVolumeCapabilities confirms what CreateVolume would have accepted
+// for the volume. What it would not have is an answer with words, no error.
+func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	if err := volume.CheckName(req.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	if len(req.GetVolumeCapabilities()) == 0 {
+		return nil, invalid("volume capabilities: none is given")
+	}
+	pool, _, err := s.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(pool, req); err != nil {
+		return &csi.ValidateVolumeCapabilitiesResponse{Message: text(err)}, nil
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
+	}}, nil
+}
+
+func fits(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
+	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
+		return err
+	}
+	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+		return err
+	}
+	if len(req.GetMutableParameters()) > 0 {
+		return invalid("mutable parameters: none are offered")
+	}
+	for _, named := range []map[string]string{req.GetVolumeContext(), req.GetParameters()} {
+		if name := named[class.StoragePool]; name != "" && name != pool.Name() {
+			return invalid("%s: the volume is in pool %s, not in %s", class.StoragePool, pool.Name(), name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+//go:build disk
+
+package csi_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	proto "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// newRootDriver serves as newDriver does, and unmounts what a test left. A
+// test of mounts never passes without mounts.
+func newRootDriver(t *testing.T) *driver {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("this test mounts: run it as root")
+	}
+	d := newDriver(t)
+	t.Cleanup(func() {
+		for _, i := range d.mounts(t) {
+			_ = unix.Unmount(i.Point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		}
+	})
+	return d
+}
+
+// mounts are those below the kubelet's directory.
+func (d *driver) mounts(t *testing.T) (below []mount.Info) {
+	t.Helper()
+	all, err := mount.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		if strings.HasPrefix(i.Point, d.kubelet+"/") {
+			below = append(below, i)
+		}
+	}
+	return below
+}
+
+func (d *driver) publish(t *testing.T, v *proto.Volume, target string, spoil func(*proto.NodePublishVolumeRequest)) error {
+	t.Helper()
+	req := d.goodPublish(v, target)
+	if spoil != nil {
+		spoil(req)
+	}
+	_, err := d.NodePublishVolume(t.Context(), req)
+	return err
+}
+
+func (d *driver) unpublish(t *testing.T, id, target string) error {
+	t.Helper()
+	_, err := d.NodeUnpublishVolume(t.Context(), &proto.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: d.target(target)})
+	return err
+}
+
+func (d *driver) delete(t *testing.T, id string) error {
+	t.Helper()
+	_, err := d.DeleteVolume(t.Context(), &proto.DeleteVolumeRequest{VolumeId: id})
+	return err
+}
+
+func TestDiskPublish(t *testing.T) {
+	d := newRootDriver(t)
+	v := d.create(t, "v", nil)
+	for range 3 {
+		wants(t, d.publish(t, v, "a", nil), codes.OK, "")
+	}
+	if n := len(d.mounts(t)); n != 1 {
+		t.Fatalf("%d mounts", n)
+	}
+	if err := os.WriteFile(filepath.Join(d.target("a"), "file"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := d.pools[0].Get("v"); err != nil || r.State != volume.Bound {
+		t.Errorf("used, and recorded as %+v, %v", r, err)
+	}
+	// An older PV names no pool.
+	old := func(r *proto.NodePublishVolumeRequest) { r.VolumeContext = nil }
+	wants(t, d.publish(t, v, "b", old), codes.OK, "")
+	before := d.state(t)
+	wants(t, d.delete(t, "v"), codes.FailedPrecondition, "in use")
+	d.unchanged(t, before)
+
+	stats, err := d.NodeGetVolumeStats(t.Context(), &proto.NodeGetVolumeStatsRequest{VolumeId: "v", VolumePath: d.target("a")})
+	if err != nil || len(stats.Usage) == 0 || stats.Usage[0].Unit != proto.VolumeUsage_BYTES || stats.Usage[0].Total <= 0 {
+		t.Errorf("%v, %v", stats, err)
+	}
+	_, err = d.NodeGetVolumeStats(t.Context(), &proto.NodeGetVolumeStatsRequest{VolumeId: d.create(t, "w", nil).VolumeId, VolumePath: d.target("a")})
+	wants(t, err, codes.NotFound, "not published")
+
+	for _, target := range []string{"a", "b", "a"} {
+		wants(t, d.unpublish(t, "v", target), codes.OK, "")
+		if _, err := os.Lstat(d.target(target)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", target, err)
+		}
+	}
+	if data, _ := os.ReadFile(filepath.Join(d.pools[0].Path(), "v/file")); string(data) != "kept" {
+		t.Error("data went with the mount")
+	}
+	wants(t, d.delete(t, "v"), codes.OK, "")
+}
+
+func TestDiskPublishFlags(t *testing.T) {
+	d := newRootDriver(t)
+	v := d.create(t, "v", nil)
+	readonly := func(r *proto.NodePublishVolumeRequest) { r.Readonly = true }
+	reader := func(r *proto.NodePublishVolumeRequest) { r.VolumeCapability = withMode(2) }
+	flagged := func(r *proto.NodePublishVolumeRequest) {
+		r.VolumeCapability.GetMount().MountFlags = []string{"noexec", "nosuid"}
+	}
+	for name, spoil := range map[string]func(*proto.NodePublishVolumeRequest){"readonly": readonly, "reader": reader} {
+		wants(t, d.publish(t, v, name, spoil), codes.OK, "")
+		wants(t, d.publish(t, v, name, spoil), codes.OK, "")
+		if err := os.WriteFile(filepath.Join(d.target(name), "x"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+			t.Errorf("%s: %v", name, err)
+		}
+		wants(t, d.publish(t, v, name, nil), codes.FailedPrecondition, "mounted readonly")
+	}
+	wants(t, d.publish(t, v, "flagged", flagged), codes.OK, "")
+	for _, i := range d.mounts(t) {
+		if i.Point == d.target("flagged") && (!strings.Contains(i.Options, "noexec") || !strings.Contains(i.Options, "nosuid")) {
+			t.Errorf("%+v", i)
+		}
+	}
+	wants(t, d.publish(t, d.create(t, "w", nil), "flagged", nil), codes.FailedPrecondition, "target is taken")
+	wants(t, d.unpublish(t, "w", "flagged"), codes.FailedPrecondition, "target is taken")
+	if n := len(d.mounts(t)); n != 3 {
+		t.Errorf("%d mounts", n)
+	}
+}
+
+func TestDiskSingleWriter(t *testing.T) {
+	d := newRootDriver(t)
+	v := d.create(t, "v", nil)
+	alone := func(r *proto.NodePublishVolumeRequest) { r.VolumeCapability = withMode(6) }
+	many := func(r *proto.NodePublishVolumeRequest) { r.VolumeCapability = withMode(7) }
+	wants(t, d.publish(t, v, "a", alone), codes.OK, "")
+	wants(t, d.publish(t, v, "a", alone), codes.OK, "")
+	wants(t, d.publish(t, v, "b", alone), codes.FailedPrecondition, "single writer")
+	if _, err := os.Lstat(d.target("b")); err == nil {
+		t.Error("the refused target was made")
+	}
+	wants(t, d.unpublish(t, "v", "a"), codes.OK, "")
+	wants(t, d.publish(t, v, "b", many), codes.OK, "")
+	wants(t, d.publish(t, v, "c", many), codes.OK, "")
+	wants(t, d.publish(t, v, "d", alone), codes.FailedPrecondition, "single writer")
+}
+
+func TestDiskEphemeral(t *testing.T) {
+	d := newRootDriver(t)
+	inline := func(r *proto.NodePublishVolumeRequest) {
+		r.VolumeId = "csi-0a1b"
+		r.VolumeContext = map[string]string{"csi.storage.k8s.io/ephemeral": "true", "csi.storage.k8s.io/pod.name": "web",
+			"csi.storage.k8s.io/pod.namespace": "default", "csi.storage.k8s.io/pod.uid": "42", "size": "3Mi", "storagePool": "fast"}
+	}
+	for range 2 {
+		wants(t, d.publish(t, nil, "a", inline), codes.OK, "")
+	}
+	v, err := d.pools[1].Get("csi-0a1b")
+	if err != nil || !v.Ephemeral || v.Bytes != 3<<20 || v.Owner != (volume.Owner{Namespace: "default", Name: "web", UID: "42"}) {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	os.WriteFile(filepath.Join(d.target("a"), "file"), nil, 0o600)
+	for range 2 {
+		wants(t, d.unpublish(t, "csi-0a1b", "a"), codes.OK, "")
+	}
+	if _, err := d.pools[1].Get("csi-0a1b"); !errors.Is(err, volume.ErrNotFound) {
+		t.Errorf("it outlived its pod: %v", err)
+	}
+	// The same prefix says nothing: this one is a claim's.
+	w := d.create(t, "csi-claim", nil)
+	wants(t, d.publish(t, w, "b", nil), codes.OK, "")
+	wants(t, d.unpublish(t, "csi-claim", "b"), codes.OK, "")
+	if _, err := d.pools[0].Get("csi-claim"); err != nil {
+		t.Errorf("a claim's volume went with its pod: %v", err)
+	}
+	// One that cannot be mounted leaves nothing.
+	wants(t, d.publish(t, w, "taken", nil), codes.OK, "")
+	before := d.state(t)
+	wants(t, d.publish(t, nil, "taken", inline), codes.FailedPrecondition, "target is taken")
+	d.unchanged(t, before)
+}

@@ -1,0 +1,46 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+)
+
+// intercept is what goes around every call. Calls log as base does.
+func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
+	log := klog.FromContext(base)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		method, began := path.Base(info.FullMethod), time.Now()
+		log := log.WithValues("method", method)
+		log.V(4).Info("Called", "request", loggable{req})
+		answer, err := guarded(klog.NewContext(ctx, log), req, handler)
+		code := codeOf(method, err)
+		took := time.Since(began)
+		s.seconds.WithLabelValues(method, code.String()).Observe(took.Seconds())
+		if err != nil {
+			log.Error(err, "Call failed", "code", code, "took", took)
+			return nil, status.Error(code, text(err))
+		}
+		log.V(4).Info("Answered", "response", loggable{answer}, "took", took)
+		return answer, nil
+	}
+}
+
+// guarded calls the handler. A panic of it becomes an error: one request must
+// not take down the volumes of all others.
+func guarded(ctx context.Context, req any, handler grpc.UnaryHandler) (answer any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			klog.FromContext(ctx).Error(nil, "Panic", "cause", cause, "stack", string(debug.Stack()))
+			answer, err = nil, status.Error(codes.Internal, fmt.Sprintf("panic: %v; the log has the stack", cause))
+		}
+	}()
+	return handler(ctx, req)
+}

@@ -1,0 +1,83 @@
+package csi
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Keys with this prefix are added by Kubernetes; we read some of them.
+const (
+	kubernetesPrefix = "csi.storage.k8s.io/"
+
+	keyClaim          = kubernetesPrefix + "pvc/name"
+	keyClaimNamespace = kubernetesPrefix + "pvc/namespace"
+	keyPV             = kubernetesPrefix + "pv/name"
+	keyEphemeral      = kubernetesPrefix + "ephemeral"
+	keyPod            = kubernetesPrefix + "pod.name"
+	keyPodNamespace   = kubernetesPrefix + "pod.namespace"
+	keyPodUID         = kubernetesPrefix + "pod.uid"
+)
+
+// keySize is the attribute of an ephemeral volume that says how big it is.
+const keySize = "size"
+
+// checkKeys refuses what nobody would act upon: a misspelt parameter must not
+// pass for one that is honoured.
+func checkKeys(what string, given map[string]string, known ...string) error {
+	var unknown []string
+	for key := range given {
+		if !slices.Contains(known, key) && !strings.HasPrefix(key, kubernetesPrefix) {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	slices.Sort(unknown)
+	return invalid("%s: %q is not known; known are %q and what begins with %s", what, unknown, known, kubernetesPrefix)
+}
+
+// ownerOf is the claim of a volume, as far as the call tells; see the package
+// comment for where its UID comes from.
+func ownerOf(name string, parameters map[string]string) volume.Owner {
+	return volume.Owner{
+		Namespace: parameters[keyClaimNamespace],
+		Name:      parameters[keyClaim],
+		UID:       claimUID(name),
+	}
+}
+
+func claimUID(name string) string {
+	uid, found := strings.CutPrefix(name, "pvc-")
+	if found && regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(uid) {
+		return uid
+	}
+	return ""
+}
+
+// ephemeral reports whether a volume context is of a pod's own volume.
+func ephemeral(context map[string]string) bool { return context[keyEphemeral] == "true" }
+
+// ephemeralSpec is what a pod asks for in its own volume.
+func ephemeralSpec(name string, context map[string]string) (volume.Spec, error) {
+	spec := volume.Spec{Name: name, Bytes: defaultBytes, Ephemeral: true, Owner: volume.Owner{
+		Namespace: context[keyPodNamespace], Name: context[keyPod], UID: context[keyPodUID],
+	}}
+	if err := checkKeys("volume attributes", context, class.StoragePool, keySize); err != nil {
+		return spec, err
+	}
+	if text, given := context[keySize]; given {
+		size, err := resource.ParseQuantity(text)
+		if err != nil || size.Sign() <= 0 {
+			return spec, invalid("volume attribute %s: %q is not a size such as 1Gi", keySize, text)
+		}
+		spec.Bytes = size.Value()
+	}
+	return spec, nil
+}

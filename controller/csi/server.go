@@ -1,0 +1,114 @@
+package csi
+
+import (
+	"fmt"
+	"hash/maphash"
+	"path/filepath"
+	"sync"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Config says what the driver is. New checks it.
+type Config struct {
+	DriverName string // as CSIDriver objects and classes spell it
+	Version    string
+	// NodeID is the node's name; it is the node ID and the value of the
+	// topology key, so it must be a valid label value.
+	NodeID string
+	// KubeletDir is kubelet's directory; every target lies below it.
+	KubeletDir string
+	// Pools in the order of the configuration; names must differ. The caller
+	// opens and closes them, and a pool that is not ready is no error.
+	Pools []*volume.Pool
+	// Changed is called after a volume was made in, or removed from, the pool:
+	// what it can promise is another, and its trash may have grown. It must
+	// not block. nil does nothing.
+	Changed func(*volume.Pool)
+}
+
+// Server answers CSI calls for the pools of one node. Its methods may be
+// called from many goroutines.
+type Server struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	csi.UnimplementedNodeServer
+
+	config  Config
+	seconds *prometheus.HistogramVec
+
+	// Calls for one target wait for each other, and so do those that make or
+	// remove one volume. Who needs both takes the target first.
+	targets, names stripes
+}
+
+// New checks the configuration and returns a driver that does not serve yet.
+// Nothing is touched. The error says which setting is wrong.
+func New(c Config) (*Server, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("configure the CSI driver: %w", err)
+	}
+	if c.Changed == nil {
+		c.Changed = func(*volume.Pool) {}
+	}
+	s := &Server{config: c, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "hostpath_csi_call_seconds",
+		Help:    "How long CSI calls took, by method and code.",
+		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
+	}, []string{"method", "code"})}
+	seed := maphash.MakeSeed()
+	s.targets.seed, s.names.seed = seed, seed
+	return s, nil
+}
+
+// Metrics returns what prometheus may collect of the driver: a histogram of
+// its calls.
+func (s *Server) Metrics() prometheus.Collector { return s.seconds }
+
+// maxDriverName is the spec's bound, in bytes.
+const maxDriverName = 63
+
+func (c *Config) check() error {
+	switch {
+	case len(c.DriverName) > maxDriverName || len(validation.IsDNS1123Subdomain(c.DriverName)) > 0:
+		return fmt.Errorf("the driver name %q is not like a domain name of at most %d bytes", c.DriverName, maxDriverName)
+	case c.Version == "":
+		return fmt.Errorf("the version is empty; a CSI driver must state one")
+	case c.NodeID == "":
+		return fmt.Errorf("the node ID is empty; set the name of the Node")
+	case !filepath.IsAbs(c.KubeletDir) || filepath.Clean(c.KubeletDir) != c.KubeletDir || c.KubeletDir == "/":
+		return fmt.Errorf("the kubelet directory %q is not an absolute, clean path", c.KubeletDir)
+	case len(c.Pools) == 0:
+		return fmt.Errorf("there is no pool")
+	}
+	if why := validation.IsValidLabelValue(c.NodeID); len(why) > 0 {
+		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, class.TopologyNode, why[0])
+	}
+	seen := map[string]bool{}
+	for _, p := range c.Pools {
+		if p.Name() == "" || seen[p.Name()] {
+			return fmt.Errorf("the pool at %s has the name %q; every pool needs one of its own", p.Path(), p.Name())
+		}
+		seen[p.Name()] = true
+	}
+	return nil
+}
+
+// stripes let calls of one key wait for each other, and now and then two keys
+// that share a stripe.
+type stripes struct {
+	seed  maphash.Seed
+	locks [64]sync.Mutex
+}
+
+// lock waits for the key and returns what gives it back.
+func (s *stripes) lock(key string) (unlock func()) {
+	m := &s.locks[maphash.String(s.seed, key)%uint64(len(s.locks))]
+	m.Lock()
+	return m.Unlock
+}

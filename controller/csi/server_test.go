@@ -1,0 +1,165 @@
+package csi_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	proto "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	pool := func(name string) *volume.Pool {
+		p, err := volume.New(volume.Config{Name: name, Path: "/srv/" + name + "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	good := func() csi.Config {
+		return csi.Config{DriverName: "kubevirt.io.hostpath-provisioner", Version: "1", NodeID: "node-01",
+			KubeletDir: "/var/lib/kubelet", Pools: []*volume.Pool{pool("legacy"), pool("fast")}}
+	}
+	if _, err := csi.New(good()); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		spoil func(*csi.Config)
+		want  string
+	}{
+		"no driver":        {func(c *csi.Config) { c.DriverName = "" }, "driver name"},
+		"driver path":      {func(c *csi.Config) { c.DriverName = "kubevirt.io/hostpath-provisioner" }, "driver name"},
+		"long driver":      {func(c *csi.Config) { c.DriverName = strings.Repeat("d", 64) }, "driver name"},
+		"no version":       {func(c *csi.Config) { c.Version = "" }, "version"},
+		"no node":          {func(c *csi.Config) { c.NodeID = "" }, "node ID"},
+		"long node":        {func(c *csi.Config) { c.NodeID = strings.Repeat("n", 64) }, "topology.hostpath.csi/node"},
+		"odd node":         {func(c *csi.Config) { c.NodeID = "node_1-" }, "topology label"},
+		"relative kubelet": {func(c *csi.Config) { c.KubeletDir = "kubelet" }, "kubelet directory"},
+		"unclean kubelet":  {func(c *csi.Config) { c.KubeletDir = "/var/lib/kubelet/" }, "kubelet directory"},
+		"kubelet is all":   {func(c *csi.Config) { c.KubeletDir = "/" }, "kubelet directory"},
+		"no pool":          {func(c *csi.Config) { c.Pools = nil }, "no pool"},
+		"pool twice":       {func(c *csi.Config) { c.Pools = append(c.Pools, pool("fast")) }, `"fast"`},
+		"nameless pool":    {func(c *csi.Config) { c.Pools = append(c.Pools, pool("")) }, `""`},
+	} {
+		c := good()
+		row.spoil(&c)
+		if _, err := csi.New(c); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want words %q", name, err, row.want)
+		}
+	}
+}
+
+func TestIdentityAndNode(t *testing.T) {
+	d := newDriver(t)
+	info, err := d.GetPluginInfo(t.Context(), &proto.GetPluginInfoRequest{})
+	if err != nil || info.Name != "kubevirt.io.hostpath-provisioner" || info.VendorVersion != "test" {
+		t.Errorf("%v, %v", info, err)
+	}
+	caps, err := d.GetPluginCapabilities(t.Context(), &proto.GetPluginCapabilitiesRequest{})
+	if err != nil || len(caps.Capabilities) != 2 {
+		t.Errorf("%v, %v", caps, err)
+	}
+	at, err := d.NodeGetInfo(t.Context(), &proto.NodeGetInfoRequest{})
+	if err != nil || at.NodeId != node || at.AccessibleTopology.Segments["topology.hostpath.csi/node"] != node {
+		t.Errorf("%v, %v", at, err)
+	}
+}
+
+func TestListen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "csi.sock")
+	for _, endpoint := range []string{"unix://" + path, "unix:/" + strings.TrimPrefix(path, "/"),
+		"unix://" + strings.TrimPrefix(path, "/"), path} {
+		l, err := csi.Listen(endpoint)
+		if err != nil {
+			t.Errorf("%s: %v", endpoint, err)
+			continue
+		}
+		st, err := os.Lstat(path)
+		if err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", endpoint, st, err)
+		}
+		if _, err := csi.Listen(endpoint); err == nil || !strings.Contains(err.Error(), "another process") {
+			t.Errorf("%s is taken: %v", endpoint, err)
+		}
+		l.Close()
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s: the socket is left", endpoint)
+		}
+	}
+	os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)
+	for endpoint, want := range map[string]string{
+		"tcp://127.0.0.1:1": "tcp is not offered", "dns:///x": "dns is not offered", "": "no socket", "unix://": "no socket",
+		"unix:///": "no socket", "unix://" + dir + "/": "no socket", dir + "/file": "not a socket", dir + "/none/s": "no such file",
+	} {
+		if _, err := csi.Listen(endpoint); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want words %q", endpoint, err, want)
+		}
+	}
+}
+
+// What a killed process leaves is replaced, and a predecessor that stops late
+// leaves its successor's socket alone.
+func TestListenAfterOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "csi.sock")
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+	first, err := csi.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(path)
+	second, err := csi.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	first.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the successor's socket is gone: %v", err)
+	}
+}
+
+func TestServeEndsSoon(t *testing.T) {
+	d := newDriver(t)
+	path := filepath.Join(t.TempDir(), "csi.sock")
+	s, err := csi.New(d.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := csi.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	// A connection that stays open, as every sidecar's does.
+	client := proto.NewIdentityClient(dial(t, path))
+	if _, err := client.Probe(t.Context(), &proto.ProbeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(3 * time.Second):
+		t.Fatal("still serving")
+	}
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
