@@ -31,5 +31,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil || o == nil {
 		return err
 	}
+	if o.driver.plain() {
+		return runDriver(ctx, o)
+	}
 	return runAgent(ctx, o)
 }

@@ -35,6 +35,7 @@ type options struct {
 	qps           float32
 	burst         int
 	address       string
+	driver        driverOptions
 
 	// What the flags above mean, set by check.
 	mode         fs.FileMode
@@ -55,6 +56,7 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("unknown command %q; the only command is inspect, and --help lists the flags", flags.Arg(0))
 	}
+	o.driver.http = flags.Changed("http-address") && o.address != ""
 	return o, o.check()
 }
 
@@ -88,6 +90,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.address, "http-address", ":9898",
 		"address of /healthz, /readyz and /metrics; an empty one turns them off")
 
+	o.driver.register(f)
+
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
 	f.AddGoFlag(logging.Lookup("v"))
@@ -97,10 +101,10 @@ func (o *options) flags() *pflag.FlagSet {
 
 // check says what is wrong with the options, in words that name the fix.
 func (o *options) check() error {
-	if o.nodeName == "" {
+	if !o.driver.plain() && o.nodeName == "" {
 		return errors.New("the node's name is missing: set NODE_NAME (spec.nodeName by the downward API) or --node-name")
 	}
-	if o.pvDir == "" {
+	if !o.driver.plain() && o.pvDir == "" {
 		return errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
@@ -126,6 +130,9 @@ func (o *options) check() error {
 	}
 	if err := volume.CheckKernel(); err != nil {
 		return err
+	}
+	if o.driver.plain() {
+		return o.driver.check()
 	}
 	if err := volume.Check(o.pvDir); err != nil {
 		return fmt.Errorf("PV_DIR (--pv-dir): %w", err)

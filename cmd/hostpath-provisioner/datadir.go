@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// dataDir is one entry of --datadir.
+type dataDir struct {
+	Name string `json:"name"`
+	// Path of the pool; a relative one resolves against /.
+	Path string `json:"path"`
+	// SnapshotPath and SnapshotProvider are read, so that nobody's settings
+	// are an error; snapshots are not offered yet.
+	SnapshotPath     string `json:"snapshotPath"`
+	SnapshotProvider string `json:"snapshotProvider"`
+	Shared           bool   `json:"shared"`
+
+	inner []string // names in the pool that are not for volumes
+}
+
+// snapshotsName is where older drivers keep snapshots, inside their pool. It
+// must never be taken for a volume.
+const snapshotsName = "snapshots"
+
+// parseDataDirs reads the value of --datadir. Paths come back absolute and
+// clean, in the order given, and each pool knows which names in it belong to
+// pools inside it. The error names the entry and what to do.
+func parseDataDirs(text string) ([]dataDir, error) {
+	var all []dataDir
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf(`--datadir is not a JSON list such as [{"name":"local","path":"/var/hpvolumes"}]: %w`, err)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("--datadir lists no pool")
+	}
+	names, paths := map[string]bool{}, map[string]string{}
+	for i := range all {
+		d := &all[i]
+		switch {
+		case d.Name == "":
+			return nil, fmt.Errorf("--datadir: entry %d has no name", i+1)
+		case d.Path == "":
+			return nil, fmt.Errorf("--datadir: pool %q has no path", d.Name)
+		case d.Shared:
+			return nil, fmt.Errorf("--datadir: pool %q is shared between nodes, which is not offered: each node owns its pools alone; "+
+				"remove it, or keep the older driver for it", d.Name)
+		case names[d.Name]:
+			return nil, fmt.Errorf("--datadir: two pools have the name %q", d.Name)
+		}
+		d.Path = filepath.Join("/", d.Path)
+		if other, taken := paths[d.Path]; taken {
+			return nil, fmt.Errorf("--datadir: the pools %q and %q have the same path %s", other, d.Name, d.Path)
+		}
+		names[d.Name], paths[d.Path] = true, d.Name
+	}
+	reserveInner(all)
+	return all, nil
+}
+
+// reserveInner notes in every pool the names through which the way to another
+// pool, or to its snapshots, leads.
+func reserveInner(all []dataDir) {
+	for i := range all {
+		all[i].inner = []string{snapshotsName}
+		for _, other := range all {
+			all[i].reserve(other.Path)
+			if other.SnapshotPath != "" {
+				all[i].reserve(filepath.Join("/", other.SnapshotPath))
+			}
+		}
+	}
+}
+
+func (d *dataDir) reserve(path string) {
+	rest, below := strings.CutPrefix(path, strings.TrimSuffix(d.Path, "/")+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	if below && name != "" && !slices.Contains(d.inner, name) {
+		d.inner = append(d.inner, name)
+	}
+}

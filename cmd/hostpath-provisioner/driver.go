@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// driverOptions are the flags of the plain CSI driver. Their names and
+// meanings are those of the older one, whose arguments must start this.
+type driverOptions struct {
+	endpoint   string
+	name       string
+	nodeID     string
+	version    string
+	dataDirs   string
+	kubeletDir string
+	metrics    struct{ cert, key, tls string }
+
+	http  bool // --http-address was given
+	pools []dataDir
+}
+
+func (d *driverOptions) register(f *pflag.FlagSet) {
+	f.StringVar(&d.endpoint, "endpoint", "",
+		"socket of the CSI driver, as unix:///csi/csi.sock; with it this is a plain driver for the standard sidecars: PV_DIR and the claim loop are off, and so is --http-address unless it is given")
+	f.StringVar(&d.name, "drivername", class.CSIProvisioner, "name of the CSI driver")
+	f.StringVar(&d.nodeID, "nodeid", "", "node ID of the CSI driver, the Node's name; without it, that of --node-name")
+	f.StringVar(&d.version, "version", version, "version that the CSI driver reports")
+	f.StringVar(&d.dataDirs, "datadir", `[{"name":"`+class.DefaultPool+`","path":"/csi-data-dir"}]`,
+		"pools of the CSI driver, as JSON; a relative path resolves against /")
+	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory; volumes are mounted below it only")
+	f.StringVar(&d.metrics.cert, "metrics-cert-file", "", "accepted for the older driver's sake; metrics are on --http-address")
+	f.StringVar(&d.metrics.key, "metrics-key-file", "", "accepted likewise")
+	f.StringVar(&d.metrics.tls, "metrics-tls-version", "", "accepted likewise")
+}
+
+// plain reports whether the process is a CSI driver and nothing else.
+func (d *driverOptions) plain() bool { return d.endpoint != "" }
+
+// check says what is wrong with the flags of the driver. A pool whose disk is
+// not there yet is not wrong: the others are served meanwhile.
+func (d *driverOptions) check() (err error) {
+	if d.pools, err = parseDataDirs(d.dataDirs); err != nil {
+		return err
+	}
+	for _, p := range d.pools {
+		if err := volume.Check(p.Path); errors.Is(err, volume.ErrInvalid) {
+			return fmt.Errorf("--datadir: pool %q: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// runDriver serves CSI until the context ends.
+func runDriver(ctx context.Context, o *options) error {
+	d := &o.driver
+	o.nodeName = cmp.Or(d.nodeID, o.nodeName)
+	log := klog.Background().WithValues("node", o.nodeName)
+	ctx = klog.NewContext(ctx, log)
+	log.Info("Starting as a plain CSI driver", "version", version, "driver", d.name, "endpoint", d.endpoint)
+	var pools []*volume.Pool
+	var parts []func(context.Context) error
+	keepers := map[*volume.Pool]*health.Keeper{}
+	for _, at := range d.pools {
+		pool, err := newDriverPool(o, at)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		k := health.NewKeeper(pool, silent{}, nodeReference(o.nodeName), func() {})
+		pools, keepers[pool] = append(pools, pool), k
+		parts = append(parts, func(ctx context.Context) error { k.Run(ctx); return nil })
+	}
+	server, err := csi.New(csi.Config{
+		DriverName: d.name, Version: d.version, NodeID: o.nodeName, KubeletDir: d.kubeletDir, Pools: pools,
+		Changed: func(p *volume.Pool) { keepers[p].Purge() },
+	})
+	if err != nil {
+		return err
+	}
+	if d.http {
+		serve, err := newDriverHTTP(o, pools, server)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, serve)
+	}
+	l, err := csi.Listen(d.endpoint)
+	if err != nil {
+		return err
+	}
+	// The pools open before any call is answered; one that cannot is tried
+	// again by every call, and its keeper says so.
+	for _, p := range pools {
+		_ = p.Open()
+	}
+	return runTogether(ctx, append(parts, func(ctx context.Context) error { return server.Serve(ctx, l) })...)
+}
+
+func newDriverPool(o *options, at dataDir) (*volume.Pool, error) {
+	host, _ := os.Hostname()
+	return volume.New(volume.Config{
+		Name: at.Name, Path: at.Path, Mode: o.mode, Label: o.selinuxLabel, Inner: at.inner,
+		Reserve: o.reserveBytes, Overcommit: o.overcommit, PurgeRate: o.purgeRate,
+		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", o.nodeName, host), Step: step,
+	})
+}
+
+// newDriverHTTP listens at once, so that a taken port is an error at start.
+func newDriverHTTP(o *options, pools []*volume.Pool, server *csi.Server) (func(context.Context) error, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		health.NewCollector(pools, health.SharedWithOS), server.Metrics())
+	var checks []health.Check
+	for _, p := range pools {
+		checks = append(checks, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
+	}
+	l, err := net.Listen("tcp", o.address)
+	if err != nil {
+		return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
+	}
+	return func(ctx context.Context) error { return health.Serve(ctx, l, health.Handler(registry, checks)) }, nil
+}
+
+// silent writes no events: a plain driver does not talk to the API server. The
+// keeper logs the same.
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string)          {}
+func (silent) Eventf(runtime.Object, string, string, string, ...any) {}
+func (silent) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+}
