@@ -35,6 +35,9 @@ func (c *Controller) finish(ctx context.Context) {
 	}
 	log := klog.FromContext(ctx)
 	for _, v := range volumes {
+		if v.Ephemeral || v.PV == "" {
+			continue // not made for a claim
+		}
 		if v.State != volume.Ready || time.Since(v.Created) < unfinishedAge || c.savedPV(v.PV) != nil {
 			continue
 		}
