@@ -129,6 +129,7 @@ var direct = map[string]string{
 	"k8s.io/apimachinery":                                  "Kubernetes' types",
 	"k8s.io/client-go":                                     "the API server",
 	"k8s.io/klog/v2":                                       "logging",
+	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10": "the claim loop",
 	"sigs.k8s.io/yaml":                                     "tests of manifests",
 }

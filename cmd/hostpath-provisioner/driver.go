@@ -29,7 +29,9 @@ type driverOptions struct {
 	version    string
 	dataDirs   string
 	kubeletDir string
-	metrics    struct{ cert, key, tls string }
+	// The kubelet is told of the driver where socketSeen is not empty.
+	socketSeen, pluginDir string
+	metrics               struct{ cert, key, tls string }
 
 	http  bool // --http-address was given
 	pools []dataDir
@@ -44,6 +46,10 @@ func (d *driverOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&d.dataDirs, "datadir", `[{"name":"`+class.DefaultPool+`","path":"/csi-data-dir"}]`,
 		"pools of the CSI driver, as JSON; a relative path resolves against /")
 	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory; volumes are mounted below it only")
+	f.StringVar(&d.socketSeen, "kubelet-registration-path", "",
+		"path of the CSI socket as the kubelet sees it; with it the driver registers itself with the kubelet, without it the registrar sidecar does")
+	f.StringVar(&d.pluginDir, "plugin-registration-path", "/registration",
+		"the kubelet's plugins_registry directory as this process sees it; names and default of both are the registrar sidecar's")
 	f.StringVar(&d.metrics.cert, "metrics-cert-file", "", "accepted for the older driver's sake; metrics are on --http-address")
 	f.StringVar(&d.metrics.key, "metrics-key-file", "", "accepted likewise")
 	f.StringVar(&d.metrics.tls, "metrics-tls-version", "", "accepted likewise")
@@ -93,14 +99,22 @@ func runDriver(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	checks := poolChecks(pools)
+	registration, err := d.registration()
+	if err != nil {
+		return err
+	}
+	if registration != nil {
+		checks = append(checks, health.Check{Name: "kubelet", Err: registration.Ready})
+	}
 	if d.http {
-		serve, err := newDriverHTTP(o, pools, server)
+		serve, err := newDriverHTTP(o, pools, server, checks)
 		if err != nil {
 			return err
 		}
 		parts = append(parts, serve)
 	}
-	l, err := csi.Listen(d.endpoint)
+	sockets, err := d.listen(server, registration)
 	if err != nil {
 		return err
 	}
@@ -109,7 +123,44 @@ func runDriver(ctx context.Context, o *options) error {
 	for _, p := range pools {
 		_ = p.Open()
 	}
-	return runTogether(ctx, append(parts, func(ctx context.Context) error { return server.Serve(ctx, l) })...)
+	return runTogether(ctx, append(parts, sockets...)...)
+}
+
+// registration is nil where the registrar sidecar tells the kubelet.
+func (d *driverOptions) registration() (*csi.Registration, error) {
+	if d.socketSeen == "" {
+		return nil, nil
+	}
+	r, err := csi.NewRegistration(d.name, d.socketSeen)
+	if err != nil {
+		return nil, fmt.Errorf("--kubelet-registration-path: %w", err)
+	}
+	return r, nil
+}
+
+// listen opens the sockets at once, so that one that cannot be is an error at
+// start. That of the registration comes last: the kubelet then calls.
+func (d *driverOptions) listen(server *csi.Server, r *csi.Registration) (parts []func(context.Context) error, err error) {
+	l, err := csi.Listen(d.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, func(ctx context.Context) error { return server.Serve(ctx, l) })
+	if r == nil {
+		return parts, nil
+	}
+	told, err := csi.Listen(csi.RegistrationSocket(d.pluginDir, d.name))
+	if err != nil {
+		return nil, fmt.Errorf("--plugin-registration-path: %w", errors.Join(err, l.Close()))
+	}
+	return append(parts, func(ctx context.Context) error { return r.Serve(ctx, told) }), nil
+}
+
+func poolChecks(pools []*volume.Pool) (checks []health.Check) {
+	for _, p := range pools {
+		checks = append(checks, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
+	}
+	return checks
 }
 
 func newDriverPool(o *options, at dataDir) (*volume.Pool, error) {
@@ -122,14 +173,11 @@ func newDriverPool(o *options, at dataDir) (*volume.Pool, error) {
 }
 
 // newDriverHTTP listens at once, so that a taken port is an error at start.
-func newDriverHTTP(o *options, pools []*volume.Pool, server *csi.Server) (func(context.Context) error, error) {
+func newDriverHTTP(o *options, pools []*volume.Pool, server *csi.Server, checks []health.Check) (
+	func(context.Context) error, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		health.NewCollector(pools, health.SharedWithOS), server.Metrics())
-	var checks []health.Check
-	for _, p := range pools {
-		checks = append(checks, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
-	}
 	l, err := net.Listen("tcp", o.address)
 	if err != nil {
 		return nil, fmt.Errorf("--http-address %s: %w", o.address, err)

@@ -21,7 +21,8 @@ is called deleted, until the disk is back.
 Usage:
   hostpath-provisioner [flags]                      run the agent
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --nodeid=NODE --datadir=JSON
-                                                    run a plain CSI driver, sidecars beside it
+                                                    run a plain CSI driver, sidecars beside it; with
+                                                    --kubelet-registration-path all but the registrar
   hostpath-provisioner inspect [-o json] [PV_DIR]   print pool, volumes and trash
 
 Flags, with the environment variable that sets their default in brackets:

@@ -44,6 +44,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
+		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"inspect nothing":  {[]string{"inspect"}, "PV_DIR"},
 		"inspect two":      {[]string{"inspect", "/a", "/b"}, "one directory"},
 		"inspect as what":  {[]string{"inspect", "-o", "xml", "/a"}, `"xml"`},

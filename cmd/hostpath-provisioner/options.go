@@ -107,6 +107,9 @@ func (o *options) check() error {
 	if !o.driver.plain() && o.pvDir == "" {
 		return errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
 	}
+	if !o.driver.plain() && o.driver.socketSeen != "" {
+		return errors.New("--kubelet-registration-path registers a CSI driver, and there is none without --endpoint")
+	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
 	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:
 	default:

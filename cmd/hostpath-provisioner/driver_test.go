@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+)
+
+// The driver says in /readyz what the kubelet said of it, and leaves no socket.
+func TestDriverRegistersItself(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	socket, told := filepath.Join(dir, "csi.sock"), filepath.Join(dir, "the.driver-reg.sock")
+	address := freeAddress(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--endpoint=unix://" + socket, "--nodeid=node-01", "--drivername=the.driver",
+			fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool")), "--http-address=" + address,
+			"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir}, &bytes.Buffer{})
+	}()
+	wantReadyz(t, address, http.StatusServiceUnavailable, "[-] kubelet: ")
+
+	conn, err := grpc.NewClient("unix://"+told, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	kubelet := registration.NewRegistrationClient(conn)
+	info, err := kubelet.GetInfo(t.Context(), &registration.InfoRequest{})
+	if err != nil || info.Name != "the.driver" || info.Endpoint != "/seen/csi.sock" {
+		t.Errorf("%v, %v", info, err)
+	}
+	for _, row := range []struct {
+		says   *registration.RegistrationStatus
+		status int
+		want   string
+	}{
+		{&registration.RegistrationStatus{Error: "no such topology"}, http.StatusServiceUnavailable, "no such topology"},
+		{&registration.RegistrationStatus{PluginRegistered: true}, http.StatusOK, "[+] kubelet ok"},
+	} {
+		if _, err := kubelet.NotifyRegistrationStatus(t.Context(), row.says); err != nil {
+			t.Fatal(err)
+		}
+		wantReadyz(t, address, row.status, row.want)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{socket, told} {
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s is left", path)
+		}
+	}
+}
+
+func TestDriverWantsThePluginDirectory(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	args := []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01",
+		fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}
+	for want, more := range map[string][]string{
+		"--plugin-registration-path":  {"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir + "/none"},
+		"--kubelet-registration-path": {"--kubelet-registration-path=csi.sock"},
+	} {
+		err := run(t.Context(), append(args, more...), &bytes.Buffer{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v; want words about %s", err, want)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// wantReadyz asks until the answer has the status and the words.
+func wantReadyz(t *testing.T, address string, status int, words string) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		got, text := readyz(address)
+		if got == status && strings.Contains(text, words) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("readyz: %d %q, want %d with %q", got, text, status, words)
+		}
+	}
+}
+
+func readyz(address string) (int, string) {
+	res, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return res.StatusCode, string(text)
+}
