@@ -168,26 +168,32 @@ func TestRulesAreTheTable(t *testing.T) {
 		"/namespaces kube-system":       "get",
 		"/events":                       "get create patch",
 	}
+	wantRules(t, "legacy/rbac.yaml", one[*rbacv1.ClusterRole](t, "legacy/rbac.yaml").Rules, want)
+}
+
+// wantRules compares rules with a table of what may be done to what.
+func wantRules(t *testing.T, file string, rules []rbacv1.PolicyRule, want map[string]string) {
+	t.Helper()
 	got := map[string]string{}
-	for _, rule := range one[*rbacv1.ClusterRole](t, "legacy/rbac.yaml").Rules {
+	for _, rule := range rules {
 		if len(rule.APIGroups) != 1 || len(rule.Resources) != 1 || len(rule.NonResourceURLs) != 0 {
-			t.Errorf("rule %v: one group and one resource each, so that its reason stands beside it", rule)
+			t.Errorf("%s: rule %v: one group and one resource each, so that its reason stands beside it", file, rule)
 			continue
 		}
 		key := strings.Join(append([]string{rule.APIGroups[0] + "/" + rule.Resources[0]}, rule.ResourceNames...), " ")
 		if _, twice := got[key]; twice {
-			t.Errorf("%s: has two rules", key)
+			t.Errorf("%s: %s: has two rules", file, key)
 		}
 		got[key] = strings.Join(rule.Verbs, " ")
 	}
 	for key := range want {
 		if got[key] != want[key] {
-			t.Errorf("%s: may %q, want %q", key, got[key], want[key])
+			t.Errorf("%s: %s: may %q, want %q", file, key, got[key], want[key])
 		}
 	}
 	for key := range got {
 		if _, ok := want[key]; !ok {
-			t.Errorf("%s: may %q, want nothing", key, got[key])
+			t.Errorf("%s: %s: may %q, want nothing", file, key, got[key])
 		}
 	}
 }

@@ -67,6 +67,8 @@ type strategy struct {
 // empty returns an object of the kind to decode into, or nil for a kind that we do not ship.
 func empty(kind string) any {
 	switch kind {
+	case "CSIDriver":
+		return &storagev1.CSIDriver{}
 	case "ClusterRole":
 		return &rbacv1.ClusterRole{}
 	case "ClusterRoleBinding":
@@ -81,6 +83,10 @@ func empty(kind string) any {
 		return &corev1.PersistentVolumeClaim{}
 	case "Pod":
 		return &corev1.Pod{}
+	case "Role":
+		return &rbacv1.Role{}
+	case "RoleBinding":
+		return &rbacv1.RoleBinding{}
 	case "SecurityContextConstraints":
 		return &constraints{}
 	case "Service":

@@ -63,18 +63,24 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 			if l.IncludeSelectors {
 				t.Errorf("%s: labels go into selectors, which cannot change on a live DaemonSet", file)
 			}
-			if l.Pairs["k8s-app"] != name {
-				t.Errorf("%s: label k8s-app is %q", file, l.Pairs["k8s-app"])
+			want := name
+			if dir == "csi-sidecars" {
+				want = csiName
+			}
+			if l.Pairs["k8s-app"] != want {
+				t.Errorf("%s: label k8s-app is %q, want %q", file, l.Pairs["k8s-app"], want)
 			}
 		}
 	}
 }
 
 func TestNamespaceAdmitsTheAgent(t *testing.T) {
-	ns := one[*corev1.Namespace](t, "legacy/namespace.yaml")
-	for _, mode := range []string{"enforce", "audit", "warn"} {
-		if level := ns.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" {
-			t.Errorf("%s is %q; hostPath volumes need privileged", mode, level)
+	for _, file := range []string{"legacy/namespace.yaml", "csi-sidecars/namespace.yaml"} {
+		ns := one[*corev1.Namespace](t, file)
+		for _, mode := range []string{"enforce", "audit", "warn"} {
+			if level := ns.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" || ns.Name != name {
+				t.Errorf("%s: %s is %q; hostPath volumes need privileged", file, mode, level)
+			}
 		}
 	}
 }
