@@ -163,18 +163,7 @@ func (b Binaries) compile(ctx context.Context, src, name string) error {
 }
 
 func (b Binaries) writeWrapper(ctx context.Context, src string) error {
-	// The exact version is named, never a query: listings of versions may be refused.
-	out, err := goCommand(ctx, src, "mod", "download", "-json", "k8s.io/kubernetes@"+b.Version)
-	var module struct{ GoMod, Error string }
-	switch unreadable := json.Unmarshal(out, &module); {
-	case module.Error != "":
-		return errors.New(strings.Join(strings.Fields(module.Error), " ")) // a failure too is said in JSON, over several lines
-	case err != nil:
-		return err
-	case unreadable != nil:
-		return unreadable
-	}
-	edited, err := goCommand(ctx, src, "mod", "edit", "-json", module.GoMod)
+	edited, err := moduleFile(ctx, src, "k8s.io/kubernetes@"+b.Version)
 	if err != nil {
 		return err
 	}
@@ -183,6 +172,22 @@ func (b Binaries) writeWrapper(ctx context.Context, src string) error {
 		return err
 	}
 	return writeFile(src, "go.mod", text)
+}
+
+// moduleFile downloads a module and returns its go.mod, as `go mod edit -json` prints it. The exact version is named, never
+// a query: listings of versions may be refused.
+func moduleFile(ctx context.Context, src, module string) ([]byte, error) {
+	out, err := goCommand(ctx, src, "mod", "download", "-json", module)
+	var found struct{ GoMod, Error string }
+	switch unreadable := json.Unmarshal(out, &found); {
+	case found.Error != "":
+		return nil, errors.New(strings.Join(strings.Fields(found.Error), " ")) // a failure too is said in JSON, over several lines
+	case err != nil:
+		return nil, err
+	case unreadable != nil:
+		return nil, unreadable
+	}
+	return goCommand(ctx, src, "mod", "edit", "-json", found.GoMod)
 }
 
 // goCommand runs go free from the workspace and the flags of whoever calls us.

@@ -19,6 +19,7 @@ const stay = "; touch /tmp/done; exec sleep infinity"
 type pod struct {
 	claim, script, hostname string
 	user                    int64
+	change                  func(*corev1.PodSpec) // the last word, if any
 }
 
 func (p pod) create(s *harness.Scene) *corev1.Pod {
@@ -48,6 +49,9 @@ func (p pod) create(s *harness.Scene) *corev1.Pod {
 	}
 	if p.user != 0 {
 		object.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &p.user, RunAsNonRoot: &yes}
+	}
+	if p.change != nil {
+		p.change(&object.Spec)
 	}
 	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), object, metav1.CreateOptions{})
 	must(s, "create pod", err)

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The provisioner sidecar as its project releases it. Of the snapshot client that it names, not every module proxy has the
+// version; this one has the same API.
+const (
+	provisionerPath    = "github.com/kubernetes-csi/external-provisioner/v6"
+	provisionerVersion = "v6.3.0"
+
+	snapshotClient        = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	snapshotClientVersion = "v8.6.0"
+)
+
+// ProvisionerImage is the name that manifests/csi-sidecars has for the sidecar, and no registry is asked for.
+const ProvisionerImage = "registry.k8s.io/sig-storage/csi-provisioner:" + provisionerVersion
+
+// BuildProvisioner returns the standard provisioner sidecar, a static program, and compiles it into the cache where it is
+// not there yet, which takes minutes. Several processes may call it at once: one builds, the others wait.
+func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
+	cache, err := DefaultCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "csi-provisioner-"+provisionerVersion)
+	program := filepath.Join(dir, "csi-provisioner")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	say := newProgress(log)
+	// A lock of its own: nobody waits for Kubernetes here, nor the other way round.
+	unlock, err := lockCache(ctx, dir, say)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	what := "building csi-provisioner " + provisionerVersion
+	say.say("%s", what)
+	if err := say.during(what, func() error { return compileProvisioner(ctx, dir, program) }); err != nil {
+		return "", fmt.Errorf("build csi-provisioner: %w", err)
+	}
+	return program, nil
+}
+
+func compileProvisioner(ctx context.Context, dir, program string) error {
+	src, err := os.MkdirTemp(dir, "src-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(src) }()
+	edited, err := moduleFile(ctx, src, provisionerPath+"@"+provisionerVersion)
+	if err != nil {
+		return err
+	}
+	text, err := provisionerModule(edited)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(src, "go.mod", text); err != nil {
+		return err
+	}
+	tmp := filepath.Join(src, "csi-provisioner")
+	flags := "-s -w -X main.version=" + provisionerVersion
+	if _, err := goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", tmp,
+		provisionerPath+"/cmd/csi-provisioner"); err != nil {
+		return err
+	}
+	return os.Rename(tmp, program)
+}
+
+// provisionerModule writes the go.mod of a module from which the sidecar can be built. edited is the sidecar's own, as
+// `go mod edit -json` prints it; its replacements, all of Kubernetes' libraries, are repeated here.
+func provisionerModule(edited []byte) (string, error) {
+	var mod goMod
+	if err := json.Unmarshal(edited, &mod); err != nil {
+		return "", fmt.Errorf("go.mod of %s: %w", provisionerPath, err)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "module wrapper\n\ngo %s\n\nrequire %s %s\n\n", mod.Go, provisionerPath, provisionerVersion)
+	for _, r := range mod.Replace {
+		if r.New.Version == "" {
+			return "", fmt.Errorf("go.mod of %s: do not know how to follow the replacement of %s by %s",
+				provisionerPath, r.Old.Path, r.New.Path)
+		}
+		fmt.Fprintf(&b, "replace %s => %s %s\n", strings.TrimSpace(r.Old.Path+" "+r.Old.Version), r.New.Path, r.New.Version)
+	}
+	fmt.Fprintf(&b, "replace %s => %[1]s %s\n", snapshotClient, snapshotClientVersion)
+	return b.String(), nil
+}
