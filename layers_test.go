@@ -146,6 +146,18 @@ func TestDirectDependencies(t *testing.T) {
 	}
 }
 
+// A dependency that calls methods by name keeps the linker from dropping any:
+// with it the agent is twice as large.
+func TestAgentStaysSmall(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-tags", "grpcnotrace", "./cmd/hostpath-provisioner").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	if packages := strings.Fields(string(out)); slices.Contains(packages, "text/template") {
+		t.Error("the agent depends on text/template; go mod why, and leave that out")
+	}
+}
+
 // The tests see what users see: binaries, sockets, the cluster and manifests.
 func TestEndToEndTestsSeeNoInsides(t *testing.T) {
 	mod, err := os.ReadFile("e2e/go.mod")
