@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
@@ -17,16 +18,21 @@ const apiVersion = "1.0.0"
 
 // Registration tells the kubelet of the driver, as the registrar sidecar does:
 // the kubelet finds its socket in the plugin directory, asks where the driver
-// is, and says whether it took it. The kubelet tries again by itself what it
-// could not do, and asks anew when the socket is new.
+// is, and says whether it took it. It does not try again what failed, and asks
+// anew only when the socket is new (pkg/kubelet/pluginmanager); so after a
+// refusal it is given a new one.
 type Registration struct {
 	registration.UnimplementedRegistrationServer
 
 	driver, endpoint string
 
-	mu    sync.Mutex // guards what follows
-	state error      // why the kubelet does not use the driver, or nil
+	mu     sync.Mutex // guards what follows
+	state  error      // why the kubelet does not use the driver, or nil
+	socket *Socket    // that is served
 }
+
+// askAgain is the pause between a refusal and the next socket.
+const askAgain = 2 * time.Second
 
 var errNotAsked = errors.New("the kubelet has not registered the driver yet; it finds it by its socket in the plugin directory")
 
@@ -55,6 +61,9 @@ func (r *Registration) Serve(ctx context.Context, l *Socket) error {
 			return guarded(klog.NewContext(ctx, log), req, handler)
 		}))
 	registration.RegisterRegistrationServer(g, r)
+	r.mu.Lock()
+	r.socket = l
+	r.mu.Unlock()
 	return serve(ctx, l, g)
 }
 
@@ -75,11 +84,14 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 		log.Info("The kubelet registered the driver", "endpoint", r.endpoint)
 	} else {
 		state = fmt.Errorf("the kubelet did not register the driver at %s: %s", r.endpoint, s.GetError())
-		log.Error(state, "The driver cannot be used by pods; the kubelet tries again")
+		log.Error(state, "The driver cannot be used by pods; the kubelet is asked again")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = state
+	if state != nil && r.socket != nil {
+		time.AfterFunc(askAgain, r.socket.renew)
+	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 

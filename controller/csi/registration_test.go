@@ -178,3 +178,23 @@ func await(t *testing.T, path string) {
 		}
 	}
 }
+
+// The kubelet does not try again by itself what failed.
+func TestRegistrationIsOfferedAgain(t *testing.T) {
+	r, path, _ := register(t, t.TempDir())
+	before, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // it is served by now
+	if _, err := r.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such socket"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 80 {
+		if now, err := os.Lstat(path); err == nil && !os.SameFile(before, now) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("after a refusal the kubelet finds the same socket")
+}

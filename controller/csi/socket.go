@@ -50,6 +50,16 @@ func (s *Socket) Close() error {
 	return s.listener.Close()
 }
 
+// renew removes the file, so that keep makes a new one, which whoever watches
+// the directory takes for a new socket. It leaves another's alone.
+func (s *Socket) renew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := os.Lstat(s.path); !s.closed && err == nil && os.SameFile(now, s.made) {
+		_ = os.Remove(s.path)
+	}
+}
+
 // Addr implements net.Listener.
 func (s *Socket) Addr() net.Addr { return s.current().Addr() }
 

@@ -217,7 +217,7 @@ func csiSockets(t *testing.T, s *harness.Scene) {
 		})
 	}
 	// The kubelet forgets the driver with the socket, and learns of it with the next.
-	s.Eventually(soon, "registered again", func() error { return isRegistered(s, one) })
+	s.Eventually(2*time.Minute, "registered again", func() error { return isRegistered(s, one) })
 	claim := csiClaim(s)
 	p := pod{claim: claim.Name, hostname: one.Hostname, script: "touch /data/file"}.run(s)
 	if p.Spec.NodeName != one.Name {
