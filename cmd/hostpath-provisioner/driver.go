@@ -92,8 +92,12 @@ func runDriver(ctx context.Context, o *options) error {
 		pools, keepers[pool] = append(pools, pool), k
 		parts = append(parts, func(ctx context.Context) error { k.Run(ctx); return nil })
 	}
+	all, err := volume.NewPools(pools...)
+	if err != nil {
+		return err
+	}
 	server, err := csi.New(csi.Config{
-		DriverName: d.name, Version: d.version, NodeID: o.nodeName, KubeletDir: d.kubeletDir, Pools: pools,
+		DriverName: d.name, Version: d.version, NodeID: o.nodeName, KubeletDir: d.kubeletDir, Pools: all,
 		Changed: func(p *volume.Pool) { keepers[p].Purge() },
 	})
 	if err != nil {

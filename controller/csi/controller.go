@@ -3,7 +3,6 @@ package csi
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -35,7 +34,7 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.create(pool, spec)
+	v, err := s.config.Pools.Create(pool, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -71,18 +70,6 @@ func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec
 	return pool, spec, s.checkTopology(req.GetAccessibilityRequirements())
 }
 
-// create makes the volume unless another pool has one of its name: a handle
-// alone must find its volume. A pool that cannot be asked is passed over: it
-// must not keep the others from working.
-func (s *Server) create(pool *volume.Pool, spec volume.Spec) (volume.Volume, error) {
-	defer s.names.lock(spec.Name)()
-	if other, _, err := s.find(spec.Name); err == nil && other != pool {
-		return volume.Volume{}, fmt.Errorf("create volume %q: %w: pool %s has a volume of this name, asked for one in pool %s",
-			spec.Name, volume.ErrConflict, other.Name(), pool.Name())
-	}
-	return pool.Create(spec)
-}
-
 // answer is a volume as the CO sees it.
 func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
 	return &csi.Volume{
@@ -96,34 +83,21 @@ func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
 // DeleteVolume removes a volume, wherever it is; one that is nowhere is a
 // success, if every pool could be asked.
 func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	name := req.GetVolumeId()
-	if err := volume.CheckName(name); err != nil {
+	if err := s.remove(req.GetVolumeId(), nil); err != nil {
 		return nil, err
-	}
-	defer s.names.lock(name)()
-	switch pool, _, err := s.find(name); {
-	case err == nil:
-		if err := s.remove(pool, name); err != nil {
-			return nil, err
-		}
-	case !errors.Is(err, volume.ErrNotFound):
-		return nil, err
-	default:
-		// Not in place anywhere, but perhaps half gone, or without a record.
-		for _, pool := range s.config.Pools {
-			if err := pool.Delete(name); err != nil && !errors.Is(err, volume.ErrInvalid) {
-				return nil, err
-			}
-		}
 	}
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-func (s *Server) remove(pool *volume.Pool, name string) error {
-	if err := pool.Delete(name); err != nil {
+// remove deletes the volume if it is wanted so; nil wants any.
+func (s *Server) remove(name string, want func(volume.Volume) bool) error {
+	pool, err := s.config.Pools.Delete(name, want)
+	if err != nil {
 		return err
 	}
-	s.config.Changed(pool)
+	if pool != nil {
+		s.config.Changed(pool)
+	}
 	return nil
 }
 
@@ -152,7 +126,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 
 // ControllerGetVolume returns one volume.
 func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
-	pool, v, err := s.find(req.GetVolumeId())
+	pool, v, err := s.config.Pools.Find(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +144,7 @@ func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 	if len(req.GetVolumeCapabilities()) == 0 {
 		return nil, invalid("volume capabilities: none is given")
 	}
-	pool, _, err := s.find(req.GetVolumeId())
+	pool, _, err := s.config.Pools.Find(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

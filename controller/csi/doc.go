@@ -16,7 +16,7 @@
 //	secrets.go      what may be logged of a request (pure)
 //	check.go        what a request may ask for (pure)
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
-//	pools.go        which pool, and where a volume lies
+//	pools.go        which pool
 //	identity.go     controller.go  list.go  node.go  ephemeral.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique

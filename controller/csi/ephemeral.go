@@ -13,7 +13,7 @@ func (s *Server) ephemeralPool(name string) (*volume.Pool, error) {
 	if p, err := s.pool(name); err == nil || name != "" {
 		return p, err
 	}
-	return s.config.Pools[0], nil
+	return s.config.Pools.All()[0], nil
 }
 
 // publishEphemeral makes a pod's own volume and mounts it. Where it cannot be
@@ -22,7 +22,7 @@ func (s *Server) ephemeralPool(name string) (*volume.Pool, error) {
 func (s *Server) publishEphemeral(p *publication) error {
 	_, err := p.pool.Get(p.name)
 	fresh := errors.Is(err, volume.ErrNotFound)
-	if _, err := s.create(p.pool, *p.make); err != nil {
+	if _, err := s.config.Pools.Create(p.pool, *p.make); err != nil {
 		return err
 	}
 	if err := p.mount(); err != nil {
@@ -43,15 +43,11 @@ func (s *Server) publishEphemeral(p *publication) error {
 // volume decides then: an ephemeral one waits for its pool, and any other is
 // done with, so that a broken disk keeps no pod from ending.
 func (s *Server) dropEphemeral(name string) error {
-	defer s.names.lock(name)()
-	pool, v, err := s.find(name)
-	switch {
-	case err == nil && v.Ephemeral:
-		return s.remove(pool, name)
-	case err == nil, errors.Is(err, volume.ErrNotFound):
+	err := s.remove(name, func(v volume.Volume) bool { return v.Ephemeral })
+	if err == nil {
 		return nil
 	}
-	for _, p := range s.config.Pools {
+	for _, p := range s.config.Pools.All() {
 		if r, known := p.Remembered(name); known && r.Ephemeral {
 			return fmt.Errorf("delete ephemeral volume %q of pool %s: %w", name, p.Name(), err)
 		}

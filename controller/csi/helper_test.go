@@ -57,9 +57,18 @@ func newDriver(t testing.TB) *driver {
 		d.pools = append(d.pools, p)
 	}
 	d.config = csi.Config{DriverName: "kubevirt.io.hostpath-provisioner", Version: "test", NodeID: node,
-		KubeletDir: d.kubelet, Pools: d.pools}
+		KubeletDir: d.kubelet, Pools: pools(t, d.pools...)}
 	d.serve(t, filepath.Join(dir, "csi.sock"))
 	return d
+}
+
+func pools(t testing.TB, all ...*volume.Pool) *volume.Pools {
+	t.Helper()
+	s, err := volume.NewPools(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (d *driver) serve(t testing.TB, path string) {

@@ -66,7 +66,11 @@ func TestSecretsAreNotLogged(t *testing.T) {
 
 func TestPanicIsAnAnswer(t *testing.T) {
 	_, ctx := ktesting.NewTestContext(t)
-	s, err := New(Config{DriverName: "d", Version: "v", NodeID: "n", KubeletDir: "/k", Pools: []*volume.Pool{named(t, "legacy")}})
+	pools, err := volume.NewPools(named(t, "legacy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{DriverName: "d", Version: "v", NodeID: "n", KubeletDir: "/k", Pools: pools})
 	if err != nil {
 		t.Fatal(err)
 	}

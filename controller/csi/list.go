@@ -59,7 +59,7 @@ func afterToken(token string) (after string, err error) {
 // list returns every volume whose name follows after.
 func (s *Server) list(after string) ([]*csi.ListVolumesResponse_Entry, error) {
 	var all []*csi.ListVolumesResponse_Entry
-	for _, p := range s.config.Pools {
+	for _, p := range s.config.Pools.All() {
 		volumes, err := p.List()
 		if err != nil {
 			return nil, err

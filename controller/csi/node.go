@@ -101,7 +101,7 @@ func (s *Server) poolOf(name, pool string) (*volume.Pool, error) {
 	if pool != "" {
 		return s.pool(pool)
 	}
-	p, _, err := s.find(name)
+	p, _, err := s.config.Pools.Find(name)
 	return p, err
 }
 

@@ -23,9 +23,9 @@ type Config struct {
 	NodeID string
 	// KubeletDir is kubelet's directory; every target lies below it.
 	KubeletDir string
-	// Pools in the order of the configuration; names must differ. The caller
-	// opens and closes them, and a pool that is not ready is no error.
-	Pools []*volume.Pool
+	// Pools of the node. The caller opens and closes them, and a pool that is
+	// not ready is no error.
+	Pools *volume.Pools
 	// Changed is called after a volume was made in, or removed from, the pool:
 	// what it can promise is another, and its trash may have grown. It must
 	// not block. nil does nothing.
@@ -42,9 +42,7 @@ type Server struct {
 	config  Config
 	seconds *prometheus.HistogramVec
 
-	// Calls for one target wait for each other, and so do those that make or
-	// remove one volume. Who needs both takes the target first.
-	targets, names stripes
+	targets stripes // calls for one target wait for each other
 }
 
 // New checks the configuration and returns a driver that does not serve yet.
@@ -61,8 +59,7 @@ func New(c Config) (*Server, error) {
 		Help:    "How long CSI calls took, by method and code.",
 		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 	}, []string{"method", "code"})}
-	seed := maphash.MakeSeed()
-	s.targets.seed, s.names.seed = seed, seed
+	s.targets.seed = maphash.MakeSeed()
 	return s, nil
 }
 
@@ -83,18 +80,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("the node ID is empty; set the name of the Node")
 	case !filepath.IsAbs(c.KubeletDir) || filepath.Clean(c.KubeletDir) != c.KubeletDir || c.KubeletDir == "/":
 		return fmt.Errorf("the kubelet directory %q is not an absolute, clean path", c.KubeletDir)
-	case len(c.Pools) == 0:
-		return fmt.Errorf("there is no pool")
+	case c.Pools == nil:
+		return fmt.Errorf("there are no pools")
 	}
 	if why := validation.IsValidLabelValue(c.NodeID); len(why) > 0 {
 		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, class.TopologyNode, why[0])
-	}
-	seen := map[string]bool{}
-	for _, p := range c.Pools {
-		if p.Name() == "" || seen[p.Name()] {
-			return fmt.Errorf("the pool at %s has the name %q; every pool needs one of its own", p.Path(), p.Name())
-		}
-		seen[p.Name()] = true
 	}
 	return nil
 }

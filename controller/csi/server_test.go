@@ -25,7 +25,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	good := func() csi.Config {
 		return csi.Config{DriverName: "kubevirt.io.hostpath-provisioner", Version: "1", NodeID: "node-01",
-			KubeletDir: "/var/lib/kubelet", Pools: []*volume.Pool{pool("legacy"), pool("fast")}}
+			KubeletDir: "/var/lib/kubelet", Pools: pools(t, pool("legacy"), pool("fast"))}
 	}
 	if _, err := csi.New(good()); err != nil {
 		t.Fatal(err)
@@ -45,8 +45,6 @@ func TestConfigIsChecked(t *testing.T) {
 		"unclean kubelet":  {func(c *csi.Config) { c.KubeletDir = "/var/lib/kubelet/" }, "kubelet directory"},
 		"kubelet is all":   {func(c *csi.Config) { c.KubeletDir = "/" }, "kubelet directory"},
 		"no pool":          {func(c *csi.Config) { c.Pools = nil }, "no pool"},
-		"pool twice":       {func(c *csi.Config) { c.Pools = append(c.Pools, pool("fast")) }, `"fast"`},
-		"nameless pool":    {func(c *csi.Config) { c.Pools = append(c.Pools, pool("")) }, `""`},
 	} {
 		c := good()
 		row.spoil(&c)

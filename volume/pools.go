@@ -1,0 +1,127 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Pools are all pools of one node, in the order of the configuration. A
+// volume's name is unique among them, so that a name alone finds its volume.
+// Methods may be called from many goroutines.
+type Pools struct {
+	all   []*Pool
+	names nameLocks
+}
+
+// NewPools checks that there is a pool, and that each has a name of its own;
+// the error is an ErrInvalid. The caller opens and closes them, before or
+// after, and a pool that is not ready keeps no other from working.
+func NewPools(all ...*Pool) (*Pools, error) {
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: there is no pool", ErrInvalid)
+	}
+	seen := map[string]bool{}
+	for _, p := range all {
+		if p.Name() == "" || seen[p.Name()] {
+			return nil, fmt.Errorf("%w: the pool at %s has the name %q; every pool needs one of its own", ErrInvalid, p.Path(), p.Name())
+		}
+		seen[p.Name()] = true
+	}
+	return &Pools{all: all}, nil
+}
+
+// All returns the pools in the order of the configuration.
+func (s *Pools) All() []*Pool { return s.all }
+
+// Names returns the pools' names in the order of the configuration.
+func (s *Pools) Names() []string {
+	names := make([]string, len(s.all))
+	for i, p := range s.all {
+		names[i] = p.Name()
+	}
+	return names
+}
+
+// Named returns the pool of that name, nil where there is none.
+func (s *Pools) Named(name string) *Pool {
+	for _, p := range s.all {
+		if p.Name() == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Find looks for a volume in every pool, as Get does in one.
+//
+// The error is ErrNotFound where all pools answered and none has it. Where one
+// could not answer, the volume may be there, and the error is that pool's.
+func (s *Pools) Find(name string) (*Pool, Volume, error) {
+	if err := CheckName(name); err != nil {
+		return nil, Volume{}, failed("find volume", name, err)
+	}
+	return s.first("find volume", name, func(p *Pool) (Volume, error) { return p.Get(name) })
+}
+
+// ByPV looks for the volume that the PV names in every pool. Errors are those
+// of Find.
+func (s *Pools) ByPV(pv string) (*Pool, Volume, error) {
+	return s.first("find volume of PV", pv, func(p *Pool) (Volume, error) { return p.ByPV(pv) })
+}
+
+func (s *Pools) first(op, name string, get func(*Pool) (Volume, error)) (*Pool, Volume, error) {
+	var err error
+	for _, p := range s.all {
+		v, why := get(p)
+		switch {
+		case why == nil:
+			return p, v, nil
+		case errors.Is(why, ErrInvalid), errors.Is(why, ErrNotFound):
+			// Invalid is here the name of a pool inside this one.
+		case err == nil:
+			err = why
+		}
+	}
+	if err == nil {
+		err = failed(op, name, ErrNotFound)
+	}
+	return nil, Volume{}, err
+}
+
+// Create makes a volume in one of the pools, as the pool's Create does, unless
+// another has a volume of its name, which is an ErrConflict. A pool that cannot
+// be asked is passed over: it must not keep the others from working.
+func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
+	defer s.names.lock(spec.Name)()
+	if other, _, err := s.Find(spec.Name); err == nil && other != in {
+		return Volume{}, failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, asked for one in pool %s",
+			ErrConflict, other.Name(), in.Name()))
+	}
+	return in.Create(spec)
+}
+
+// Delete removes a volume from the pool that has it, and returns that pool. It
+// does nothing where want, unless it is nil, says no to the volume.
+//
+// A volume that is nowhere is a success, without a pool, if every pool could be
+// asked; what is half gone, or has no record, is then the pools' to judge.
+func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
+	defer s.names.lock(name)()
+	p, v, err := s.Find(name)
+	switch {
+	case err == nil && want != nil && !want(v):
+		return nil, nil
+	case err == nil:
+		return p, p.Delete(name)
+	case !errors.Is(err, ErrNotFound):
+		return nil, err
+	case want != nil:
+		return nil, nil
+	}
+	for _, p := range s.all {
+		if err := p.Delete(name); err != nil && !errors.Is(err, ErrInvalid) {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
