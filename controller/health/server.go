@@ -24,8 +24,19 @@ func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, checks) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	handleMetrics(mux, gatherer)
 	return mux
+}
+
+// MetricsHandler answers /metrics and nothing else.
+func MetricsHandler(gatherer prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	handleMetrics(mux, gatherer)
+	return mux
+}
+
+func handleMetrics(mux *http.ServeMux, gatherer prometheus.Gatherer) {
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
 }
 
 func readyz(w http.ResponseWriter, checks []Check) {

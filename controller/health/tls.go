@@ -1,0 +1,172 @@
+package health
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+const (
+	// selfSignedFor is how long a certificate of our own is valid, and
+	// renewBefore how long before its end another takes its place.
+	selfSignedFor = 365 * 24 * time.Hour
+	renewBefore   = 30 * 24 * time.Hour
+)
+
+// TLS says how an address is served encrypted.
+type TLS struct {
+	// CertFile and KeyFile hold the certificate and its key as PEM. They are
+	// read anew when they change. Without both, a self-signed certificate with
+	// a key in memory takes their place, and is renewed in time.
+	CertFile, KeyFile string
+	// Hosts are the names and IP addresses of the self-signed certificate.
+	Hosts []string
+	// MinVersion is the oldest version that is spoken, as crypto/tls counts.
+	MinVersion uint16
+}
+
+// Listener returns one that speaks TLS on l. The error is that of the first
+// look at the files; where a later one fails, the certificate that was good
+// before stays, and the log says why.
+func (t TLS) Listener(l net.Listener) (net.Listener, error) {
+	source := (&selfSigned{hosts: t.Hosts}).certificate
+	if t.CertFile != "" || t.KeyFile != "" {
+		source = (&filePair{cert: t.CertFile, key: t.KeyFile}).certificate
+	}
+	if _, err := source(); err != nil {
+		return nil, err
+	}
+	return tls.NewListener(l, &tls.Config{
+		MinVersion:     t.MinVersion,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return source() },
+	}), nil
+}
+
+// TLSVersion returns the version with the name that Kubernetes gives it,
+// VersionTLS10 to VersionTLS13, and whether there is one. Where there is none
+// it is the newest.
+func TLSVersion(name string) (version uint16, known bool) {
+	versions := map[string]uint16{
+		"VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11,
+		"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
+	}
+	version, known = versions[name]
+	return cmp.Or(version, tls.VersionTLS13), known
+}
+
+// filePair is a certificate in files. Both are read at every handshake: that
+// costs less than the handshake, and sees what a time stamp may not show.
+type filePair struct {
+	cert, key string
+
+	mu      sync.Mutex // guards what follows
+	read    [2][]byte  // what current was made of
+	current *tls.Certificate
+	said    string // the failure that the log has already
+}
+
+// certificate returns the last that was good, and an error only as long as
+// there was none.
+func (p *filePair) certificate() (*tls.Certificate, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.load()
+	if err == nil {
+		p.said = ""
+		return p.current, nil
+	}
+	if p.current == nil {
+		return nil, err
+	}
+	if p.said != err.Error() {
+		p.said = err.Error()
+		klog.Background().Error(err, "Cannot read the new certificate; the one before stays")
+	}
+	return p.current, nil
+}
+
+func (p *filePair) load() (err error) {
+	var read [2][]byte
+	for i, path := range []string{p.cert, p.key} {
+		if read[i], err = os.ReadFile(path); err != nil {
+			return fmt.Errorf("read certificate and key: %w", err)
+		}
+	}
+	if p.current != nil && slices.EqualFunc(read[:], p.read[:], bytes.Equal) {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(read[0], read[1])
+	if err != nil {
+		return fmt.Errorf("certificate %s with key %s: %w", p.cert, p.key, err)
+	}
+	p.read, p.current = read, &pair
+	return nil
+}
+
+// selfSigned is a certificate of our own. Nobody can know it before, so it
+// keeps what is read from strangers' eyes and proves nothing.
+type selfSigned struct {
+	hosts []string
+
+	mu      sync.Mutex // guards what follows
+	current *tls.Certificate
+}
+
+// certificate makes one where there is none that lasts.
+func (s *selfSigned) certificate() (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.current != nil && now.Before(s.current.Leaf.NotAfter.Add(-renewBefore)) {
+		return s.current, nil
+	}
+	made, err := sign(s.hosts, now)
+	if err != nil {
+		return nil, fmt.Errorf("make a self-signed certificate: %w", err)
+	}
+	s.current = made
+	return made, nil
+}
+
+// sign makes a key and a certificate that it signs itself. Clocks differ, so
+// it is valid since an hour ago.
+func sign(hosts []string, now time.Time) (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := x509.Certificate{ // without a serial number it gets a random one
+		Subject:               pkix.Name{CommonName: "hostpath-provisioner"},
+		NotBefore:             now.Add(-time.Hour),
+		NotAfter:              now.Add(selfSignedFor),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
