@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,14 +62,15 @@ func runAgent(ctx context.Context, o *options) error {
 	defer stop()
 	keeper = health.NewKeeper(pool, events, nodeReference(o.nodeName), loop.PoolChanged)
 
-	server, err := newServer(o, libraryMetrics, pool, []health.Check{
+	exports := append(libraryCollectors(libraryMetrics), health.NewCollector([]*volume.Pool{pool}, health.SharedWithOS))
+	parts, err := o.listen(newRegistry(exports...), []health.Check{
 		{Name: "api", Err: loop.Ready},
 		{Name: "pool " + pool.Path(), Err: pool.Ready},
 	})
 	if err != nil {
 		return err
 	}
-	return runTogether(ctx, server, loop.Run)
+	return runTogether(ctx, append(parts, loop.Run)...)
 }
 
 // poolName is the pool that PV_DIR is, where no other is configured.
@@ -137,23 +136,10 @@ func nodeReference(node string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
 }
 
-// newServer listens at once, so that a taken port is an error at start.
-func newServer(o *options, m metrics.Metrics, pool *volume.Pool, checks []health.Check) (func(context.Context) error, error) {
-	if o.address == "" {
-		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
-	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+func libraryCollectors(m metrics.Metrics) []prometheus.Collector {
+	return []prometheus.Collector{
 		m.PersistentVolumeClaimProvisionTotal, m.PersistentVolumeClaimProvisionFailedTotal,
 		m.PersistentVolumeClaimProvisionDurationSeconds, m.PersistentVolumeDeleteTotal,
 		m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds,
-		health.NewCollector([]*volume.Pool{pool}, health.SharedWithOS),
-	)
-	l, err := net.Listen("tcp", o.address)
-	if err != nil {
-		return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
 	}
-	return func(ctx context.Context) error { return health.Serve(ctx, l, health.Handler(registry, checks)) }, nil
 }

@@ -64,8 +64,15 @@ func TestDriverSettingsAreRefused(t *testing.T) {
 		"system path": {[]string{endpoint, node, `--datadir=[{"name":"a","path":"etc"}]`}, "/etc belongs to the operating system"},
 		"kubelet":     {[]string{endpoint, node, pool, "--kubelet-dir=kubelet"}, "kubelet directory"},
 		"taken port":  {[]string{endpoint, node, pool, "--http-address=256.0.0.1:1"}, "--http-address"},
+		"metrics":     {[]string{endpoint, node, pool, "--metrics-address=256.0.0.1:1"}, "--metrics-address"},
+		"no key":      {[]string{endpoint, node, pool, "--metrics-cert-file=/c"}, "without --metrics-key-file"},
+		"no cert":     {[]string{endpoint, node, pool, "--metrics-key-file=/k"}, "without --metrics-cert-file"},
+		"no pair": {[]string{endpoint, node, pool, "--metrics-address=127.0.0.1:0", "--metrics-cert-file=/no/c", "--metrics-key-file=/no/k"},
+			"/no/c"},
 	} {
-		if err := run(context.Background(), row.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
+		// What a row names comes last and wins.
+		args := append([]string{"--metrics-address="}, row.args...)
+		if err := run(context.Background(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
 		}
 	}

@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
+	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -31,9 +28,7 @@ type driverOptions struct {
 	kubeletDir string
 	// The kubelet is told of the driver where socketSeen is not empty.
 	socketSeen, pluginDir string
-	metrics               struct{ cert, key, tls string }
 
-	http  bool // --http-address was given
 	pools []dataDir
 }
 
@@ -50,9 +45,6 @@ func (d *driverOptions) register(f *pflag.FlagSet) {
 		"path of the CSI socket as the kubelet sees it; with it the driver registers itself with the kubelet, without it the registrar sidecar does")
 	f.StringVar(&d.pluginDir, "plugin-registration-path", "/registration",
 		"the kubelet's plugins_registry directory as this process sees it; names and default of both are the registrar sidecar's")
-	f.StringVar(&d.metrics.cert, "metrics-cert-file", "", "accepted for the older driver's sake; metrics are on --http-address")
-	f.StringVar(&d.metrics.key, "metrics-key-file", "", "accepted likewise")
-	f.StringVar(&d.metrics.tls, "metrics-tls-version", "", "accepted likewise")
 }
 
 // plain reports whether the process is a CSI driver and nothing else.
@@ -111,12 +103,10 @@ func runDriver(ctx context.Context, o *options) error {
 	if registration != nil {
 		checks = append(checks, health.Check{Name: "kubelet", Err: registration.Ready})
 	}
-	if d.http {
-		serve, err := newDriverHTTP(o, pools, server, checks)
-		if err != nil {
-			return err
-		}
-		parts = append(parts, serve)
+	registry := newRegistry(health.NewCollector(pools, health.SharedWithOS), server.Metrics())
+	addresses, err := o.listen(registry, checks)
+	if err != nil {
+		return err
 	}
 	sockets, err := d.listen(server, registration)
 	if err != nil {
@@ -127,7 +117,7 @@ func runDriver(ctx context.Context, o *options) error {
 	for _, p := range pools {
 		_ = p.Open()
 	}
-	return runTogether(ctx, append(parts, sockets...)...)
+	return runTogether(ctx, slices.Concat(parts, addresses, sockets)...)
 }
 
 // registration is nil where the registrar sidecar tells the kubelet.
@@ -168,25 +158,11 @@ func poolChecks(pools []*volume.Pool) (checks []health.Check) {
 }
 
 func newDriverPool(o *options, at dataDir) (*volume.Pool, error) {
-	host, _ := os.Hostname()
 	return volume.New(volume.Config{
 		Name: at.Name, Path: at.Path, Mode: o.mode, Label: o.selinuxLabel, Inner: at.inner,
 		Reserve: o.reserveBytes, Overcommit: o.overcommit, PurgeRate: o.purgeRate,
-		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", o.nodeName, host), Step: step,
+		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", o.nodeName, hostname()), Step: step,
 	})
-}
-
-// newDriverHTTP listens at once, so that a taken port is an error at start.
-func newDriverHTTP(o *options, pools []*volume.Pool, server *csi.Server, checks []health.Check) (
-	func(context.Context) error, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		health.NewCollector(pools, health.SharedWithOS), server.Metrics())
-	l, err := net.Listen("tcp", o.address)
-	if err != nil {
-		return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
-	}
-	return func(ctx context.Context) error { return health.Serve(ctx, l, health.Handler(registry, checks)) }, nil
 }
 
 // silent writes no events: a plain driver does not talk to the API server. The

@@ -70,7 +70,7 @@ func TestDriverRegistersItself(t *testing.T) {
 func TestDriverWantsThePluginDirectory(t *testing.T) {
 	clean(t)
 	dir := t.TempDir()
-	args := []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01",
+	args := []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01", "--metrics-address=",
 		fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}
 	for want, more := range map[string][]string{
 		"--plugin-registration-path":  {"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir + "/none"},

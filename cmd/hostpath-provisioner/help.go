@@ -30,7 +30,7 @@ Flags, with the environment variable that sets their default in brackets:
 Endpoints on --http-address:
   /healthz   the process lives
   /readyz    it serves claims, or 503 and what stands in the way
-  /metrics   for Prometheus
+  /metrics   for Prometheus; over HTTPS on --metrics-address too
 
 Exit code: 0 after SIGTERM or SIGINT, 1 where a setting is wrong. An API server
 that does not answer is waited for.

@@ -35,6 +35,7 @@ type options struct {
 	qps           float32
 	burst         int
 	address       string
+	metrics       metricsOptions
 	driver        driverOptions
 
 	// What the flags above mean, set by check.
@@ -56,7 +57,7 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("unknown command %q; the only command is inspect, and --help lists the flags", flags.Arg(0))
 	}
-	o.driver.http = flags.Changed("http-address") && o.address != ""
+	o.settleAddresses(flags)
 	return o, o.check()
 }
 
@@ -89,6 +90,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
 	f.StringVar(&o.address, "http-address", ":9898",
 		"address of /healthz, /readyz and /metrics; an empty one turns them off")
+	o.metrics.register(f)
 
 	o.driver.register(f)
 
@@ -130,6 +132,9 @@ func (o *options) check() error {
 	}
 	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
+	}
+	if err := o.metrics.check(); err != nil {
+		return err
 	}
 	if err := volume.CheckKernel(); err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestSanity(t *testing.T) {
 	}
 	// One pool inside the other, as the existing operator lays them out.
 	dataDirs := fmt.Sprintf(`[{"name":"legacy","path":"%[1]s/outer"},{"name":"inner","path":"%[1]s/outer/csi","shared":false}]`, pools)
-	agent := start(t, build(t, dir), socket, "--endpoint=unix://"+socket, "--nodeid=node-01", "--version=sanity",
+	agent := start(t, build(t, dir), socket, "--endpoint=unix://"+socket, "--nodeid=node-01", "--version=sanity", "--metrics-address=",
 		"--drivername=kubevirt.io.hostpath-provisioner", "--datadir="+dataDirs, "--kubelet-dir="+kubelet, "--v=4")
 
 	config := sanity.NewTestConfig()

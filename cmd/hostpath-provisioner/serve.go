@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/health"
+)
+
+// metricsOptions are the flags of /metrics over HTTPS. Names and defaults are
+// the existing driver's, whose port was not to be chosen.
+type metricsOptions struct {
+	address, cert, key, tls string
+}
+
+const driverMetricsAddress = ":8443"
+
+func (m *metricsOptions) register(f *pflag.FlagSet) {
+	f.StringVar(&m.address, "metrics-address", "",
+		"address of /metrics over HTTPS; a plain CSI driver without --http-address has "+driverMetricsAddress+" unless this is given, and an empty one turns it off")
+	f.StringVar(&m.cert, "metrics-cert-file", "",
+		"certificate of --metrics-address, as PEM, read again when it changes; without it, a self-signed one")
+	f.StringVar(&m.key, "metrics-key-file", "", "key of --metrics-cert-file")
+	f.StringVar(&m.tls, "metrics-tls-version", "VersionTLS13",
+		"oldest TLS version on --metrics-address, VersionTLS10 to VersionTLS13; any other value means VersionTLS13")
+}
+
+func (m *metricsOptions) check() error {
+	switch {
+	case m.cert != "" && m.key == "":
+		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed certificate")
+	case m.key != "" && m.cert == "":
+		return errors.New("--metrics-key-file is given without --metrics-cert-file; give both, or none for a self-signed certificate")
+	}
+	return nil
+}
+
+// settleAddresses sets the addresses that depend on how the process runs. The
+// liveness-probe sidecar of a plain driver may have the port of
+// --http-address, and Prometheus looks for that driver's metrics where they
+// always were.
+func (o *options) settleAddresses(f *pflag.FlagSet) {
+	if !o.driver.plain() {
+		return
+	}
+	if !f.Changed("http-address") {
+		o.address = ""
+	}
+	if o.address == "" && !f.Changed("metrics-address") {
+		o.metrics.address = driverMetricsAddress
+	}
+}
+
+// newRegistry collects what /metrics shows: the process itself, and the parts.
+func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(parts...)
+	return registry
+}
+
+// listen opens the addresses at once, so that a taken port is an error at
+// start, and returns what serves them. An address that is empty is not served.
+func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check) (parts []func(context.Context) error, err error) {
+	if o.address != "" {
+		l, err := net.Listen("tcp", o.address)
+		if err != nil {
+			return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
+		}
+		handler := health.Handler(gatherer, checks)
+		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
+	}
+	if o.metrics.address != "" {
+		l, err := o.metrics.listen()
+		if err != nil {
+			return nil, err
+		}
+		handler := health.MetricsHandler(gatherer)
+		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
+	}
+	return parts, nil
+}
+
+func (m *metricsOptions) listen() (net.Listener, error) {
+	version, known := health.TLSVersion(m.tls)
+	if !known && m.tls != "" {
+		klog.Background().Info("Unknown --metrics-tls-version; VersionTLS13 takes its place", "given", m.tls)
+	}
+	l, err := net.Listen("tcp", m.address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, err)
+	}
+	secure, err := health.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Listener(l)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, errors.Join(err, l.Close()))
+	}
+	return secure, nil
+}
+
+// ownHosts are the names under which this process may be asked: itself, its
+// pod, and the Service that its DaemonSet names in the environment.
+func ownHosts(env func(string) string) []string {
+	hosts := []string{"localhost", "127.0.0.1"}
+	if ip := env("POD_IP"); ip != "" {
+		hosts = append(hosts, ip)
+	}
+	service, namespace := env("SERVICE_NAME"), env("POD_NAMESPACE")
+	if service == "" {
+		return hosts
+	}
+	hosts = append(hosts, service)
+	if namespace != "" {
+		hosts = append(hosts, service+"."+namespace, service+"."+namespace+".svc")
+	}
+	return hosts
+}
