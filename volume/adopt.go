@@ -5,7 +5,8 @@ import "fmt"
 // Adopt records a directory that was there before us as a bound volume. It
 // touches the record alone, never the directory, and does nothing where the
 // volume is already recorded for the same claim and PV. Space is not asked
-// for: the data is there.
+// for: the data is there. Zero bytes promise nothing; the data is then used by
+// others, as far as the pool is concerned.
 //
 // The caller makes sure that the directory is the PV's. The error is
 // ErrNotFound where there is none, ErrConflict where something else has the
@@ -13,8 +14,8 @@ import "fmt"
 // point.
 func (p *Pool) Adopt(s Spec) (v Volume, err error) {
 	const op = "adopt volume"
-	if s.Bytes <= 0 {
-		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+	if s.Bytes < 0 {
+		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
 	}
 	err = p.on(op, s.Name, func(h *handle) error {
 		if r, ok := p.record(s.Name); ok {

@@ -141,7 +141,7 @@ func TestAdopt(t *testing.T) {
 		_, err := p.Adopt(spec(name, gib))
 		is(t, err, volume.ErrConflict)
 	}
-	_, err = p.Adopt(spec("v", 0))
+	_, err = p.Adopt(spec("v", -1))
 	is(t, err, volume.ErrInvalid)
 	// The data is there: more than the disk holds is adopted all the same.
 	for range 2 {

@@ -71,7 +71,7 @@ func parseRecord(name string, data []byte) (Record, error) {
 		return r, fmt.Errorf("%w: it is of version %d, this program knows up to %d", ErrDamaged, r.Version, recordVersion)
 	case r.Name != name:
 		return r, fmt.Errorf("%w: it is of volume %q", ErrDamaged, r.Name)
-	case r.Bytes <= 0:
+	case r.Bytes < 0, r.Bytes == 0 && !r.Adopted:
 		return r, fmt.Errorf("%w: it promises %d bytes", ErrDamaged, r.Bytes)
 	}
 	switch r.State {

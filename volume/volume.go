@@ -5,7 +5,7 @@ import "fmt"
 // Spec is what a caller asks for.
 type Spec struct {
 	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
-	Bytes   int64  // the promise; more than zero
+	Bytes   int64  // the promise; more than zero, or zero where it is adopted
 	Owner   Owner
 	PV      string // the PV that will name, or names, the volume
 	Cluster string
