@@ -36,11 +36,12 @@ func runAgent(ctx context.Context, o *options) error {
 
 	var loop *provision.Controller
 	var keeper *health.Keeper
-	pool, err := volume.New(volume.Config{
+	var pool *volume.Pool
+	pool, err = volume.New(volume.Config{
 		Name: poolName, Path: o.pvDir, Mode: o.mode, Label: o.selinuxLabel,
 		Reserve: o.reserveBytes, Overcommit: o.overcommit, PurgeRate: o.purgeRate,
 		Holder:   provision.Holder(o.nodeName, hostname()),
-		Expected: func() volume.Expected { return loop.Expected() },
+		Expected: func() volume.Expected { return loop.Expected(pool) },
 		Step:     step,
 	})
 	if err != nil {
@@ -48,12 +49,16 @@ func runAgent(ctx context.Context, o *options) error {
 	}
 	defer pool.Close()
 
+	pools, err := volume.NewPools(pool)
+	if err != nil {
+		return err
+	}
 	libraryMetrics := metrics.New("controller")
 	loop, err = provision.New(provision.Config{
-		Client: client, Node: o.nodeName, Pool: pool, Prefix: o.prefix, ReclaimPolicy: o.policy,
+		Client: client, Node: o.nodeName, Pools: pools, HostPath: pool, Prefix: o.prefix, ReclaimPolicy: o.policy,
 		Workers: o.workers, Metrics: libraryMetrics,
 		Opened:  func(ctx context.Context) { keeper.Run(ctx) },
-		Deleted: func() { keeper.Purge() },
+		Changed: func(*volume.Pool) { keeper.Purge() },
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package class
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,17 +32,22 @@ func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
 }
 
 // CheckOffered returns nil where a directory on one node can be what the claim
-// asks for. The error names what was asked and what is offered; no retry
-// changes the answer.
-func CheckOffered(claim *corev1.PersistentVolumeClaim) error {
+// asks for, in one of the access modes offered. The error names what was asked
+// and what is offered; no retry changes the answer.
+func CheckOffered(claim *corev1.PersistentVolumeClaim, offered []corev1.PersistentVolumeAccessMode) error {
 	if mode := claim.Spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeFilesystem {
 		return fmt.Errorf("volumeMode %s is not offered: volumes are directories; ask for volumeMode Filesystem", *mode)
 	}
 	if i := slices.IndexFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-		return m != corev1.ReadWriteOnce
+		return !slices.Contains(offered, m)
 	}); i >= 0 {
-		return fmt.Errorf("access mode %s is not offered: a volume is a directory on one node; ask for %s",
-			claim.Spec.AccessModes[i], corev1.ReadWriteOnce)
+		return fmt.Errorf("access mode %s is not offered: a volume of class %q is a directory on one node; ask for %s",
+			claim.Spec.AccessModes[i], Of(claim), orList(offered))
+	}
+	// The PV would carry none, and so never be bound.
+	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {
+		return fmt.Errorf("volumeAttributesClassName %q is not offered: a directory has no attributes to choose; "+
+			"make the claim anew without it", *name)
 	}
 	if claim.Spec.Selector != nil {
 		return fmt.Errorf("a selector is not offered: it can only match volumes that exist already; " +
@@ -54,6 +60,15 @@ func CheckOffered(claim *corev1.PersistentVolumeClaim) error {
 		return sourceError(s.Kind, s.Name)
 	}
 	return nil
+}
+
+// orList joins the modes as a sentence does.
+func orList(modes []corev1.PersistentVolumeAccessMode) string {
+	words := make([]string, len(modes))
+	for i, m := range modes {
+		words[i] = string(m)
+	}
+	return strings.Join(words, " or ")
 }
 
 func sourceError(kind, name string) error {

@@ -56,7 +56,7 @@ func TestCheckOffered(t *testing.T) {
 		}, `dataSource Backup "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := class.CheckOffered(claim(row.spoil))
+			err := class.CheckOffered(claim(row.spoil), class.HostPathModes)
 			switch {
 			case row.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -114,7 +114,7 @@ func TestHostPathPV(t *testing.T) {
 		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain, MountOptions: []string{"noatime"},
 	}
 	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
-	pv := class.HostPathPV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, "")
+	pv := class.HostPathPV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, class.ReclaimPolicy("", sc))
 
 	if got := pv.Spec.HostPath; got.Path != "/var/hpvolumes/pvc-41d7" || *got.Type != corev1.HostPathDirectory {
 		t.Errorf("source %+v: want the path, of type Directory", got)
@@ -141,13 +141,18 @@ func TestHostPathPV(t *testing.T) {
 	if pv.Labels["hostpath-provisioner.kubevirt.io/node"] != "node-01" {
 		t.Errorf("labels %v", pv.Labels)
 	}
-	pv = class.HostPathPV("pvc-41d7", "/p", claim(nil), &storagev1.StorageClass{}, at, "")
-	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Error("a class without a policy means Delete")
-	}
-	pv = class.HostPathPV("pvc-41d7", "/p", claim(nil), sc, at, corev1.PersistentVolumeReclaimDelete)
-	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Error("the agent's policy wins over the class's")
+}
+
+func TestReclaimPolicy(t *testing.T) {
+	retain, remove := corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete
+	for _, row := range []struct {
+		given corev1.PersistentVolumeReclaimPolicy
+		class *corev1.PersistentVolumeReclaimPolicy
+		want  corev1.PersistentVolumeReclaimPolicy
+	}{{"", nil, remove}, {"", &retain, retain}, {remove, &retain, remove}, {retain, nil, retain}} {
+		if got := class.ReclaimPolicy(row.given, &storagev1.StorageClass{ReclaimPolicy: row.class}); got != row.want {
+			t.Errorf("%+v: %s", row, got)
+		}
 	}
 }
 

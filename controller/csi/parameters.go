@@ -2,7 +2,6 @@ package csi
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,7 +12,7 @@ import (
 
 // Keys with this prefix are added by Kubernetes; we read some of them.
 const (
-	kubernetesPrefix = "csi.storage.k8s.io/"
+	kubernetesPrefix = class.KubernetesPrefix
 
 	keyClaim          = kubernetesPrefix + "pvc/name"
 	keyClaimNamespace = kubernetesPrefix + "pvc/namespace"
@@ -30,16 +29,10 @@ const keySize = "size"
 // checkKeys refuses what nobody would act upon: a misspelt parameter must not
 // pass for one that is honoured.
 func checkKeys(what string, given map[string]string, known ...string) error {
-	var unknown []string
-	for key := range given {
-		if !slices.Contains(known, key) && !strings.HasPrefix(key, kubernetesPrefix) {
-			unknown = append(unknown, key)
-		}
-	}
+	unknown := class.UnknownKeys(given, known, kubernetesPrefix)
 	if len(unknown) == 0 {
 		return nil
 	}
-	slices.Sort(unknown)
 	return invalid("%s: %q is not known; known are %q and what begins with %s", what, unknown, known, kubernetesPrefix)
 }
 

@@ -3,11 +3,14 @@ package provision
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
@@ -20,35 +23,44 @@ import (
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
-	// Pool holds the volumes. It is opened by Run, once it is known what the
-	// PVs of this node say of it; its Config.Expected should be Expected.
-	Pool *volume.Pool
-	// Prefix names directories <claim>-<PV> instead of <PV>.
+	// Pools of this node. They are opened by Run, once it is known what the
+	// PVs of this node say of them; the volume.Config.Expected of each should
+	// be Expected for that pool.
+	Pools *volume.Pools
+	// HostPath is the pool of hostPath claims, one of Pools; nil: they are not
+	// served.
+	HostPath *volume.Pool
+	// CSIDriver is the provisioner and driver name whose claims get CSI PVs;
+	// "": they are not served.
+	CSIDriver string
+	// Prefix names directories of hostPath volumes <claim>-<PV> instead of <PV>.
 	Prefix bool
-	// ReclaimPolicy of new PVs; empty means the class's.
+	// ReclaimPolicy of new hostPath PVs; empty means the class's, as always for
+	// CSI PVs.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	// Workers handle claims, and as many handle PVs; 0 means 4.
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
-	// Opened is run beside the loop from the first opening of the pool on,
-	// whether it succeeded or not; may be nil.
+	// Opened is run beside the loop from the first opening of the pools on,
+	// whether that succeeded or not; may be nil.
 	Opened func(context.Context)
-	// Deleted is called after a volume went into the trash; may be nil.
-	Deleted func()
+	// Changed is called after a volume was made in, or removed from, the pool:
+	// what it can promise is another, and its trash may have grown. It must
+	// not block; may be nil.
+	Changed func(*volume.Pool)
 }
 
 // Controller is the claim loop of one node. Make it with New, then Run it once.
 type Controller struct {
 	client  kubernetes.Interface
 	node    string
-	pool    *volume.Pool
-	prefix  bool
-	policy  corev1.PersistentVolumeReclaimPolicy
+	pools   *volume.Pools
+	shapes  []shape // that are served: one or two
 	workers int
 	metrics metrics.Metrics
 	opened  func(context.Context)
-	deleted func()
+	changed func(*volume.Pool)
 
 	speaker *speaker
 	waiting *waiting
@@ -63,13 +75,8 @@ type Controller struct {
 
 // New returns a claim loop that does nothing until it is Run.
 func New(c Config) (*Controller, error) {
-	switch {
-	case c.Client == nil:
-		return nil, errors.New("a client is required")
-	case c.Node == "":
-		return nil, errors.New("the node's name is required: set NODE_NAME")
-	case c.Pool == nil:
-		return nil, errors.New("a pool is required")
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	if c.Workers == 0 {
 		c.Workers = 4
@@ -77,13 +84,21 @@ func New(c Config) (*Controller, error) {
 	if c.Opened == nil {
 		c.Opened = func(context.Context) {}
 	}
-	if c.Deleted == nil {
-		c.Deleted = func() {}
+	if c.Changed == nil {
+		c.Changed = func(*volume.Pool) {}
 	}
 	ctl := &Controller{
-		client: c.Client, node: c.Node, pool: c.Pool, prefix: c.Prefix, policy: c.ReclaimPolicy,
-		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, deleted: c.Deleted,
+		client: c.Client, node: c.Node, pools: c.Pools,
+		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node),
+	}
+	if c.HostPath != nil {
+		ctl.shapes = append(ctl.shapes, &hostPathShape{
+			Controller: ctl, in: c.HostPath, prefix: c.Prefix, overriding: c.ReclaimPolicy,
+		})
+	}
+	if c.CSIDriver != "" {
+		ctl.shapes = append(ctl.shapes, &csiShape{Controller: ctl, driver: c.CSIDriver})
 	}
 	ctl.waiting = newWaiting(func(uids ...types.UID) { ctl.feed.retry(uids...) })
 	ctl.older.Store(&[]corev1.PersistentVolume{})
@@ -91,8 +106,28 @@ func New(c Config) (*Controller, error) {
 	return ctl, nil
 }
 
-// PoolChanged tells the loop that the pool became ready: what had to wait for
-// it is tried again at once. It never blocks.
+func (c *Config) check() error {
+	switch {
+	case c.Client == nil:
+		return errors.New("a client is required")
+	case c.Node == "":
+		return errors.New("the node's name is required: set NODE_NAME")
+	case c.Pools == nil:
+		return errors.New("the pools of the node are required")
+	case c.HostPath == nil && c.CSIDriver == "":
+		return errors.New("there is nothing to serve: name a pool for hostPath claims, a CSI driver, or both")
+	case c.HostPath != nil && !slices.Contains(c.Pools.All(), c.HostPath):
+		return fmt.Errorf("the pool of hostPath claims, %s, is none of the node's pools %q", c.HostPath.Path(), c.Pools.Names())
+	}
+	if why := validation.IsValidLabelValue(c.Node); c.CSIDriver != "" && len(why) > 0 {
+		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
+			"give the node a shorter name, or serve hostPath claims only", c.Node, class.TopologyNode, why[0])
+	}
+	return nil
+}
+
+// PoolChanged tells the loop that a pool became ready or has space again: what
+// had to wait for that is tried again at once. It never blocks.
 func (c *Controller) PoolChanged() {
 	c.waiting.changed()
 }
@@ -120,7 +155,14 @@ func (c *Controller) savedPV(name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// here is the place that new PVs name.
-func (c *Controller) here() class.Place {
-	return class.Place{Node: c.node, Hostname: c.facts.hostname, Pool: c.pool.ID()}
+// boundHere reports whether the PV of that name is one of this node's that is
+// served here.
+func (c *Controller) boundHere(name string) bool {
+	pv := c.savedPV(name)
+	return pv != nil && c.shapeOf(pv) != nil
+}
+
+// here is the place that new PVs of the pool name.
+func (c *Controller) here(pool *volume.Pool) class.Place {
+	return class.Place{Node: c.node, Hostname: c.facts.hostname, Pool: pool.ID()}
 }

@@ -1,12 +1,16 @@
 package provision
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -14,33 +18,63 @@ import (
 
 const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 
-// examiner is a controller that knows its node and has an open pool.
+// examiner is a controller that knows its node and has the open pools legacy,
+// which is that of hostPath claims, and fast.
 func examiner(t *testing.T) *Controller {
 	t.Helper()
-	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	var all []*volume.Pool
+	for _, name := range []string{"legacy", "fast"} {
+		pool, err := volume.New(volume.Config{Name: name, Path: filepath.Join(t.TempDir(), name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.Open(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { pool.Close() })
+		all = append(all, pool)
+	}
+	pools, err := volume.NewPools(all...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pool.Open(); err != nil {
+	c, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}), Node: "node-01",
+		Pools: pools, HostPath: all[0], CSIDriver: class.CSIProvisioner})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { pool.Close() })
-	return &Controller{node: "node-01", pool: pool, facts: &facts{hostname: "host-a", cluster: "c"}}
+	c.facts = &facts{hostname: "host-a", cluster: "c"}
+	return c
 }
 
-// goodPV is what the agent itself makes for testClaim.
-func goodPV(c *Controller) *corev1.PersistentVolume {
-	claim := testClaim(testUID, "wait", "")
-	pv := class.HostPathPV(pvName(claim), filepath.Join(c.pool.Path(), pvName(claim)), claim,
-		&storagev1.StorageClass{Provisioner: class.HostPathProvisioner}, c.here(), "")
+// goodPV is what the agent itself makes for testClaim in a class, with what the
+// library adds.
+func goodPV(t *testing.T, c *Controller, className string) *corev1.PersistentVolume {
+	t.Helper()
+	claim, sc := testClaim(testUID, className, ""), testClass(className)
+	s := c.shapeNamed(sc.Provisioner)
+	name, pool := pvName(claim), s.pool(sc)
+	pv := s.newPV(lib.ProvisionOptions{PVName: name, PVC: claim, StorageClass: sc}, pool,
+		volume.Volume{Record: volume.Record{Name: name}, Path: filepath.Join(pool.Path(), name)})
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, class.AnnProvisionedBy, sc.Provisioner)
 	return pv
+}
+
+// examine is what the loop does with a PV that it sees.
+func examine(c *Controller, pv *corev1.PersistentVolume) (string, error) {
+	s := c.shapeOf(pv)
+	if s == nil {
+		return "", errors.New("nobody's")
+	}
+	_, name, err := s.examine(pv)
+	return name, err
 }
 
 func TestExamine(t *testing.T) {
 	c := examiner(t)
-	good := goodPV(c)
-	if name, err := c.examine(good); err != nil || name != good.Name {
+	good := goodPV(t, c, "wait")
+	if name, err := examine(c, good); err != nil || name != good.Name {
 		t.Fatalf("our own PV: %q, %v", name, err)
 	}
 	annotate := func(key, value string) func(*corev1.PersistentVolume) {
@@ -49,7 +83,7 @@ func TestExamine(t *testing.T) {
 	path := func(p string) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = p }
 	}
-	base := c.pool.Path()
+	base := c.pools.All()[0].Path()
 	for name, row := range map[string]struct {
 		spoil func(*corev1.PersistentVolume)
 		want  string // in the error
@@ -79,9 +113,9 @@ func TestExamine(t *testing.T) {
 		"nothing":            {path(""), "right below"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pv := goodPV(c)
+			pv := goodPV(t, c, "wait")
 			row.spoil(pv)
-			name, err := c.examine(pv)
+			name, err := examine(c, pv)
 			if err == nil || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
 			}
@@ -92,17 +126,17 @@ func TestExamine(t *testing.T) {
 // An older provisioner wrote the node's name into the affinity, whatever the label.
 func TestExamineOlderAffinity(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(c)
+	pv := goodPV(t, c, "wait")
 	delete(pv.Annotations, class.AnnPool)
 	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01"}
-	if _, err := c.examine(pv); err != nil {
+	if _, err := examine(c, pv); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestMatches(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(c)
+	pv := goodPV(t, c, "wait")
 	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
 	if err := matches(v, pv); err != nil {
 		t.Error(err)
@@ -123,21 +157,21 @@ func TestMatches(t *testing.T) {
 
 func TestAdoptable(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(c)
+	pv := goodPV(t, c, "wait")
 	claim := pv.Spec.ClaimRef.Name
 	for name, want := range map[string]bool{
 		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
 	} {
-		if got := adoptable(pv, name) == nil; got != want {
+		if got := namedAfterClaim(pv, name) == nil; got != want {
 			t.Errorf("directory %q adoptable: %v", name, got)
 		}
 	}
 	pv.Name = "my-pv"
-	if adoptable(pv, "my-pv") == nil {
+	if namedAfterClaim(pv, "my-pv") == nil {
 		t.Error("a PV of any name is adopted")
 	}
 	pv.Name, pv.Spec.ClaimRef = "pvc-"+testUID, nil
-	if adoptable(pv, pv.Name) == nil {
+	if namedAfterClaim(pv, pv.Name) == nil {
 		t.Error("a PV without claim is adopted")
 	}
 }

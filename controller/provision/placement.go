@@ -19,22 +19,28 @@ const (
 	elsewhere
 	// nobodys: names our provisioner and no node, and no scheduler will choose one.
 	nobodys
+	// unscheduled: only the scheduler may place it, and its class keeps the
+	// scheduler from that.
+	unscheduled
 	// unknown: its class is not known yet; ask again when it is.
 	unknown
 )
 
 // placer knows this node and answers whose a claim is.
 type placer struct {
-	node        string
-	provisioner string
+	node  string
+	rules map[string]rule // by provisioner; others are not served here
 	// class returns nil where there is no such class yet.
 	class func(name string) *storagev1.StorageClass
 	// boundHere reports whether the PV of that name is of this node.
 	boundHere func(pv string) bool
 }
 
-// place is pure but for the two lookups. An annotation wins over the
-// scheduler's choice, in either binding mode: so it was before us.
+// rule says whose a claim of one provisioner is, which is not bound to a PV of
+// this node. Rules are pure.
+type rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
+
+// place is pure but for the two lookups.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if pv := claim.Spec.VolumeName; pv != "" && p.boundHere(pv) {
 		return ours
@@ -43,16 +49,25 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if name == "" {
 		return foreign
 	}
-	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
 	c := p.class(name)
 	switch {
 	case c == nil && claim.Spec.VolumeName != "":
 		return foreign // bound to somebody else's PV; its class may well be gone
 	case c == nil:
 		return unknown
-	case c.Provisioner != p.provisioner:
-		return foreign
-	case wanted == p.node, wanted == "" && chosen == p.node:
+	}
+	if r := p.rules[c.Provisioner]; r != nil {
+		return r(p.node, claim, c)
+	}
+	return foreign
+}
+
+// placeHostPath: an annotation wins over the scheduler's choice, in either
+// binding mode. So it was before us.
+func placeHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
+	switch {
+	case wanted == node, wanted == "" && chosen == node:
 		return ours
 	case claim.Spec.VolumeName != "":
 		return foreign
@@ -62,6 +77,19 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 		return foreign
 	}
 	return nobodys
+}
+
+// placeCSI: the scheduler is in full control, as it is for any CSI driver. An
+// annotation places nothing.
+func placeCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+	chosen := claim.Annotations[class.AnnSelectedNode]
+	switch {
+	case chosen == node:
+		return ours
+	case claim.Spec.VolumeName != "", chosen != "", class.Delayed(c):
+		return foreign
+	}
+	return unscheduled
 }
 
 // annotated reports whether the claim itself, not the scheduler, names the node.

@@ -21,6 +21,15 @@ func testClass(name string) *storagev1.StorageClass {
 	case "now":
 		c.VolumeBindingMode = &now
 	case "unset":
+	case "csi", "csi-fast":
+		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &wait
+		if name == "csi-fast" {
+			c.Parameters = map[string]string{class.StoragePool: "fast"}
+		}
+	case "csi-now":
+		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &now
+	case "csi-unset":
+		c.Provisioner = class.CSIProvisioner
 	case "theirs":
 		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
 	default:
@@ -30,7 +39,8 @@ func testClass(name string) *storagev1.StorageClass {
 }
 
 func testPlacer() *placer {
-	return &placer{node: "node-01", provisioner: class.HostPathProvisioner, class: testClass,
+	return &placer{node: "node-01", class: testClass,
+		rules:     map[string]rule{class.HostPathProvisioner: placeHostPath, class.CSIProvisioner: placeCSI},
 		boundHere: func(pv string) bool { return pv == "pv-here" }}
 }
 

@@ -25,70 +25,84 @@ var (
 func (c *Controller) SupportsBlock(context.Context) bool { return true }
 
 // ShouldProvision decides in silence whether the claim is this node's turn.
-// A claim of ours that cannot be served is refused with an event, once.
+// A claim of ours that cannot be served is refused with an event, once; one
+// that the scheduler may place elsewhere goes to Provision, which says so.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	if claim.DeletionTimestamp != nil || c.feed.placer.place(claim) != ours || c.savedPV(pvName(claim)) != nil {
 		return false
 	}
-	r := c.refusalOf(claim)
-	if r == nil {
-		return true
+	sc := c.classNamed(class.Of(claim))
+	if sc == nil {
+		return false
 	}
-	if r.topic == topicSpace && !annotated(claim) && c.scheduled(claim) {
-		return true // Provision tells the scheduler to choose again
+	s := c.shapeNamed(sc.Provisioner)
+	if s == nil {
+		return false
+	}
+	r := c.refusalOf(s, claim, sc)
+	if r == nil || s.givesBack(claim, sc, r) {
+		return true
 	}
 	c.refuse(ctx, claim, r)
 	return false
 }
 
-// scheduled reports whether the scheduler chose the node, and may be asked to
-// choose again.
-func (c *Controller) scheduled(claim *corev1.PersistentVolumeClaim) bool {
-	sc := c.classNamed(class.Of(claim))
-	return sc != nil && class.Delayed(sc)
-}
-
 // Provision makes the volume and describes its PV. It may be called again for
 // the same claim and then returns the same volume.
 func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	name := class.Directory(o.PVName, o.PVC.Name, c.prefix)
-	if v, err := c.pool.ByPV(o.PVName); err == nil {
-		name = v.Name
+	s := c.shapeNamed(o.StorageClass.Provisioner)
+	if s == nil {
+		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	policy := c.policy
-	if policy == "" && o.StorageClass.ReclaimPolicy != nil {
-		policy = *o.StorageClass.ReclaimPolicy
+	pool := s.pool(o.StorageClass)
+	if pool == nil {
+		return c.failed(s, o, c.noPool(o.StorageClass))
 	}
-	v, err := c.pool.Create(volume.Spec{
+	name, _ := c.directoryOf(s, pool, o.PVC)
+	v, err := c.pools.Create(pool, volume.Spec{
 		Name:          name,
 		Bytes:         class.Bytes(o.PVC),
 		PV:            o.PVName,
 		Owner:         volume.Owner{Namespace: o.PVC.Namespace, Name: o.PVC.Name, UID: string(o.PVC.UID)},
 		Cluster:       c.facts.cluster,
-		ReclaimPolicy: string(policy),
+		ReclaimPolicy: string(s.policy(o.StorageClass)),
 	})
-	switch {
-	case err == nil:
-		return class.HostPathPV(o.PVName, v.Path, o.PVC, o.StorageClass, c.here(), policy), lib.ProvisioningFinished, nil
-	case errors.Is(err, volume.ErrNoSpace) && !annotated(o.PVC):
-		return nil, lib.ProvisioningReschedule, c.inWords(err)
+	if err != nil {
+		return c.failed(s, o, c.refusalFor(pool, err))
 	}
-	return nil, lib.ProvisioningFinished, c.inWords(err)
+	c.changed(pool)
+	if words := s.ignored(o.PVC); words != "" {
+		c.speaker.note(ctx, claimRef(o.PVC), "ignored", reasonIgnored, words)
+	}
+	return s.newPV(o, pool, v), lib.ProvisioningFinished, nil
+}
+
+// failed is Provision's answer to a refusal.
+func (c *Controller) failed(s shape, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	state := lib.ProvisioningFinished
+	if s.givesBack(o.PVC, o.StorageClass, r) {
+		state = lib.ProvisioningReschedule
+	}
+	return nil, state, errors.New(r.message)
 }
 
 // ShouldDelete decides in silence whether this PV names a volume of ours that
 // may go. What is wrong with a PV is said where it is first seen, in pvs.go.
 func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bool {
-	name, err := c.examine(pv)
-	if err != nil {
+	s := c.shapeOf(pv)
+	if s == nil {
 		return false
 	}
-	v, err := c.pool.Get(name)
+	pool, name, err := s.examine(pv)
+	if err != nil || s.deletes(pv) != nil {
+		return false
+	}
+	v, err := pool.Get(name)
 	switch {
 	case err == nil:
-		return matches(v, pv) == nil
+		return s.matches(v, pv) == nil
 	case errors.Is(err, volume.ErrNotFound):
-		return adoptable(pv, name) == nil
+		return s.adoptable(pv, pool, name) == nil
 	}
 	// Delete will say so, and be tried again. So it is where another agent has
 	// the pool: the library forgets what may not be deleted, and that agent may
@@ -97,29 +111,37 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready.
+// that is gone is a success, but only on a pool that is ready. One that is
+// still mounted is an error, and tried again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
-	name, err := c.examine(pv)
+	s := c.shapeOf(pv)
+	if s == nil {
+		return fmt.Errorf("node %s serves no PVs like this one", c.node)
+	}
+	pool, name, err := s.examine(pv)
 	if err != nil {
 		return err
 	}
-	v, err := c.pool.Get(name)
+	if err := s.deletes(pv); err != nil {
+		return err
+	}
+	v, err := pool.Get(name)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		// Either it went in an earlier call, or an older provisioner made it.
-		if err = c.adopt(ctx, pv, name); errors.Is(err, volume.ErrNotFound) {
+		if err = c.adopt(ctx, s, pv, pool, name); errors.Is(err, volume.ErrNotFound) {
 			return nil
 		}
 	case err == nil:
-		err = matches(v, pv)
+		err = s.matches(v, pv)
 	}
 	if err != nil {
 		return err
 	}
-	if err := c.pool.Delete(name); err != nil {
+	if err := pool.Delete(name); err != nil {
 		return fmt.Errorf("node %s: %w", c.node, err)
 	}
-	c.deleted()
+	c.changed(pool)
 	c.waiting.changed()
 	return nil
 }

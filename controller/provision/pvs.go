@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,45 +69,61 @@ func (r *records) sync(ctx context.Context, name string) error {
 	if pv == nil || err != nil {
 		return err
 	}
-	directory, err := r.examine(pv)
+	s := r.shapeOf(pv)
+	if s == nil {
+		return nil
+	}
+	pool, directory, err := s.examine(pv)
 	if err != nil {
 		r.disown(ctx, pv, err)
 		return nil
 	}
-	v, err := r.pool.Get(directory)
+	r.remind(ctx, s, pv)
+	v, err := pool.Get(directory)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
-		return r.syncUnknown(ctx, pv, directory)
+		return r.syncUnknown(ctx, s, pv, pool, directory)
 	case errors.Is(err, volume.ErrDamaged):
 		r.disown(ctx, pv, err)
 		return nil
 	case err != nil:
 		return err
 	}
-	if err := matches(v, pv); err != nil {
+	if err := s.matches(v, pv); err != nil {
 		r.disown(ctx, pv, err)
 		return nil
 	}
 	if v.State == volume.Deleting {
 		return nil
 	}
-	_, err = r.pool.Bind(directory, volume.Binding{
-		PV: pv.Name, Owner: v.Owner, Cluster: r.facts.cluster,
+	_, err = pool.Bind(directory, volume.Binding{
+		PV: pv.Name, Owner: cmp.Or(ownerOf(pv), v.Owner), Cluster: r.facts.cluster,
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	})
 	if err != nil {
 		return err
 	}
-	return r.namePool(ctx, pv)
+	return r.namePool(ctx, pv, pool)
+}
+
+// remind says once that a released PV stays, where its policy tells its user
+// that it goes.
+func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolume) {
+	if pv.Status.Phase != corev1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		return
+	}
+	if err := s.deletes(pv); err != nil {
+		r.speaker.warn(ctx, volumeRef(pv), "deletes", "VolumeFailedDelete", fmt.Sprintf("node %s: %v", r.node, err))
+	}
 }
 
 // namePool writes the pool's UUID on the PV of an adopted volume, so that it
 // guards the pool like any other. It does nothing where the PV has one.
-func (r *records) namePool(ctx context.Context, pv *corev1.PersistentVolume) error {
+func (r *records) namePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	if pv.Annotations[class.AnnPool] != "" {
 		return nil
 	}
-	return r.patchMeta(ctx, pv, "annotations", class.AnnPool, r.pool.ID())
+	return r.patchMeta(ctx, pv, "annotations", class.AnnPool, pool.ID())
 }
 
 // current returns the PV as the API server has it, nil where there is none. Once
@@ -128,8 +145,8 @@ func (r *records) current(ctx context.Context, name string) (*corev1.PersistentV
 
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
 // its way out and has no directory either is just that.
-func (r *records) syncUnknown(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
-	err := r.adopt(ctx, pv, directory)
+func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	err := r.adopt(ctx, s, pv, pool, directory)
 	switch {
 	case errors.Is(err, volume.ErrNotReady):
 		return err
@@ -139,7 +156,7 @@ func (r *records) syncUnknown(ctx context.Context, pv *corev1.PersistentVolume, 
 		r.disown(ctx, pv, err)
 		return nil
 	}
-	return r.namePool(ctx, pv)
+	return r.namePool(ctx, pv, pool)
 }
 
 // disown says that the PV is left alone, and why.
@@ -148,29 +165,50 @@ func (c *Controller) disown(ctx context.Context, pv *corev1.PersistentVolume, wh
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", c.node, why))
 }
 
-// adopt gives the directory of an older provisioner's PV a record. It is
-// promised what the claim asked for: the PV's own capacity was the whole disk's.
-// Where the claim is gone nobody can say; it is promised the least there is, and
-// its data counts as used.
-func (c *Controller) adopt(ctx context.Context, pv *corev1.PersistentVolume, directory string) error {
-	if err := adoptable(pv, directory); err != nil {
+// adopt gives the directory of a PV that was made without us a record. It is
+// promised what the claim asked for: the PV's own capacity may be the whole
+// disk's. Where there is no claim, the shape says what.
+func (c *Controller) adopt(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	if err := s.adoptable(pv, pool, directory); err != nil {
 		return err
 	}
-	ref, bytes := pv.Spec.ClaimRef, int64(1)
-	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	switch {
-	case err == nil && claim.UID == ref.UID:
-		bytes = class.Bytes(claim)
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
+	bytes, err := c.claimed(ctx, s, pv)
+	if err != nil {
+		return err
 	}
-	_, err = c.pool.Adopt(volume.Spec{
-		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: c.facts.cluster,
-		Owner:         volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)},
+	_, err = pool.Adopt(volume.Spec{
+		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: c.facts.cluster, Owner: ownerOf(pv),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	})
 	if err == nil {
-		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "directory", directory, "bytes", bytes)
+		c.changed(pool)
+		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
 	}
 	return err
+}
+
+// claimed is what the PV's claim asks for, in bytes. An answer that the API
+// server does not give now is as good as a pool that is not ready.
+func (c *Controller) claimed(ctx context.Context, s shape, pv *corev1.PersistentVolume) (int64, error) {
+	ref := pv.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return s.unclaimed(pv), nil
+	}
+	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case err == nil && claim.UID == ref.UID:
+		return class.Bytes(claim), nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return 0, fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
+	}
+	return s.unclaimed(pv), nil
+}
+
+// ownerOf is the claim that the PV is bound to, or nobody.
+func ownerOf(pv *corev1.PersistentVolume) volume.Owner {
+	ref := pv.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return volume.Owner{}
+	}
+	return volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)}
 }

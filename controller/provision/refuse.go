@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -14,6 +15,10 @@ import (
 // reasonFailed is the reason of every refusal on a claim. It is the one the
 // library uses, so that one search finds all.
 const reasonFailed = "ProvisioningFailed"
+
+// reasonIgnored is the reason of the event that says what a claim asked for in
+// vain though it was served.
+const reasonIgnored = "AnnotationIgnored"
 
 // topicSpace is the refusal that a scheduler can do something about.
 const topicSpace = "space"
@@ -29,39 +34,72 @@ type refusal struct {
 }
 
 // refusalOf returns nil where nothing speaks against serving the claim now.
-func (c *Controller) refusalOf(claim *corev1.PersistentVolumeClaim) *refusal {
-	if err := class.CheckOffered(claim); err != nil {
+func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
+	if err := s.check(claim, sc); err != nil {
 		return &refusal{topic: "offered", message: err.Error()}
 	}
-	if _, err := c.pool.ByPV(pvName(claim)); err == nil {
+	pool := s.pool(sc)
+	if pool == nil {
+		return c.noPool(sc)
+	}
+	if _, made := c.directoryOf(s, pool, claim); made {
 		return nil // its space is promised already
 	}
-	space, err := c.pool.Space()
+	space, err := pool.Space()
 	if err != nil {
-		return c.notReady(err)
+		return c.refusalFor(pool, err)
 	}
 	if wanted := class.Bytes(claim); wanted > space.Promisable {
-		return &refusal{topic: topicSpace, message: c.noSpace(&volume.SpaceError{
+		return c.refusalFor(pool, &volume.SpaceError{
 			Wanted: wanted, Promisable: space.Promisable, Total: space.Total, Estimate: space.Estimate,
-		}), forNow: true}
+		})
 	}
 	return nil
 }
 
-func (c *Controller) notReady(err error) *refusal {
-	return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node),
-		message: fmt.Sprintf("node %s cannot serve this claim now: %v; it will go on by itself once that is mended", c.node, err)}
+// directoryOf returns the directory of the claim's volume, and whether it was
+// made already, by this loop or by the provisioner sidecar: what is recorded
+// is never computed again.
+func (c *Controller) directoryOf(s shape, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
+	if v, err := pool.ByPV(pvName(claim)); err == nil {
+		return v.Name, true
+	}
+	name = s.directory(pvName(claim), claim)
+	v, err := pool.Get(name)
+	return name, err == nil && v.Owner.UID == string(claim.UID)
+}
+
+// refusalFor is what an error of the pool means to a claim.
+func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
+	var space *volume.SpaceError
+	switch {
+	case errors.As(err, &space):
+		return &refusal{topic: topicSpace, message: c.noSpace(pool, space), forNow: true}
+	case errors.Is(err, volume.ErrNoSpace):
+		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
+	case errors.Is(err, volume.ErrNotReady):
+		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node), message: fmt.Sprintf(
+			"node %s cannot serve this claim now: %v; it will go on by itself once that is mended", c.node, err)}
+	}
+	return &refusal{topic: "volume", message: err.Error()}
+}
+
+// noPool says which pool is not there.
+func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
+	return &refusal{topic: "pool", forNow: true, message: fmt.Sprintf(
+		"node %s has no pool %q, which class %q asks for; it has %q; use a class of one of these, or keep the pods off this node",
+		c.node, class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
 }
 
 // noSpace says what was asked, what there is, and what to do.
-func (c *Controller) noSpace(e *volume.SpaceError) string {
+func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError) string {
 	estimate := ""
 	if e.Estimate {
 		estimate = ", estimated"
 	}
 	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
 		"(in bytes: wanted %d, promisable %d%s, total %d); ask for less, free space there, or choose another node",
-		c.node, class.Size(e.Wanted), class.Size(e.Promisable), class.Size(e.Total), c.pool.Path(),
+		c.node, class.Size(e.Wanted), class.Size(e.Promisable), class.Size(e.Total), pool.Path(),
 		e.Wanted, e.Promisable, estimate, e.Total)
 }
 
@@ -74,15 +112,6 @@ func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeC
 	if r.forNow {
 		c.waiting.add(claim.UID)
 	}
-}
-
-// inWords gives the errors of Create that a user can act on their words.
-func (c *Controller) inWords(err error) error {
-	var space *volume.SpaceError
-	if errors.As(err, &space) {
-		return errors.New(c.noSpace(space))
-	}
-	return err
 }
 
 // pvName is the name of the PV that answers a claim, as the library gives it.

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -57,8 +58,8 @@ func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o me
 		if claimUID(there) == claimUID(pv) {
 			return nil, err
 		}
-		message := fmt.Sprintf("a PV named %q is there already (hostname %q, claim UID %q) and is not this claim's: "+
-			"delete that PV once its data is safe", pv.Name, class.Hostname(there), claimUID(there))
+		message := fmt.Sprintf("a PV named %q is there already (node %q, claim UID %q) and is not this claim's: "+
+			"delete that PV once its data is safe", pv.Name, cmp.Or(class.Hostname(there), class.TopologyOf(there)), claimUID(there))
 		s.say(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
 	case permanent(err):

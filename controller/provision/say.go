@@ -43,15 +43,24 @@ func newSpeaker(client kubernetes.Interface, node string) *speaker {
 // warn says a Warning about obj unless that topic was said within the hour.
 // A failure to write is logged and the topic may be said again.
 func (s *speaker) warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+	s.say(ctx, corev1.EventTypeWarning, obj, topic, reason, message)
+}
+
+// note says what is no fault, as warn does.
+func (s *speaker) note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+	s.say(ctx, corev1.EventTypeNormal, obj, topic, reason, message)
+}
+
+func (s *speaker) say(ctx context.Context, kind string, obj corev1.ObjectReference, topic, reason, message string) {
 	name := eventName(obj, topic)
 	if !s.begin(name) {
 		return
 	}
 	log := klog.FromContext(ctx)
-	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, s.event(obj, name, reason, message), metav1.CreateOptions{})
+	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, s.event(kind, obj, name, reason, message), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		log.Info("Refused", "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason, "message", message)
+		log.Info("Event", "type", kind, "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason, "message", message)
 	case !apierrors.IsAlreadyExists(err):
 		s.forget(name)
 		log.Error(err, "Cannot write event", "event", name, "message", message)
@@ -87,12 +96,12 @@ func (s *speaker) forget(name string) {
 	delete(s.said, name)
 }
 
-func (s *speaker) event(obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
+func (s *speaker) event(kind string, obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
 	now := metav1.Now()
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: name, Namespace: namespaceOf(obj)},
 		InvolvedObject:      obj,
-		Type:                corev1.EventTypeWarning,
+		Type:                kind,
 		Reason:              reason,
 		Message:             message,
 		Source:              corev1.EventSource{Component: component, Host: s.node},

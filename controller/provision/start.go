@@ -15,8 +15,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
-
-	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 const (
@@ -33,8 +31,8 @@ const (
 // Run serves this node's claims until the context ends. What is not there yet,
 // the API server above all, is waited for; Ready says for what.
 //
-// The order matters: the pool is opened only once it is known what the PVs of
-// this node say of it, and PVs are looked at only once the pool was opened.
+// The order matters: the pools are opened only once it is known what the PVs of
+// this node say of them, and PVs are looked at only once that was tried.
 func (c *Controller) Run(ctx context.Context) error {
 	if !c.eventually(ctx, c.learn) {
 		return nil
@@ -52,8 +50,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
 		return nil
 	}
-	if err := c.pool.Open(); err != nil {
-		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again")
+	for _, pool := range c.pools.All() {
+		if err := pool.Open(); err != nil {
+			klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
+		}
 	}
 	records, err := c.newRecords()
 	if err != nil {
@@ -103,9 +103,9 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 
 // watchClaims builds the filtered feed and the informer that reads from it.
 func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer, error) {
-	placer := &placer{
-		node: c.node, provisioner: class.HostPathProvisioner, class: c.classNamed,
-		boundHere: func(pv string) bool { return c.savedPV(pv) != nil },
+	placer := &placer{node: c.node, rules: map[string]rule{}, class: c.classNamed, boundHere: c.boundHere}
+	for _, s := range c.shapes {
+		placer.rules[s.provisioner()] = s.rule()
 	}
 	voice := newVoice(ctx, c.client, c.speaker, c.node)
 	pvcs := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
@@ -139,7 +139,12 @@ func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInf
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
-	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, class.HostPathProvisioner, c,
+	var names []string
+	for _, s := range c.shapes {
+		names = append(names, s.provisioner())
+	}
+	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, names[0], c,
+		lib.AdditionalProvisionerNames(names[1:]),
 		lib.LeaderElection(false),
 		lib.Threadiness(c.workers),
 		lib.RateLimiter(limiter()),

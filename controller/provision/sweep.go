@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,27 +49,29 @@ func (c *Controller) sweep(ctx context.Context) error {
 }
 
 func (c *Controller) unlabelled(pv *corev1.PersistentVolume) bool {
-	return pv.Labels[class.LabelNode] != class.LabelValue(c.node) &&
-		pv.Annotations[class.AnnProvisionedBy] == class.HostPathProvisioner &&
-		pv.Annotations[class.AnnProvisionOnNode] == c.node
+	s := c.shapeOf(pv)
+	return s != nil && pv.Labels[class.LabelNode] != class.LabelValue(c.node) && s.ofThisNode(pv)
 }
 
 // label gives the PVs of the last sweep our label, so that the watch brings
 // them and they are adopted. One that only pretends to be ours is left alone.
-func (c *Controller) label(ctx context.Context) {
-	if c.pool.Ready() != nil {
-		return
-	}
-	for i := range *c.older.Load() {
-		pv := &(*c.older.Load())[i]
-		if err := c.pretends(pv); err != nil {
-			c.disown(ctx, pv, err)
+// It reports whether some have to wait for their pool.
+func (c *Controller) label(ctx context.Context) (later bool) {
+	for _, pv := range *c.older.Load() {
+		s := c.shapeOf(&pv)
+		if pool, _ := s.names(&pv); pool != nil && pool.Ready() != nil {
+			later = true
 			continue
 		}
-		if err := c.patchMeta(ctx, pv, "labels", class.LabelNode, class.LabelValue(c.node)); err != nil {
+		if err := c.pretends(s, &pv); err != nil {
+			c.disown(ctx, &pv, err)
+			continue
+		}
+		if err := c.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(c.node)); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV that an older provisioner made", "PV", pv.Name)
 		}
 	}
+	return later
 }
 
 // patchMeta sets one label or annotation of a PV. It does nothing where the PV
@@ -92,24 +93,23 @@ func (c *Controller) patchMeta(ctx context.Context, pv *corev1.PersistentVolume,
 
 // pretends returns nil where the PV is one that we or the older provisioner
 // could have made.
-func (c *Controller) pretends(pv *corev1.PersistentVolume) error {
-	name, err := c.examine(pv)
+func (c *Controller) pretends(s shape, pv *corev1.PersistentVolume) error {
+	pool, name, err := s.examine(pv)
 	if err != nil {
 		return err
 	}
-	if v, err := c.pool.Get(name); err == nil {
-		return matches(v, pv)
+	if v, err := pool.Get(name); err == nil {
+		return s.matches(v, pv)
 	}
-	return adoptable(pv, name)
+	return s.labels(pv, pool, name)
 }
 
 // sweepForever sweeps at start and then about once an hour; the jitter keeps
 // the nodes of a cluster from doing it all at once.
 func (c *Controller) sweepForever(ctx context.Context) {
 	for {
-		c.label(ctx)
 		pause := sweepEvery + rand.N(sweepEvery/2)
-		if len(*c.older.Load()) > 0 && c.pool.Ready() != nil {
+		if c.label(ctx) {
 			pause = lookAgain // label them as soon as the pool is back
 		}
 		select {
@@ -123,19 +123,25 @@ func (c *Controller) sweepForever(ctx context.Context) {
 	}
 }
 
-// Expected says what the PVs of this node say of the pool: whose it must be,
-// and which directories must be there before one may be founded.
-func (c *Controller) Expected() volume.Expected {
+// Expected says what the PVs of this node, of both shapes, say of a pool: whose
+// it must be, and which directories must be there before one may be founded.
+// It is asked from when Run opens the pools on.
+func (c *Controller) Expected(p *volume.Pool) volume.Expected {
 	var e volume.Expected
 	ids := map[string]bool{}
 	note := func(pv *corev1.PersistentVolume) {
-		if pv.Spec.HostPath == nil || filepath.Dir(pv.Spec.HostPath.Path) != c.pool.Path() {
+		s := c.shapeOf(pv)
+		if s == nil {
+			return
+		}
+		pool, directory := s.names(pv)
+		if pool != p {
 			return
 		}
 		if id := pv.Annotations[class.AnnPool]; id != "" {
 			ids[id] = true
 		} else {
-			e.Volumes = append(e.Volumes, filepath.Base(pv.Spec.HostPath.Path))
+			e.Volumes = append(e.Volumes, directory)
 		}
 	}
 	for _, obj := range c.pvs.GetStore().List() {

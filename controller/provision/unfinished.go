@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,7 +30,13 @@ func (c *Controller) finishForever(ctx context.Context) {
 }
 
 func (c *Controller) finish(ctx context.Context) {
-	volumes, err := c.pool.List()
+	for _, pool := range c.pools.All() {
+		c.finishIn(ctx, pool)
+	}
+}
+
+func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
+	volumes, err := pool.List()
 	if err != nil {
 		return // the pool is not ready, which is said elsewhere
 	}
@@ -49,9 +56,10 @@ func (c *Controller) finish(ctx context.Context) {
 		if !abandoned {
 			continue
 		}
-		switch err := c.pool.Undo(v.Name); {
+		switch err := pool.Undo(v.Name); {
 		case err == nil:
 			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
+			c.changed(pool)
 			c.waiting.changed()
 		case errors.Is(err, volume.ErrNotEmpty):
 			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
@@ -67,7 +75,7 @@ func (c *Controller) finish(ctx context.Context) {
 func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 	pv, err := c.client.CoreV1().PersistentVolumes().Get(ctx, v.PV, metav1.GetOptions{})
 	if err == nil {
-		return class.Hostname(pv) != c.facts.hostname && class.Hostname(pv) != "", nil
+		return c.elsewhere(pv), nil
 	}
 	if !apierrors.IsNotFound(err) {
 		return false, err
@@ -77,4 +85,10 @@ func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, erro
 		return true, nil
 	}
 	return err == nil && string(claim.UID) != v.Owner.UID, err
+}
+
+// elsewhere reports whether a PV, of whatever shape, is clearly another node's.
+func (c *Controller) elsewhere(pv *corev1.PersistentVolume) bool {
+	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
+	return hostname != "" && hostname != c.facts.hostname && hostname != c.node || node != "" && node != c.node
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,12 +23,14 @@ const (
 	// patience is how long a claim for another node is given to be served.
 	patience = 15 * time.Second
 
-	topicNobodys   = "nobodys"
-	topicElsewhere = "elsewhere"
+	topicNobodys     = "nobodys"
+	topicElsewhere   = "elsewhere"
+	topicUnscheduled = "unscheduled"
 )
 
 // voice speaks for the claims that no agent will serve: those that name our
-// provisioner and no node, and those that name a node which does not exist.
+// provisioner and no node, those that name a node which does not exist, and
+// those whose class keeps the scheduler from choosing one.
 // Every agent hears of them; each waits a time that follows from its name and
 // the claim's UID, looks whether the event is there, and writes it only if not.
 type voice struct {
@@ -62,13 +65,13 @@ func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 		p.timer.Stop()
 		delete(v.pending, claim.UID)
 	}
-	if where != nobodys && where != elsewhere || claim.DeletionTimestamp != nil {
+	if where != nobodys && where != elsewhere && where != unscheduled || claim.DeletionTimestamp != nil {
 		return
 	}
 	p := &pendingClaim{where: where, wanted: wanted}
-	ref := claimRef(claim)
+	ref, className := claimRef(claim), class.Of(claim)
 	p.timer = time.AfterFunc(v.delay(claim.UID, where), func() {
-		v.speak(ref, where, wanted)
+		v.speak(ref, where, wanted, className)
 		v.sayAgain(ref.UID, p)
 	})
 	v.pending[claim.UID] = p
@@ -91,22 +94,33 @@ func (v *voice) delay(uid types.UID, where placement) time.Duration {
 	return d
 }
 
-func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted string) {
+func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, className string) {
 	if v.ctx.Err() != nil {
 		return
 	}
-	topic, message := topicNobodys, fmt.Sprintf(
-		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
-		class.AnnProvisionOnNode, "WaitForFirstConsumer")
-	if where == elsewhere {
-		topic, message = topicElsewhere, fmt.Sprintf(
-			"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
-			class.AnnProvisionOnNode, wanted)
-	}
+	topic, message := words(where, wanted, className)
 	if v.speaker.wasSaid(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}
 	v.speaker.warn(v.ctx, claim, topic, reasonFailed, message)
+}
+
+// words are what is said of a placement, and under which topic.
+func words(where placement, wanted, className string) (topic, message string) {
+	const delayed = storagev1.VolumeBindingWaitForFirstConsumer
+	switch where {
+	case elsewhere:
+		return topicElsewhere, fmt.Sprintf(
+			"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
+			class.AnnProvisionOnNode, wanted)
+	case unscheduled:
+		return topicUnscheduled, fmt.Sprintf(
+			"no node will be chosen for this claim: that is for the scheduler alone, and class %q has no volumeBindingMode %s; "+
+				"a class cannot be edited: delete it and make it anew with that mode, or use another class", className, delayed)
+	}
+	return topicNobodys, fmt.Sprintf(
+		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
+		class.AnnProvisionOnNode, delayed)
 }
 
 // absent reports whether the API server says that there is no such node.
