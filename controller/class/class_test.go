@@ -32,6 +32,7 @@ func claim(spoil func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeCl
 }
 
 func TestCheckOffered(t *testing.T) {
+	name := "gold"
 	block, file := corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
 	modes := func(m ...corev1.PersistentVolumeAccessMode) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) { c.Spec.AccessModes = m }
@@ -40,6 +41,8 @@ func TestCheckOffered(t *testing.T) {
 		spoil func(*corev1.PersistentVolumeClaim)
 		want  string // in the error; empty means offered
 	}{
+		"attributes":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = &name }, "without it"},
+		"no attributes":    {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new(string) }, ""},
 		"plain":            {nil, ""},
 		"filesystem":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &file }, ""},
 		"block":            {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, "ask for volumeMode Filesystem"},
@@ -64,6 +67,31 @@ func TestCheckOffered(t *testing.T) {
 				t.Errorf("got %v, want words %q", err, row.want)
 			}
 		})
+	}
+}
+
+func TestOfferedByShape(t *testing.T) {
+	for _, row := range []struct {
+		mode          corev1.PersistentVolumeAccessMode
+		hostPath, csi string // words of the refusal
+	}{
+		{corev1.ReadWriteOnce, "", ""},
+		{corev1.ReadWriteOncePod, "ask for ReadWriteOnce", ""},
+		{corev1.ReadWriteMany, "ask for ReadWriteOnce", "ask for ReadWriteOnce or ReadWriteOncePod"},
+		{corev1.ReadOnlyMany, "ask for ReadWriteOnce", "ask for ReadWriteOnce or ReadWriteOncePod"},
+	} {
+		c := claim(func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{row.mode}
+		})
+		for _, shape := range []struct {
+			offered []corev1.PersistentVolumeAccessMode
+			want    string
+		}{{class.HostPathModes, row.hostPath}, {class.CSIModes, row.csi}} {
+			err := class.CheckOffered(c, shape.offered)
+			if (err == nil) != (shape.want == "") || err != nil && !strings.HasSuffix(err.Error(), shape.want) {
+				t.Errorf("%s of %v: %v, want %q", row.mode, shape.offered, err, shape.want)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,11 +86,52 @@ func TestPlace(t *testing.T) {
 		{"bound to another's PV", "now", "pv-there", nil, foreign},
 		{"bound, its class gone", "later", "pv-there", nil, foreign},
 		{"bound and placed here", "wait", "pv-there", []string{chosen, "node-01"}, ours},
+		{"CSI, chosen", "csi", "", []string{chosen, "node-01"}, ours},
+		{"CSI, chosen for another", "csi", "", []string{chosen, "node-02"}, foreign},
+		{"CSI, waits for its pod", "csi", "", nil, foreign},
+		{"CSI, annotated for us", "csi", "", []string{on, "node-01"}, foreign},
+		{"CSI, annotated for another, chosen", "csi", "", []string{on, "node-02", chosen, "node-01"}, ours},
+		{"CSI, annotated for us, another chosen", "csi", "", []string{on, "node-01", chosen, "node-02"}, foreign},
+		{"CSI, Immediate", "csi-now", "", nil, unscheduled},
+		{"CSI, Immediate, annotated", "csi-now", "", []string{on, "node-01"}, unscheduled},
+		{"CSI, no binding mode", "csi-unset", "", nil, unscheduled},
+		{"CSI, Immediate, chosen all the same", "csi-now", "", []string{chosen, "node-01"}, ours},
+		{"CSI, Immediate, another chosen", "csi-now", "", []string{chosen, "node-02"}, foreign},
+		{"CSI, bound to a PV of ours", "csi", "pv-here", nil, ours},
+		{"CSI, Immediate, bound to another's PV", "csi-now", "pv-there", nil, foreign},
 	} {
 		got := testPlacer().place(testClaim("u", row.class, row.volume, row.annotations...))
 		if got != row.want {
 			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
 		}
+	}
+}
+
+// A name that this process does not serve is another one's, whatever it is.
+func TestPlaceOneShape(t *testing.T) {
+	for _, row := range []struct{ serves, class string }{
+		{class.HostPathProvisioner, "csi-now"}, {class.CSIProvisioner, "now"},
+	} {
+		p := testPlacer()
+		p.rules = map[string]rule{row.serves: p.rules[row.serves]}
+		claim := testClaim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
+		if got := p.place(claim); got != foreign {
+			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	seen := map[string]bool{}
+	for where, want := range map[placement]string{
+		nobodys: "annotate it with " + class.AnnProvisionOnNode, elsewhere: `node "node-09", which does not exist`,
+		unscheduled: `class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`,
+	} {
+		topic, message := words(where, "node-09", "fast")
+		if !strings.Contains(message, want) || seen[topic] {
+			t.Errorf("%d: %s: %s", where, topic, message)
+		}
+		seen[topic] = true
 	}
 }
 
@@ -105,6 +147,7 @@ func TestPrepare(t *testing.T) {
 		{"annotated, the scheduler chose another", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
 		{"annotated, Immediate", "now", []string{on, "node-01"}, "", class.HostPathProvisioner},
 		{"scheduled: untouched", "wait", []string{chosen, "node-01"}, "node-01", ""},
+		{"CSI: untouched", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
 	} {
 		in := testClaim("u", row.class, "", row.annotations...)
 		before := in.DeepCopy()

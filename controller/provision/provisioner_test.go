@@ -1,0 +1,169 @@
+package provision
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// options are what the library gives for a claim of that size.
+func options(className, size string) lib.ProvisionOptions {
+	claim := testClaim(testUID, className, "")
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	return lib.ProvisionOptions{PVName: pvName(claim), PVC: claim, StorageClass: testClass(className)}
+}
+
+func TestProvision(t *testing.T) {
+	for className, want := range map[string]string{"wait": "legacy", "csi": "legacy", "csi-fast": "fast"} {
+		c := examiner(t)
+		var changed []string
+		c.changed = func(p *volume.Pool) { changed = append(changed, p.Name()) }
+		o := options(className, "1Mi")
+		for range 2 {
+			pv, state, err := c.Provision(t.Context(), o)
+			if err != nil || state != lib.ProvisioningFinished || pv.Name != o.PVName {
+				t.Fatalf("%s: %v, %v, %v", className, pv, state, err)
+			}
+			if _, err := examine(c, withClaim(pv, o)); err != nil {
+				t.Errorf("%s: its own PV is refused: %v", className, err)
+			}
+		}
+		v, err := c.pools.Named(want).Get(o.PVName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Bytes != 1<<20 || v.PV != o.PVName || v.Cluster != "c" || v.ReclaimPolicy != "Delete" ||
+			v.Owner != (volume.Owner{Namespace: "default", Name: o.PVC.Name, UID: testUID}) {
+			t.Errorf("%s: recorded %+v", className, v.Record)
+		}
+		if strings.Join(changed, " ") != want+" "+want {
+			t.Errorf("%s: changed %q", className, changed)
+		}
+	}
+}
+
+// withClaim is a PV as the library saves it.
+func withClaim(pv *corev1.PersistentVolume, o lib.ProvisionOptions) *corev1.PersistentVolume {
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: o.PVC.Namespace, Name: o.PVC.Name, UID: o.PVC.UID}
+	pv.Annotations[class.AnnProvisionedBy] = o.StorageClass.Provisioner
+	return pv
+}
+
+// The provisioner sidecar asked the driver for the volume before; what the
+// driver records without a claim's and a PV's name is the volume all the same.
+func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
+	c := examiner(t)
+	fast := c.pools.Named("fast")
+	o := options("csi-fast", "1Mi")
+	before, err := c.pools.Create(fast, volume.Spec{Name: o.PVName, Bytes: 1 << 20, Owner: volume.Owner{UID: testUID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, made := c.directoryOf(c.shapeNamed(class.CSIProvisioner), fast, o.PVC); !made {
+		t.Error("its space would be promised twice")
+	}
+	pv, _, err := c.Provision(t.Context(), o)
+	if err != nil || pv.Spec.CSI.VolumeHandle != before.Name {
+		t.Fatalf("%v, %v", pv, err)
+	}
+	if v, err := fast.Get(o.PVName); err != nil || v.Record != before.Record {
+		t.Errorf("%+v, %v", v.Record, err)
+	}
+}
+
+func TestProvisionGivesBack(t *testing.T) {
+	c := examiner(t)
+	absent := options("csi", "1Mi")
+	absent.StorageClass.Parameters = map[string]string{class.StoragePool: "slow"}
+	refused := func(what string, o lib.ProvisionOptions, want lib.ProvisioningState, words string) {
+		t.Helper()
+		pv, state, err := c.Provision(t.Context(), o)
+		if pv != nil || state != want || err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, %s, %v", what, pv, state, err)
+		}
+	}
+	const finished, again = lib.ProvisioningFinished, lib.ProvisioningReschedule
+	refused("CSI, no space", options("csi", "1Ei"), again, "node node-01 cannot promise 1Ei")
+	refused("CSI, no such pool", absent, again, `has no pool "slow"`)
+	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "cannot promise")
+	refused("hostPath, no space", options("wait", "1Ei"), again, "cannot promise")
+	o := options("wait", "1Mi")
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: o.PVName, Bytes: 5}); err != nil {
+		t.Fatal(err)
+	}
+	refused("hostPath, another's volume", o, finished, "conflict")
+	refused("CSI, another's volume", options("csi", "1Mi"), finished, "conflict")
+	refused("CSI, another pool's volume", options("csi-fast", "1Mi"), finished, "pool legacy has a volume of this name")
+	if err := c.pools.All()[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused("CSI, pool not ready", options("csi", "1Mi"), again, "node node-01 cannot serve this claim now")
+	refused("hostPath, pool not ready", o, finished, "node node-01 cannot serve this claim now")
+}
+
+func TestGivesBack(t *testing.T) {
+	c := examiner(t)
+	space := &refusal{topic: topicSpace, forNow: true}
+	ready := &refusal{topic: "ready", forNow: true}
+	held := &refusal{topic: "ready", forNow: true, silent: true}
+	offered := &refusal{topic: "offered"}
+	for _, row := range []struct {
+		class     string
+		annotated bool
+		r         *refusal
+		want      bool
+	}{
+		{"wait", false, space, true},
+		{"wait", true, space, false},
+		{"wait", false, ready, false},
+		{"wait", false, offered, false},
+		{"now", false, space, false},
+		{"csi", false, space, true},
+		{"csi", true, space, true},
+		{"csi", false, ready, true},
+		{"csi", false, held, false},
+		{"csi", false, offered, false},
+		{"csi-now", false, space, false},
+	} {
+		claim, sc := testClaim(testUID, row.class, ""), testClass(row.class)
+		if row.annotated {
+			claim = testClaim(testUID, row.class, "", class.AnnProvisionOnNode, "node-02")
+		}
+		s := c.shapeNamed(sc.Provisioner)
+		if got := s.givesBack(claim, sc, row.r); got != row.want {
+			t.Errorf("%+v: %v", row, got)
+		}
+		if got := s.ignored(claim) != ""; got != (row.annotated && row.class == "csi") {
+			t.Errorf("%+v: annotation ignored: %v", row, got)
+		}
+	}
+}
+
+func TestRefusalOf(t *testing.T) {
+	c := examiner(t)
+	s := c.shapeNamed(class.CSIProvisioner)
+	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
+	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
+	absent.StorageClass.Parameters = map[string]string{class.StoragePool: "slow"}
+	if r := refusal(fits); r != nil {
+		t.Errorf("refused: %+v", r)
+	}
+	if r := refusal(big); r == nil || r.topic != topicSpace || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Path()) {
+		t.Errorf("too big: %+v", r)
+	}
+	if r := refusal(absent); r == nil || !r.forNow || !strings.Contains(r.message, `"slow"`) || !strings.Contains(r.message, `["legacy" "fast"]`) {
+		t.Errorf("no pool: %+v", r)
+	}
+	if err := c.pools.Named("fast").Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := refusal(fits); r == nil || r.topic != "ready" || !r.forNow || r.silent {
+		t.Errorf("not ready: %+v", r)
+	}
+}

@@ -1,0 +1,38 @@
+package provision
+
+import (
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+func TestEventName(t *testing.T) {
+	ref := claimRef(testClaim(testUID, "", ""))
+	if eventName(ref, "space") == eventName(ref, "ready") {
+		t.Error("two topics share an event")
+	}
+	if eventName(ref, "space") != eventName(claimRef(testClaim(testUID, "", "")), "space") {
+		t.Error("the same topic has two names")
+	}
+	ref.Name = strings.Repeat("x", 253)
+	if n := len(eventName(ref, "space")); n > 253 {
+		t.Errorf("%d bytes do not fit", n)
+	}
+}
+
+func TestHeldHere(t *testing.T) {
+	for by, want := range map[string]bool{
+		Holder("node-01", "a") + ", pid 7": true,
+		Holder("node-011", "a"):            false,
+		Holder("node-02", "a"):             false,
+		"somebody":                         false,
+	} {
+		if got := heldHere(&volume.Error{Err: &volume.HeldError{By: by}}, "node-01"); got != want {
+			t.Errorf("held by %q: here %v", by, got)
+		}
+	}
+	if heldHere(volume.ErrNotReady, "node-01") {
+		t.Error("a pool that nobody holds is held")
+	}
+}

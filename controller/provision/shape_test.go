@@ -1,0 +1,262 @@
+package provision
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+func TestMatches(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(t, c, "wait")
+	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
+	if err := matches(v, pv); err != nil {
+		t.Error(err)
+	}
+	v.PV = "pvc-other"
+	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), "pvc-other") {
+		t.Errorf("another's directory: %v", err)
+	}
+	v.PV, v.Owner.UID = pv.Name, "other"
+	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), testUID) {
+		t.Errorf("another claim's directory: %v", err)
+	}
+	pv.Spec.ClaimRef = nil
+	if matches(v, pv) == nil {
+		t.Error("a PV without claim matches a claim's directory")
+	}
+}
+
+func TestNamedAfterClaim(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(t, c, "wait")
+	claim := pv.Spec.ClaimRef.Name
+	for name, want := range map[string]bool{
+		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
+	} {
+		if got := namedAfterClaim(pv, name) == nil; got != want {
+			t.Errorf("directory %q adoptable: %v", name, got)
+		}
+	}
+	pv.Name = "my-pv"
+	if namedAfterClaim(pv, "my-pv") == nil {
+		t.Error("a PV of any name is adopted")
+	}
+	pv.Name, pv.Spec.ClaimRef = "pvc-"+testUID, nil
+	if namedAfterClaim(pv, pv.Name) == nil {
+		t.Error("a PV without claim is adopted")
+	}
+}
+
+func TestShapeOf(t *testing.T) {
+	c := examiner(t)
+	alone := func(keep int) *Controller { return &Controller{shapes: c.shapes[keep : keep+1]} }
+	hostPath, csi := goodPV(t, c, "wait"), goodPV(t, c, "csi")
+	change := func(pv *corev1.PersistentVolume, driver, by string) *corev1.PersistentVolume {
+		pv = pv.DeepCopy()
+		if pv.Spec.CSI != nil {
+			pv.Spec.CSI.Driver = driver
+		}
+		pv.Annotations[class.AnnProvisionedBy] = by
+		return pv
+	}
+	const ours, theirs = class.CSIProvisioner, "example.com.driver"
+	for what, row := range map[string]struct {
+		c    *Controller
+		pv   *corev1.PersistentVolume
+		want string
+	}{
+		"hostPath":                              {c, hostPath, class.HostPathProvisioner},
+		"CSI":                                   {c, csi, ours},
+		"CSI, made by hand":                     {c, change(csi, ours, ""), ours},
+		"CSI that says it is hostPath":          {c, change(csi, ours, class.HostPathProvisioner), ours},
+		"another's CSI":                         {c, change(csi, theirs, theirs), ""},
+		"another's CSI that says it is ours":    {c, change(csi, theirs, ours), ours},
+		"another's CSI, says it is hostPath":    {c, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
+		"hostPath that says it is the driver's": {c, change(hostPath, "", ours), ours},
+		"hostPath that says nothing":            {c, change(hostPath, "", ""), class.HostPathProvisioner},
+		"hostPath, served elsewhere":            {alone(1), hostPath, ""},
+		"CSI, served elsewhere":                 {alone(0), csi, ""},
+	} {
+		got := ""
+		if s := row.c.shapeOf(row.pv); s != nil {
+			got = s.provisioner()
+		}
+		if got != row.want {
+			t.Errorf("%s: shape of %q, want %q", what, got, row.want)
+		}
+	}
+}
+
+func TestMatchesWithoutPV(t *testing.T) {
+	c := examiner(t)
+	for className, want := range map[string]bool{"wait": false, "csi": true} {
+		pv := goodPV(t, c, className)
+		v := volume.Volume{Record: volume.Record{Name: pv.Name, Owner: volume.Owner{UID: testUID}}}
+		if got := c.shapeOf(pv).matches(v, pv) == nil; got != want {
+			t.Errorf("%s: a record without PV matches: %v", className, got)
+		}
+		v.Ephemeral = true
+		if c.shapeOf(pv).matches(v, pv) == nil {
+			t.Errorf("%s: a PV matches a pod's own volume", className)
+		}
+	}
+}
+
+// Both PVs name the same directory, and its record one of them.
+func TestShapesKeepOffEachOther(t *testing.T) {
+	for _, made := range []string{"wait", "csi"} {
+		c := examiner(t)
+		other := map[string]string{"wait": "csi", "csi": "wait"}[made]
+		good, bad := goodPV(t, c, made), goodPV(t, c, other)
+		bad.Name = "pvc-another"
+		pool, name, err := c.shapeOf(good).examine(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: good.Name, Owner: ownerOf(good)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, n, err := c.shapeOf(bad).examine(bad); p != pool || n != name || err != nil {
+			t.Fatalf("%s: the row is wrong: %s, %v", other, n, err)
+		}
+		if c.ShouldDelete(t.Context(), bad) || c.Delete(t.Context(), bad) == nil {
+			t.Errorf("a %s PV deletes the volume of a %s PV", other, made)
+		}
+		if now, err := pool.Get(name); err != nil || now.Path != v.Path {
+			t.Fatalf("%+v, %v", now, err)
+		}
+		if !c.ShouldDelete(t.Context(), good) || c.Delete(t.Context(), good) != nil {
+			t.Errorf("the %s PV does not delete its own volume", made)
+		}
+		if _, err := pool.Get(name); err == nil {
+			t.Error("the volume is still there")
+		}
+	}
+}
+
+func TestUnlabelled(t *testing.T) {
+	c := examiner(t)
+	for what, row := range map[string]struct {
+		class string
+		spoil func(*corev1.PersistentVolume)
+		want  bool
+	}{
+		"hostPath":                    {"wait", func(*corev1.PersistentVolume) {}, true},
+		"CSI":                         {"csi", func(*corev1.PersistentVolume) {}, true},
+		"CSI, made by hand":           {"csi", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, true},
+		"labelled":                    {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
+		"another node's label":        {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-02" }, true},
+		"CSI of another driver":       {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
+		"CSI of another node":         {"csi", func(pv *corev1.PersistentVolume) { value(pv)[0] = "node-02" }, false},
+		"hostPath of another node":    {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionOnNode] = "node-02" }, false},
+		"hostPath of somebody":        {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
+		"hostPath that says it's CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
+	} {
+		pv := goodPV(t, c, row.class)
+		pv.Labels = map[string]string{}
+		row.spoil(pv)
+		if got := c.unlabelled(pv); got != row.want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+func TestExpected(t *testing.T) {
+	c := examiner(t)
+	c.pvs = watchPVs(c.client, c.node)
+	legacy, fast := c.pools.All()[0], c.pools.All()[1]
+	var older []corev1.PersistentVolume
+	add := func(class, name, id, node string, labelled bool) {
+		pv := goodPV(t, c, class)
+		pv.Name = name
+		pv.Annotations["hostpath-provisioner.kubevirt.io/pool"] = id
+		if pv.Spec.CSI != nil {
+			pv.Spec.CSI.VolumeHandle = name
+			value(pv)[0] = node
+		} else {
+			pv.Spec.HostPath.Path = legacy.Path() + "/" + name
+		}
+		if !labelled {
+			older = append(older, *pv)
+		} else if err := c.pvs.GetStore().Add(pv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("wait", "a", "id-a", "", true)
+	add("wait", "b", "", "", false)
+	add("csi", "c", "id-c", "node-01", false)
+	add("csi", "d", "", "node-01", true)
+	add("csi", "e", "", "node-02", true)
+	add("csi-fast", "f", "", "node-01", false)
+	add("csi-fast", "g", "id-g", "node-01", true)
+	c.older.Store(&older)
+	for _, row := range []struct {
+		pool         *volume.Pool
+		ids, volumes string
+	}{{legacy, "id-a id-c", "b d"}, {fast, "id-g", "f"}} {
+		e := c.Expected(row.pool)
+		slices.Sort(e.IDs)
+		slices.Sort(e.Volumes)
+		if strings.Join(e.IDs, " ") != row.ids || strings.Join(e.Volumes, " ") != row.volumes {
+			t.Errorf("pool %s: %+v", row.pool.Name(), e)
+		}
+	}
+}
+
+func TestElsewhere(t *testing.T) {
+	c := examiner(t)
+	for _, className := range []string{"wait", "csi"} {
+		pv := goodPV(t, c, className)
+		if c.elsewhere(pv) {
+			t.Errorf("%s: our own PV is elsewhere", className)
+		}
+		value(pv)[0] = "another"
+		if !c.elsewhere(pv) {
+			t.Errorf("%s: another node's PV is not", className)
+		}
+		pv.Spec.NodeAffinity = nil
+		if c.elsewhere(pv) {
+			t.Errorf("%s: a PV of nowhere is", className)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	c := examiner(t)
+	good := Config{Client: c.client, Node: "node-01", Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
+	if _, err := New(good); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := volume.New(volume.Config{Name: "x", Path: "/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("n", 64)
+	for what, row := range map[string]struct {
+		spoil func(*Config)
+		want  string
+	}{
+		"no client":           {func(c *Config) { c.Client = nil }, "client"},
+		"no node":             {func(c *Config) { c.Node = "" }, "NODE_NAME"},
+		"no pools":            {func(c *Config) { c.Pools = nil }, "pools"},
+		"nothing to serve":    {func(c *Config) { c.HostPath, c.CSIDriver = nil, "" }, "nothing to serve"},
+		"a pool of its own":   {func(c *Config) { c.HostPath = foreign }, "none of the node's pools"},
+		"a long node and CSI": {func(c *Config) { c.Node = long }, "serve hostPath claims only"},
+		"a long node":         {func(c *Config) { c.Node, c.CSIDriver = long, "" }, ""},
+		"CSI alone":           {func(c *Config) { c.HostPath = nil }, ""},
+	} {
+		config := good
+		row.spoil(&config)
+		_, err := New(config)
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
