@@ -130,6 +130,27 @@ func TestDeleteNeverFollows(t *testing.T) {
 	consistent(t, p)
 }
 
+// Where nobody can say what was asked for, nothing is promised, and the data
+// is not the volume's.
+func TestAdoptWithoutPromise(t *testing.T) {
+	p := newPool(t)
+	before, err := p.Space()
+	ok(t, err)
+	write(t, filepath.Join(p.Path(), "v/data"), "x")
+	_, err = p.Adopt(spec("v", 0))
+	ok(t, err)
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: p.Path()})
+	v, err := p.Get("v")
+	if err != nil || v.Bytes != 0 || v.State != volume.Bound || len(p.Damaged()) > 0 {
+		t.Errorf("%+v, %v, damaged %q", v, err, p.Damaged())
+	}
+	if after, err := p.Space(); err != nil || after.Promised != before.Promised || after.Used != 0 {
+		t.Errorf("before %+v, after %+v, %v", before, after, err)
+	}
+	ok(t, p.Delete("v"))
+}
+
 func TestAdopt(t *testing.T) {
 	p := newPool(t)
 	_, err := p.Adopt(spec("v", gib))

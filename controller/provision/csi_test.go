@@ -86,6 +86,7 @@ func TestAdoptableCSI(t *testing.T) {
 		t.Errorf("the words do not say how: %v", err)
 	}
 	older := goodPV(t, c, "csi")
+	older.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")}
 	delete(older.Annotations, class.AnnPool)
 	for directory, want := range map[string]bool{
 		older.Name: true, older.Spec.ClaimRef.Name + "-" + older.Name: true, "backup.2024": false,
