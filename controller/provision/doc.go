@@ -1,5 +1,6 @@
 // Package provision is the claim loop: it turns the claims of this node into
-// directories of a pool and PVs that name them, and takes both away again.
+// directories of its pools and PVs that name them, and takes both away again.
+// The provisioner's name decides the PVs' shape: hostPath, or CSI.
 //
 // One agent runs on every node and there is no leader. Each sees every claim
 // go by and must answer its own only:
@@ -8,12 +9,14 @@
 //	placement.go   whose claim is it? (pure)
 //	prepare.go     the two annotations that the provisioner library wants (pure)
 //	provisioner.go what the library calls: Provision, Delete and their guards
+//	shape.go       what depends on the provisioner's name, and is asked for
+//	hostpath.go    so it is for hostPath PVs
+//	csi.go         and so for CSI PVs
 //	refuse.go      why a claim cannot be served, in words
 //	waiting.go     refused for now, tried again when things change
 //	voice.go       the claims that are nobody's, said by one agent of many
 //	pvs.go         PVs of this node: bound to their records, adopted, or refused
-//	examine.go     is this PV what it says it is?
-//	sweep.go       finds PVs of ours that older provisioners made
+//	sweep.go       finds PVs of ours that others made
 //	unfinished.go  volumes whose PV was never saved
 //	saving.go      a PV that cannot be saved is said, not retried in silence
 //	node.go        what this node says about itself
@@ -21,4 +24,7 @@
 //
 // Nothing is decided by an error that the library would report on every node:
 // what is not ours is refused in silence by ShouldProvision and ShouldDelete.
+//
+// A node may have two agents, one for each name. Both watch the PVs with the
+// node's label, and each leaves the other's shape alone without a word.
 package provision

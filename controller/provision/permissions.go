@@ -14,8 +14,8 @@ import (
 // recheck is how often missing permissions are asked for again.
 const recheck = 30 * time.Second
 
-// needed is what the loop must be allowed to do, cluster-wide; the same list
-// stands in manifests/legacy/rbac.yaml.
+// needed is what the loop must be allowed to do, cluster-wide, and the same for
+// both shapes; the list stands in manifests/legacy/rbac.yaml as well.
 var needed = []struct{ group, resource, verbs string }{
 	{"", "persistentvolumes", "get list watch create patch delete"},
 	{"", "persistentvolumeclaims", "get list watch update"},
