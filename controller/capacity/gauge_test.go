@@ -1,0 +1,139 @@
+package capacity
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// gaugeOf returns a gauge of a pool that is not open yet. Its channel belongs
+// to the bubble that it is made in.
+func gaugeOf(t *testing.T) (*gauge, *volume.Pool) {
+	t.Helper()
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return newGauge(pool), pool
+}
+
+func TestGaugeOfAPoolThatOpensLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, pool := gaugeOf(t)
+		go g.run(t.Context(), func() {})
+		elapse(openWithin - time.Second)
+		if l, known := g.level(time.Now()); known {
+			t.Errorf("before it was opened it is known to have %+v", l)
+		}
+		if err := pool.Open(); err != nil {
+			t.Fatal(err)
+		}
+		elapse(time.Second)
+		s, err := pool.Space()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, known := g.level(time.Now())
+		if !known || !l.ready || l.total != s.Total || l.bytes != roundDown(l.bytes) || l.bytes > s.Free+s.Total/100 || l.bytes == 0 {
+			t.Errorf("after it was opened: %+v, %v; the pool has %+v", l, known, s)
+		}
+	})
+}
+
+func TestGaugeOfAPoolThatNeverOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := gaugeOf(t)
+		go g.run(t.Context(), func() {})
+		elapse(openWithin + time.Second)
+		if l, known := g.level(time.Now()); !known || l != (level{}) {
+			t.Errorf("it has %+v, %v; want nothing, for sure", l, known)
+		}
+	})
+}
+
+// What a volume changes is seen when it is told, and otherwise when the pool
+// is asked again.
+func TestGaugeIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, pool := gaugeOf(t)
+		if err := pool.Open(); err != nil {
+			t.Fatal(err)
+		}
+		var heard atomic.Int32
+		go g.run(t.Context(), func() { heard.Add(1) })
+		elapse(0)
+		for name, row := range map[string]struct {
+			tell  bool
+			after time.Duration
+		}{"told": {true, 0}, "not-told": {false, askEvery}} {
+			before, _ := g.level(time.Now())
+			if _, err := pool.Create(volume.Spec{Name: name, Bytes: mib}); err != nil {
+				t.Fatal(err)
+			}
+			heard.Store(0)
+			if row.tell {
+				g.tell()
+				g.tell() // as good as one, if nobody asked in between
+			}
+			elapse(row.after)
+			l, known := g.level(time.Now())
+			if !known || l.promised != before.promised+mib || heard.Load() == 0 || (l.told != before.told) != row.tell {
+				t.Errorf("%s: %+v, %v, heard %d times; before it was %+v", name, l, known, heard.Load(), before)
+			}
+		}
+		if err := pool.Close(); err != nil {
+			t.Fatal(err)
+		}
+		g.tell()
+		elapse(0)
+		if l, known := g.level(time.Now()); !known || l.ready || l.bytes != 0 {
+			t.Errorf("of a pool that is not ready: %+v, %v", l, known)
+		}
+	})
+}
+
+func TestGaugeOfADiskThatHangs(t *testing.T) {
+	g, _ := gaugeOf(t)
+	if l, known := g.level(time.Now()); known {
+		t.Errorf("before it was asked it is known to have %+v", l)
+	}
+	g.note(level{bytes: gib, ready: true, told: 3})
+	if l, known := g.level(g.at.Add(answerWithin)); !known || l.bytes != gib {
+		t.Errorf("a slow one: %+v, %v", l, known)
+	}
+	if l, known := g.level(g.at.Add(answerWithin + 1)); !known || l != (level{told: 3}) {
+		t.Errorf("one that hangs: %+v, %v", l, known)
+	}
+}
+
+// elapse lets time pass, and what happens meanwhile happen.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wake := make(chan struct{}, 1)
+		signal(wake)
+		signal(wake) // does not block
+		begin := time.Now()
+		if !sleep(t.Context(), time.Minute, wake) || time.Since(begin) != 0 {
+			t.Error("it slept on")
+		}
+		if !sleep(t.Context(), time.Minute, wake) || time.Since(begin) != time.Minute {
+			t.Error("it was woken twice by one signal")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if sleep(ctx, time.Hour, wake) {
+			t.Error("it slept through the end")
+		}
+	})
+}
