@@ -83,6 +83,9 @@ func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
 // DeleteVolume removes a volume, wherever it is; one that is nowhere is a
 // success, if every pool could be asked.
 func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	if _, _, err := s.find(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
+		return nil, err
+	}
 	if err := s.remove(req.GetVolumeId(), nil); err != nil {
 		return nil, err
 	}
@@ -126,7 +129,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 
 // ControllerGetVolume returns one volume.
 func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
-	pool, v, err := s.config.Pools.Find(req.GetVolumeId())
+	pool, v, err := s.find(req.GetVolumeId(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 	if len(req.GetVolumeCapabilities()) == 0 {
 		return nil, invalid("volume capabilities: none is given")
 	}
-	pool, _, err := s.config.Pools.Find(req.GetVolumeId())
+	pool, _, err := s.find(req.GetVolumeId(), nil)
 	if err != nil {
 		return nil, err
 	}

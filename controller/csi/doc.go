@@ -17,6 +17,7 @@
 //	check.go        what a request may ask for (pure)
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
 //	pools.go        which pool
+//	adopt.go        volumes of older drivers, where no PV is seen
 //	identity.go     controller.go  list.go  node.go  ephemeral.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique

@@ -36,7 +36,7 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 // publication is a request to publish that was checked.
 type publication struct {
 	name   string
-	pool   *volume.Pool
+	pool   *volume.Pool // nil until it is located, where no attribute names it
 	target *mount.Target
 	flags  mount.Flags
 	alone  bool         // no other target may show the volume
@@ -54,7 +54,7 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	defer s.targets.lock(p.target.Path)()
 	if p.make != nil {
 		err = s.publishEphemeral(p)
-	} else {
+	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
 		err = p.mount()
 	}
 	if err != nil {
@@ -88,21 +88,24 @@ func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, e
 		if err != nil {
 			return nil, err
 		}
-	} else if p.pool, err = s.poolOf(p.name, attributes[class.StoragePool]); err != nil {
-		return nil, err
+	} else if name := attributes[class.StoragePool]; name != "" {
+		if p.pool, err = s.pool(name); err != nil {
+			return nil, err
+		}
 	}
 	p.target, err = mount.OpenTarget(s.config.KubeletDir, req.GetTargetPath())
 	return p, err
 }
 
-// poolOf is the pool of a volume that is there: the one its PV names, else the
-// one that has its record.
-func (s *Server) poolOf(name, pool string) (*volume.Pool, error) {
-	if pool != "" {
-		return s.pool(pool)
+// locate finds the pool of a volume that is there: the one its PV names, else
+// the one that has its record.
+func (s *Server) locate(p *publication, attributes map[string]string) error {
+	pool, _, err := s.find(p.name, attributes)
+	if p.pool != nil {
+		return nil // which has the last word on the volume
 	}
-	p, _, err := s.config.Pools.Find(name)
-	return p, err
+	p.pool = pool
+	return err
 }
 
 // mount publishes a volume that is there. The volume is pinned meanwhile, so

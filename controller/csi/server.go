@@ -26,6 +26,9 @@ type Config struct {
 	// Pools of the node. The caller opens and closes them, and a pool that is
 	// not ready is no error.
 	Pools *volume.Pools
+	// Adopt is set where this process sees no PVs: directories of older drivers
+	// are then given a record when a call names them.
+	Adopt bool
 	// Changed is called after a volume was made in, or removed from, the pool:
 	// what it can promise is another, and its trash may have grown. It must
 	// not block. nil does nothing.

@@ -22,7 +22,7 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 	if path == "" {
 		return nil, invalid("volume path: it is empty")
 	}
-	if _, _, err := s.config.Pools.Find(name); err != nil {
+	if _, _, err := s.find(name, nil); err != nil {
 		return nil, err
 	}
 	st, err := s.statfs(name, path)
