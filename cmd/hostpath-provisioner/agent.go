@@ -3,148 +3,154 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
+	"kubevirt.io/hostpath-provisioner/controller/capacity"
+	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
+// agent is one process: the pools of a node, and around them what the options
+// ask for. Parts that they do not ask for are nil.
+type agent struct {
+	*options
+	pools   *volume.Pools
+	keepers map[*volume.Pool]*health.Keeper
+	events  record.EventRecorder
+
+	client    kubernetes.Interface  // nil in a plain CSI driver
+	loop      *provision.Controller // the claims that this process serves itself
+	publisher *capacity.Publisher   // what the scheduler is told
+	driver    *csi.Server
+	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
+	library   metrics.Metrics   // of the claim loop
+}
+
 // runAgent builds the parts, joins them, and runs them until the context ends.
 func runAgent(ctx context.Context, o *options) error {
-	client, err := newClient(o)
-	if err != nil {
-		return err
-	}
 	log := klog.Background().WithValues("node", o.nodeName)
 	ctx = klog.NewContext(ctx, log)
-	log.Info("Starting", "version", version, "pvDir", o.pvDir, "http", o.address)
-
-	var loop *provision.Controller
-	var keeper *health.Keeper
-	var pool *volume.Pool
-	pool, err = volume.New(volume.Config{
-		Name: poolName, Path: o.pvDir, Mode: o.mode, Label: o.selinuxLabel,
-		Reserve: o.reserveBytes, Overcommit: o.overcommit, PurgeRate: o.purgeRate,
-		Holder:   provision.Holder(o.nodeName, hostname()),
-		Expected: func() volume.Expected { return loop.Expected(pool) },
-		Step:     step,
-	})
+	log.Info("Starting", "version", version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
+		"csiSocket", o.driver.endpoint, "http", o.address)
+	a := &agent{options: o, keepers: map[*volume.Pool]*health.Keeper{}, events: silent{}}
+	if !o.plain() {
+		var err error
+		if a.client, err = newClient(o); err != nil {
+			return err
+		}
+		events, stop := newRecorder(a.client, o.nodeName)
+		defer stop()
+		a.events = events
+	}
+	defer a.close()
+	for _, build := range []func() error{a.newPools, a.newLoop, a.newPublisher, a.newDriver} {
+		if err := build(); err != nil {
+			return err
+		}
+	}
+	parts, err := a.parts()
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-
-	pools, err := volume.NewPools(pool)
-	if err != nil {
-		return err
+	if a.plain() {
+		a.open()
 	}
-	libraryMetrics := metrics.New("controller")
-	loop, err = provision.New(provision.Config{
-		Client: client, Node: o.nodeName, Pools: pools, HostPath: pool, Prefix: o.prefix, ReclaimPolicy: o.policy,
-		Workers: o.workers, Metrics: libraryMetrics,
-		Opened:  func(ctx context.Context) { keeper.Run(ctx) },
-		Changed: func(*volume.Pool) { keeper.Purge() },
-	})
-	if err != nil {
-		return err
-	}
-	events, stop := newRecorder(client, o.nodeName)
-	defer stop()
-	keeper = health.NewKeeper(pool, events, nodeReference(o.nodeName), loop.PoolChanged)
-
-	exports := append(libraryCollectors(libraryMetrics), health.NewCollector([]*volume.Pool{pool}, health.SharedWithOS))
-	parts, err := o.listen(newRegistry(exports...), []health.Check{
-		{Name: "api", Err: loop.Ready},
-		{Name: "pool " + pool.Path(), Err: pool.Ready},
-	})
-	if err != nil {
-		return err
-	}
-	return runTogether(ctx, append(parts, loop.Run)...)
+	return runTogether(ctx, parts...)
 }
 
-// poolName is the pool that PV_DIR is, where no other is configured.
-const poolName = "legacy"
-
-func hostname() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "unknown"
+// open opens the pools of a plain driver before it is called: nobody knows what
+// PVs say of them. One that cannot be opened is tried again by every call, and
+// its keeper says so. With a claim loop, that opens them.
+func (a *agent) open() {
+	for _, p := range a.pools.All() {
+		_ = p.Open()
 	}
-	return host
 }
 
-// runTogether runs the parts until the context ends or one of them fails,
-// and returns the first failure.
-func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	errs := make(chan error, len(parts))
-	for _, part := range parts {
-		wg.Go(func() {
-			if err := part(ctx); err != nil {
-				errs <- err
-				cancel(err)
-			}
-		})
+func (a *agent) close() {
+	for pool := range a.keepers {
+		pool.Close()
 	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
+}
+
+// newPools makes the pools and who looks after them. None is opened yet.
+func (a *agent) newPools() (err error) {
+	var all []*volume.Pool
+	for _, at := range a.layout.dirs {
+		pool, err := a.newPool(at)
+		if err != nil {
+			return err
+		}
+		a.keepers[pool] = health.NewKeeper(pool, a.events, nodeReference(a.nodeName), func() { a.ready(pool) })
+		all = append(all, pool)
+	}
+	a.pools, err = volume.NewPools(all...)
+	return err
+}
+
+func (a *agent) newPool(at dataDir) (pool *volume.Pool, err error) {
+	c := volume.Config{
+		Name: at.Name, Path: at.Path, Inner: at.inner, Mode: a.mode, Label: a.selinuxLabel,
+		Reserve: a.reserveBytes, Overcommit: a.overcommit, PurgeRate: a.purgeRate,
+		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
+		Step:   step,
+	}
+	if !a.plain() {
+		c.Holder = provision.Holder(a.nodeName, hostname())
+		c.Expected = func() volume.Expected { return a.loop.Expected(pool) }
+	}
+	pool, err = volume.New(c)
+	return pool, err
+}
+
+// newLoop makes the claim loop, which opens the pools when it runs.
+func (a *agent) newLoop() (err error) {
+	if a.plain() {
 		return nil
 	}
-}
-
-func newClient(o *options) (kubernetes.Interface, error) {
-	where := rest.InClusterConfig
-	if o.kubeconfig != "" {
-		where = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", o.kubeconfig) }
+	a.library = metrics.New("controller")
+	c := provision.Config{
+		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy,
+		Workers: a.workers, Metrics: a.library, Opened: a.keep, Changed: a.changed,
 	}
-	config, err := where()
-	if err != nil {
-		return nil, fmt.Errorf("find the API server: %w; in a pod mount the service account, elsewhere set --kubeconfig", err)
+	if a.provision.hostPath {
+		c.HostPath = a.pools.Named(a.layout.hostPath)
 	}
-	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = "hostpath-provisioner/" + o.nodeName
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	return kubernetes.NewForConfig(config)
-}
-
-func newRecorder(client kubernetes.Interface, node string) (record.EventRecorder, func()) {
-	b := record.NewBroadcaster()
-	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	return b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "hostpath-provisioner", Host: node}), b.Shutdown
-}
-
-// nodeReference is what events about a node refer to; like the kubelet's, by
-// its name instead of its UID.
-func nodeReference(node string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
-}
-
-func libraryCollectors(m metrics.Metrics) []prometheus.Collector {
-	return []prometheus.Collector{
-		m.PersistentVolumeClaimProvisionTotal, m.PersistentVolumeClaimProvisionFailedTotal,
-		m.PersistentVolumeClaimProvisionDurationSeconds, m.PersistentVolumeDeleteTotal,
-		m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds,
+	if a.provision.csi {
+		c.CSIDriver = a.options.driver.name
 	}
+	a.loop, err = provision.New(c)
+	return err
+}
+
+func (a *agent) newPublisher() (err error) {
+	if !a.provision.csi || !a.provision.publish {
+		return nil
+	}
+	a.publisher, err = capacity.New(capacity.Config{
+		Client: a.client, Node: a.nodeName, Driver: a.options.driver.name,
+		Namespace: a.provision.namespace, Pod: a.provision.pod, Pools: a.pools,
+	})
+	return err
+}
+
+func (a *agent) newDriver() (err error) {
+	d := &a.options.driver
+	if d.endpoint == "" {
+		return nil
+	}
+	a.driver, err = csi.New(csi.Config{
+		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools, Changed: a.changed,
+		Adopt: !a.provision.csi,
+	})
+	if err == nil {
+		a.kubelet, err = d.registration()
+	}
+	return err
 }

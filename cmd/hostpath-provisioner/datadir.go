@@ -28,8 +28,7 @@ type dataDir struct {
 const snapshotsName = "snapshots"
 
 // parseDataDirs reads the value of --datadir. Paths come back absolute and
-// clean, in the order given, and each pool knows which names in it belong to
-// pools inside it. The error names the entry and what to do.
+// clean, in the order given. The error names the entry and what to do.
 func parseDataDirs(text string) ([]dataDir, error) {
 	var all []dataDir
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
@@ -58,7 +57,6 @@ func parseDataDirs(text string) ([]dataDir, error) {
 		}
 		names[d.Name], paths[d.Path] = true, d.Name
 	}
-	reserveInner(all)
 	return all, nil
 }
 

@@ -16,6 +16,7 @@ func TestParseDataDirs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reserveInner(all)
 	for i, want := range []struct {
 		name, path string
 		inner      []string

@@ -14,16 +14,22 @@ The claim then gets a directory in PV_DIR, with the mode that --directory-mode
 gives, and a hostPath PV that names it. When the claim is deleted and its class
 says Delete, the directory goes out of sight at once and its files soon after.
 
-What it keeps for itself stands in PV_DIR/.hostpath-provisioner. A directory
+As a CSI driver it makes the same directories, in the pools of --datadir, and
+mounts them itself. The scheduler chooses the node of such a claim.
+
+What it keeps for itself stands in <pool>/.hostpath-provisioner. A directory
 whose disk is not mounted is left alone: nothing is created there, and nothing
 is called deleted, until the disk is back.
 
 Usage:
-  hostpath-provisioner [flags]                      run the agent
+  hostpath-provisioner [flags]                 claims that get hostPath PVs
+  hostpath-provisioner --endpoint=unix:///csi/csi.sock --kubelet-registration-path=PATH --provision=csi
+                                               the CSI driver, no sidecar beside it; --provision=hostpath,csi
+                                               serves both kinds of claims
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --nodeid=NODE --datadir=JSON
-                                                    run a plain CSI driver, sidecars beside it; with
-                                                    --kubelet-registration-path all but the registrar
-  hostpath-provisioner inspect [-o json] [PV_DIR]   print pool, volumes and trash
+                                               a plain CSI driver, the standard sidecars beside it
+  hostpath-provisioner inspect [-o json] [DIRECTORY ...]
+                                               print pools, volumes and trash
 
 Flags, with the environment variable that sets their default in brackets:
 %s

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,13 +17,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-const inspectHelp = `hostpath-provisioner inspect prints a pool: its space, its volumes with owners,
-sizes and states, and its trash. It only reads, also while an agent runs.
+const inspectHelp = `hostpath-provisioner inspect prints pools: their space, their volumes with
+owners, sizes and states, and their trash. It only reads, also while an agent runs.
 
 Usage:
-  hostpath-provisioner inspect [-o json] [PV_DIR]
+  hostpath-provisioner inspect [-o json] [DIRECTORY ...]
 
-Without a directory, that of the environment variable PV_DIR is printed.
+Without a directory, those of the environment variables PV_DIR and DATADIR are
+printed. Several come as one JSON object after the other.
 
 Flags:
 %s`
@@ -37,28 +40,62 @@ func inspect(args []string, out io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("inspect: %w; --help lists the flags", err)
 	}
-	path := os.Getenv("PV_DIR")
-	switch {
-	case flags.NArg() > 1:
-		return fmt.Errorf("inspect: one directory at a time, and %d were named", flags.NArg())
-	case flags.NArg() == 1:
-		path = flags.Arg(0)
-	case path == "":
-		return errors.New("inspect: which directory? Name it, or set PV_DIR")
+	paths := flags.Args()
+	if len(paths) == 0 {
+		var err error
+		if paths, err = poolsOfEnvironment(); err != nil {
+			return fmt.Errorf("inspect: %w", err)
+		}
 	}
 	if *format != "table" && *format != "json" {
 		return fmt.Errorf("inspect: output %q is neither table nor json", *format)
 	}
+	var errs []error
+	for i, path := range paths {
+		if i > 0 && *format == "table" {
+			fmt.Fprintln(out)
+		}
+		errs = append(errs, inspectPool(path, *format, out))
+	}
+	return errors.Join(errs...)
+}
+
+func inspectPool(path, format string, out io.Writer) error {
 	report, err := volume.Inspect(path)
 	if err != nil {
 		return err
 	}
-	if *format == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+	if format == "table" {
+		return printReport(out, report)
 	}
-	return printReport(out, report)
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
+// poolsOfEnvironment returns the directories that the agent of this container
+// has as pools, whichever of the two variables says so: PV_DIR is one
+// directory, or the list that the older driver's DaemonSet puts there.
+func poolsOfEnvironment() (paths []string, err error) {
+	for _, name := range []string{"PV_DIR", "DATADIR"} {
+		value := os.Getenv(name)
+		if strings.HasPrefix(value, "[") {
+			all, err := parseDataDirs(value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			for _, d := range all {
+				paths = append(paths, d.Path)
+			}
+		} else if value != "" {
+			paths = append(paths, value)
+		}
+	}
+	if len(paths) == 0 {
+		return nil, errors.New("which directory? Name it, or set PV_DIR")
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
 }
 
 // printReport prints what a person wants to see first.

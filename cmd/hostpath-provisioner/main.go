@@ -1,6 +1,13 @@
 // Command hostpath-provisioner is the node agent: one process, one container,
-// on every node. It turns the claims of its node into directories under PV_DIR
-// and the PVs that name them.
+// on every node. It turns the claims of its node into directories and the PVs
+// that name them, and serves them through CSI.
+//
+//	options.go    the flags, and what is wrong with them
+//	driver.go provision.go serve.go    flags of one concern, and what they mean
+//	datadir.go pools.go    which directories are pools
+//	agent.go      the parts are built
+//	run.go        joined, and run
+//	inspect.go    the command that prints pools
 package main
 
 import (
@@ -30,9 +37,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	o, err := parseOptions(args, out)
 	if err != nil || o == nil {
 		return err
-	}
-	if o.driver.plain() {
-		return runDriver(ctx, o)
 	}
 	return runAgent(ctx, o)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +15,10 @@ import (
 
 // clean takes away what the machine's environment would decide.
 func clean(t *testing.T) {
-	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY"} {
+	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE"} {
 		t.Setenv(name, "")
 	}
+	os.Unsetenv("PROVISION") // empty, it says something; t.Setenv puts it back
 }
 
 func TestSettingsAreRefused(t *testing.T) {
@@ -46,7 +48,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"inspect nothing":  {[]string{"inspect"}, "PV_DIR"},
-		"inspect two":      {[]string{"inspect", "/a", "/b"}, "one directory"},
+		"inspect nowhere":  {[]string{"inspect", dir + "/none"}, "there is no directory"},
 		"inspect as what":  {[]string{"inspect", "-o", "xml", "/a"}, `"xml"`},
 		"inspect no pool":  {[]string{"inspect", dir}, "no pool"},
 		"no configuration": {[]string{node, pool, "--kubeconfig=" + dir + "/none"}, "--kubeconfig"},
@@ -136,5 +138,29 @@ func TestInspect(t *testing.T) {
 	}
 	if len(report.Volumes) != 1 || len(report.Trash) != 1 || report.Pool.ID != pool.ID() {
 		t.Errorf("%+v", report)
+	}
+}
+
+// The agent's container says which pools it has, in one variable or in two.
+func TestInspectAllPools(t *testing.T) {
+	for name, row := range map[string]struct {
+		pvDir, dataDir string
+		want           []string
+	}{
+		"one":           {"/a", "", []string{"/a"}},
+		"list":          {"", `[{"name":"a","path":"/a"},{"name":"b","path":"b"}]`, []string{"/a", "/b"}},
+		"both":          {"/a", `[{"name":"b","path":"/a/csi"}]`, []string{"/a", "/a/csi"}},
+		"one and same":  {"/a", `[{"name":"b","path":"/a"}]`, []string{"/a"}},
+		"older driver":  {`[{"name":"local","path":"local-data-dir/csi","shared":false}]`, "", []string{"/local-data-dir/csi"}},
+		"none":          {"", "", nil},
+		"not any pools": {"", "[]", nil},
+	} {
+		clean(t)
+		t.Setenv("PV_DIR", row.pvDir)
+		t.Setenv("DATADIR", row.dataDir)
+		got, err := poolsOfEnvironment()
+		if !slices.Equal(got, row.want) || (err == nil) != (row.want != nil) {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, row.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -36,12 +37,20 @@ type options struct {
 	burst         int
 	address       string
 	metrics       metricsOptions
+	provision     provisionOptions
 	driver        driverOptions
 
 	// What the flags above mean, set by check.
 	mode         fs.FileMode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
+	layout       layout
+}
+
+// plain reports whether the process is a CSI driver and nothing else: it then
+// never asks the API server.
+func (o *options) plain() bool {
+	return o.driver.endpoint != "" && !o.provision.hostPath && !o.provision.csi
 }
 
 // parseOptions returns nil options where only help was asked for.
@@ -56,6 +65,10 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("%w; --help lists the flags", err)
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("unknown command %q; the only command is inspect, and --help lists the flags", flags.Arg(0))
+	}
+	o.provision.set = o.provision.set || flags.Changed("provision")
+	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
+		return nil, err
 	}
 	o.settleAddresses(flags)
 	return o, o.check()
@@ -86,6 +99,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"claims, and as many PVs, that are worked on at the same time")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"file that says where the API server is; without it, the pod's service account is used")
+	o.provision.register(f)
 	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests a second to the API server, sustained")
 	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
 	f.StringVar(&o.address, "http-address", ":9898",
@@ -103,14 +117,12 @@ func (o *options) flags() *pflag.FlagSet {
 
 // check says what is wrong with the options, in words that name the fix.
 func (o *options) check() error {
-	if !o.driver.plain() && o.nodeName == "" {
+	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
+	if !o.plain() && o.nodeName == "" {
 		return errors.New("the node's name is missing: set NODE_NAME (spec.nodeName by the downward API) or --node-name")
 	}
-	if !o.driver.plain() && o.pvDir == "" {
-		return errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
-	}
-	if !o.driver.plain() && o.driver.socketSeen != "" {
-		return errors.New("--kubelet-registration-path registers a CSI driver, and there is none without --endpoint")
+	if err := o.driver.check(); err != nil {
+		return err
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
 	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:
@@ -139,13 +151,8 @@ func (o *options) check() error {
 	if err := volume.CheckKernel(); err != nil {
 		return err
 	}
-	if o.driver.plain() {
-		return o.driver.check()
-	}
-	if err := volume.Check(o.pvDir); err != nil {
-		return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
-	}
-	return nil
+	o.layout, err = o.newLayout()
+	return err
 }
 
 // unixMode turns the bits that chmod knows into Go's.

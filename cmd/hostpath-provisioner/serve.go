@@ -48,7 +48,7 @@ func (m *metricsOptions) check() error {
 // --http-address, and Prometheus looks for that driver's metrics where they
 // always were.
 func (o *options) settleAddresses(f *pflag.FlagSet) {
-	if !o.driver.plain() {
+	if !o.plain() {
 		return
 	}
 	if !f.Changed("http-address") {

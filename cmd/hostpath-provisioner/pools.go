@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// hostPathPool is the name of PV_DIR's pool beside those of --datadir.
+const hostPathPool = "hostpath"
+
+// plainPools are those of a plain driver that names none.
+const plainPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}]`
+
+// layout is which directories are pools, and which of them is for hostPath
+// claims.
+type layout struct {
+	dirs     []dataDir
+	hostPath string // the pool's name, "" where no hostPath claims are served
+}
+
+// newLayout works out the pools: those of --datadir, and PV_DIR. The error names
+// the setting.
+func (o *options) newLayout() (l layout, err error) {
+	switch {
+	case o.plain():
+		l.dirs, err = parseDataDirs(cmp.Or(o.driver.dataDirs, plainPools))
+	case o.driver.dataDirs != "":
+		l.dirs, err = parseDataDirs(o.driver.dataDirs)
+	case o.pvDir == "":
+		err = errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
+	default:
+		l.dirs, err = []dataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir)}}, checkPVDir(o.pvDir)
+	}
+	if err == nil && o.provision.hostPath {
+		err = l.addHostPath(o.pvDir)
+	}
+	if err != nil {
+		return layout{}, err
+	}
+	reserveInner(l.dirs)
+	// A pool whose disk is not there yet is not wrong: the others are served meanwhile.
+	for _, d := range l.dirs {
+		if err := volume.Check(d.Path); errors.Is(err, volume.ErrInvalid) {
+			return layout{}, fmt.Errorf("pool %q: %w", d.Name, err)
+		}
+	}
+	return l, nil
+}
+
+// addHostPath finds the pool that PV_DIR is, or adds it.
+func (l *layout) addHostPath(pvDir string) error {
+	if err := checkPVDir(pvDir); err != nil {
+		return err
+	}
+	path := filepath.Join("/", pvDir)
+	for _, d := range l.dirs {
+		if d.Path == path {
+			l.hostPath = d.Name
+			return nil
+		}
+		if d.Name == hostPathPool {
+			return fmt.Errorf("--datadir: the pool %q is at %s and PV_DIR, whose pool has that name, at %s: give it another name",
+				hostPathPool, d.Path, path)
+		}
+	}
+	l.hostPath = hostPathPool
+	l.dirs = append(l.dirs, dataDir{Name: hostPathPool, Path: path})
+	return nil
+}
+
+// checkPVDir refuses what the kubelet could not find as a hostPath either.
+func checkPVDir(path string) error {
+	switch {
+	case path == "":
+		return errors.New("the directory of the hostPath volumes is missing: set PV_DIR or --pv-dir")
+	case strings.HasPrefix(path, "["):
+		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in --datadir")
+	}
+	if err := volume.Check(path); err != nil {
+		return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// changed is told by whoever makes or removes a volume.
+func (a *agent) changed(pool *volume.Pool) {
+	a.keepers[pool].Purge()
+	if a.publisher != nil {
+		a.publisher.Changed(pool)
+	}
+}
+
+// ready is told by the keeper when the pool can be used again, or has more room.
+func (a *agent) ready(pool *volume.Pool) {
+	if a.loop != nil {
+		a.loop.PoolChanged()
+	}
+	if a.publisher != nil {
+		a.publisher.Changed(pool)
+	}
+}
+
+// keep looks after the pools, which were opened, until the context ends.
+func (a *agent) keep(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, k := range a.keepers {
+		wg.Go(func() { k.Run(ctx) })
+	}
+	wg.Wait()
+}
+
+// parts returns what runs until the end. Addresses and sockets are opened here,
+// so that one that cannot be is an error at start. The sockets come last: on
+// them others call.
+func (a *agent) parts() ([]func(context.Context) error, error) {
+	var parts []func(context.Context) error
+	if a.loop != nil {
+		parts = append(parts, a.loop.Run)
+	} else {
+		parts = append(parts, func(ctx context.Context) error { a.keep(ctx); return nil })
+	}
+	if a.publisher != nil {
+		parts = append(parts, a.publisher.Run)
+	}
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks())
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, addresses...)
+	if a.driver == nil {
+		return parts, nil
+	}
+	sockets, err := a.options.driver.listen(a.driver, a.kubelet)
+	return append(parts, sockets...), err
+}
+
+// checks are the lines of /readyz.
+func (a *agent) checks() (all []health.Check) {
+	if a.loop != nil {
+		all = append(all, health.Check{Name: "api", Err: a.loop.Ready})
+	}
+	if a.publisher != nil {
+		all = append(all, health.Check{Name: "capacity", Err: a.publisher.Ready})
+	}
+	for _, p := range a.pools.All() {
+		all = append(all, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
+	}
+	if a.kubelet != nil {
+		all = append(all, health.Check{Name: "kubelet", Err: a.kubelet.Ready})
+	}
+	return all
+}
+
+// collectors are the parts of /metrics.
+func (a *agent) collectors() []prometheus.Collector {
+	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS)}
+	if a.driver != nil {
+		all = append(all, a.driver.Metrics())
+	}
+	if m := a.library; a.loop != nil {
+		all = append(all,
+			m.PersistentVolumeClaimProvisionTotal, m.PersistentVolumeClaimProvisionFailedTotal,
+			m.PersistentVolumeClaimProvisionDurationSeconds, m.PersistentVolumeDeleteTotal,
+			m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds)
+	}
+	return all
+}
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
+}
+
+// runTogether runs the parts until the context ends or one of them fails,
+// and returns the first failure.
+func runTogether(ctx context.Context, parts ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	errs := make(chan error, len(parts))
+	for _, part := range parts {
+		wg.Go(func() {
+			if err := part(ctx); err != nil {
+				errs <- err
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return err
+	default:
+		return nil
+	}
+}
