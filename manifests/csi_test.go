@@ -12,39 +12,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
 const (
-	csiName   = "hostpath-provisioner-csi"
-	csiDriver = "kubevirt.io.hostpath-provisioner"
-	kubelet   = "/var/lib/kubelet"
-	csiSet    = "csi-sidecars/daemonset.yaml"
+	csiName    = "hostpath-provisioner-csi"
+	csiAccount = "hostpath-provisioner-admin-csi"
+	csiDriver  = "kubevirt.io.hostpath-provisioner"
+	csiClass   = "hostpath-csi"
+	kubelet    = "/var/lib/kubelet"
+	sidecars   = "csi-sidecars"
 )
 
-// csiPod returns the DaemonSet's pod, its driver and its provisioner.
-func csiPod(t *testing.T) (pod corev1.PodSpec, driver, sidecar corev1.Container) {
-	t.Helper()
-	pod = one[*appsv1.DaemonSet](t, csiSet).Spec.Template.Spec
-	if len(pod.Containers) != 2 || len(pod.InitContainers) != 0 ||
-		pod.Containers[0].Name != name || pod.Containers[1].Name != "csi-provisioner" {
-		t.Fatalf("%s: want two containers, the driver and the provisioner", csiSet)
-	}
-	return pod, pod.Containers[0], pod.Containers[1]
-}
+// csiModes are the deployments that serve CSI claims.
+var csiModes = []string{"csi", sidecars}
 
-// argument is the value of a container's argument, "true" for one without.
-func argument(t *testing.T, c corev1.Container, flag string) string {
+// arguments are a container's, by flag; one without a value is "true".
+func arguments(t *testing.T, c corev1.Container) map[string]string {
 	t.Helper()
+	got := map[string]string{}
 	for _, arg := range c.Args {
-		if found, value, given := strings.Cut(arg, "="); found == flag {
-			if !given {
-				value = "true"
-			}
-			return value
+		flag, value, given := strings.Cut(arg, "=")
+		if !given {
+			value = "true"
 		}
+		if _, twice := got[flag]; twice {
+			t.Errorf("%s has %s twice", c.Name, flag)
+		}
+		got[flag] = value
 	}
-	t.Errorf("%s has no %s", c.Name, flag)
-	return ""
+	return got
 }
 
 func mountAt(c corev1.Container, at string) corev1.VolumeMount {
@@ -66,135 +63,200 @@ func hostOf(pod corev1.PodSpec, c corev1.Container, at string) string {
 	return ""
 }
 
-func TestCSISelector(t *testing.T) {
-	ds := one[*appsv1.DaemonSet](t, csiSet)
-	want := map[string]string{"k8s-app": csiName}
-	if ds.Name != csiName || !maps.Equal(ds.Spec.Selector.MatchLabels, want) || !maps.Equal(ds.Spec.Template.Labels, want) {
-		t.Errorf("DaemonSet %s selects %v of %v, want %v", ds.Name, ds.Spec.Selector, ds.Spec.Template.Labels, want)
+// pools are the paths of the CSI pools by their names.
+func pools(t *testing.T, at string) map[string]string {
+	t.Helper()
+	_, c := agent(t, at)
+	var list []struct{ Name, Path string }
+	if err := json.Unmarshal([]byte(arguments(t, c)["--datadir"]), &list); err != nil || len(list) == 0 {
+		t.Fatalf("%s: --datadir: %v, %v", at, list, err)
 	}
-	legacy := one[*appsv1.DaemonSet](t, "legacy/daemonset.yaml")
-	if maps.Equal(legacy.Spec.Selector.MatchLabels, want) {
+	paths := map[string]string{}
+	for _, p := range list {
+		paths[p.Name] = p.Path
+	}
+	return paths
+}
+
+func TestCSISelector(t *testing.T) {
+	want := map[string]string{"k8s-app": csiName}
+	for _, at := range csiModes {
+		ds := one[*appsv1.DaemonSet](t, at)
+		if ds.Name != csiName || ds.Namespace != name || len(ds.Spec.Selector.MatchExpressions) != 0 ||
+			!maps.Equal(ds.Spec.Selector.MatchLabels, want) || !maps.Equal(ds.Spec.Template.Labels, want) {
+			t.Errorf("%s: DaemonSet %s selects %v of %v, want %v", at, ds.Name, ds.Spec.Selector, ds.Spec.Template.Labels, want)
+		}
+	}
+	if maps.Equal(one[*appsv1.DaemonSet](t, "legacy").Spec.Selector.MatchLabels, want) {
 		t.Error("the selector is that of the other DaemonSet, and both may be in one namespace")
 	}
 }
 
-// The driver, its sidecar and the kubelet have to mean the same socket.
+// Applied over one another, the deployments have to be the same objects: what has another name would
+// stay behind, and what is immutable would be refused.
+func TestCSISwitchesInPlace(t *testing.T) {
+	for _, at := range csiModes {
+		have := map[string]any{}
+		for _, object := range render(t, at) {
+			have[identity(t, object)] = object
+		}
+		for _, object := range render(t, "csi") {
+			id := identity(t, object)
+			got, ok := have[id]
+			delete(have, id)
+			if !ok {
+				t.Errorf("%s: has no %s", at, id)
+			}
+			switch object.(type) {
+			case *appsv1.DaemonSet, *rbacv1.ClusterRole, *rbacv1.Role, *corev1.Namespace:
+				// These can be changed; what is in them has tests of its own.
+			default:
+				if !apiequality.Semantic.DeepEqual(got, object) {
+					t.Errorf("%s: %s is %+v, want that of csi, %+v", at, id, got, object)
+				}
+			}
+		}
+		// Classes keep what was made with them; constraints without pods do nothing.
+		for id := range have {
+			if kind, _, _ := strings.Cut(id, " "); kind != "StorageClass" && kind != "SecurityContextConstraints" {
+				t.Errorf("%s: %s is not in csi, and would stay behind", at, id)
+			}
+		}
+	}
+}
+
+// The command lines are those of the base but for what each mode is for.
+func TestCSIArguments(t *testing.T) {
+	base := map[string]string{
+		"--provision": "csi", "--drivername": csiDriver, "--endpoint": "unix:///csi/csi.sock",
+		"--datadir":                   `[{"name":"local","path":"/var/hpvolumes/csi"}]`,
+		"--kubelet-registration-path": kubelet + "/plugins/csi-hostpath/csi.sock", "--kubelet-dir": kubelet,
+	}
+	differs := map[string]map[string]string{
+		sidecars: {"--provision": "", "--http-address": ":9898"},
+	}
+	for _, at := range csiModes {
+		want := maps.Clone(base)
+		maps.Copy(want, differs[at])
+		maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
+		_, c := agent(t, at)
+		if got := arguments(t, c); !maps.Equal(got, want) || len(c.Command) != 0 {
+			t.Errorf("%s: arguments %v, want %v", at, got, want)
+		}
+	}
+}
+
+func TestCSIEnvironment(t *testing.T) {
+	for _, at := range csiModes {
+		want := map[string]string{
+			"NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace",
+		}
+		_, c := agent(t, at)
+		if got := environment(c); !maps.Equal(got, want) {
+			t.Errorf("%s: environment %v, want %v", at, got, want)
+		}
+	}
+	_, c := agent(t, "csi")
+	images := one[*kustomization](t, "csi/kustomization.yaml").Images
+	if repository, _, _ := strings.Cut(c.Image, ":"); len(images) != 1 || images[0].Name != repository {
+		t.Errorf("the kustomization sets the tag of %v, the DaemonSet runs %s", images, c.Image)
+	}
+}
+
+// The agent and the kubelet have to mean the same socket and the same directories.
 func TestCSISocketIsOneAndTheSame(t *testing.T) {
-	pod, driver, sidecar := csiPod(t)
-	endpoint := strings.TrimPrefix(argument(t, driver, "--endpoint"), "unix://")
-	if got := argument(t, sidecar, "--csi-address"); got != endpoint {
-		t.Errorf("the driver is at %s, the provisioner looks at %s", endpoint, got)
-	}
-	dir := path.Dir(endpoint)
-	onHost := path.Join(hostOf(pod, driver, dir), path.Base(endpoint))
-	if got := argument(t, driver, "--kubelet-registration-path"); got != onHost ||
-		onHost != kubelet+"/plugins/csi-hostpath/csi.sock" {
-		t.Errorf("the socket is %s on the host, the kubelet is told %s", onHost, got)
-	}
-	if a, b := hostOf(pod, driver, dir), hostOf(pod, sidecar, dir); a != b {
-		t.Errorf("the driver's directory is %s, the provisioner's %s", a, b)
-	}
-	if got := hostOf(pod, driver, "/registration"); got != kubelet+"/plugins_registry" {
-		t.Errorf("registers in %q", got)
-	}
-	if got := argument(t, driver, "--kubelet-dir"); got != kubelet || hostOf(pod, driver, got+"/pods") != got+"/pods" {
-		t.Errorf("the kubelet's directory is %s, the pods' is %q", got, hostOf(pod, driver, got+"/pods"))
+	for _, at := range csiModes {
+		pod, c := agent(t, at)
+		args := arguments(t, c)
+		endpoint := strings.TrimPrefix(args["--endpoint"], "unix://")
+		onHost := path.Join(hostOf(pod, c, path.Dir(endpoint)), path.Base(endpoint))
+		if got := args["--kubelet-registration-path"]; got != onHost || onHost != kubelet+"/plugins/csi-hostpath/csi.sock" {
+			t.Errorf("%s: the socket is %s on the host, the kubelet is told %s", at, onHost, got)
+		}
+		if got := hostOf(pod, c, "/registration"); got != kubelet+"/plugins_registry" {
+			t.Errorf("%s: registers in %q", at, got)
+		}
+		if got := args["--kubelet-dir"]; got != kubelet || hostOf(pod, c, got+"/pods") != got+"/pods" {
+			t.Errorf("%s: the kubelet's directory is %s, the pods' is %q", at, got, hostOf(pod, c, got+"/pods"))
+		}
 	}
 }
 
 func TestCSIPoolsLieInVolumes(t *testing.T) {
-	pod, driver, _ := csiPod(t)
-	var pools []struct{ Name, Path string }
-	if err := json.Unmarshal([]byte(argument(t, driver, "--datadir")), &pools); err != nil || len(pools) == 0 {
-		t.Fatalf("--datadir: %v, %v", pools, err)
-	}
-	class := one[*storagev1.StorageClass](t, "csi-sidecars/storageclass.yaml")
-	named := false
-	for _, p := range pools {
-		named = named || p.Name == class.Parameters["storagePool"]
-		m := mountAt(driver, path.Dir(p.Path))
-		if m.ReadOnly || m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer ||
-			hostOf(pod, driver, m.MountPath) != m.MountPath {
-			t.Errorf("pool %s at %s: mounted by %+v", p.Name, p.Path, m)
+	for _, at := range csiModes {
+		pod, c := agent(t, at)
+		all, named := pools(t, at), map[string]bool{}
+		for pool, dir := range all {
+			m := mountAt(c, path.Dir(dir))
+			if m.ReadOnly || m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer ||
+				hostOf(pod, c, m.MountPath) != m.MountPath {
+				t.Errorf("%s: pool %s at %s: mounted by %+v", at, pool, dir, m)
+			}
+		}
+		for _, class := range classesOf(t, at) {
+			pool := class.Parameters["storagePool"]
+			if all[pool] == "" || named[pool] || len(class.Parameters) != 1 {
+				t.Errorf("%s: class %s has %v, the pools are %v", at, class.Name, class.Parameters, all)
+			}
+			named[pool] = true
+			if class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer ||
+				class.ReclaimPolicy == nil || *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+				t.Errorf("%s: class %+v", at, class)
+			}
+		}
+		if len(named) != len(all) {
+			t.Errorf("%s: classes for %v, the pools are %v", at, named, all)
 		}
 	}
-	if !named {
-		t.Errorf("class %s names pool %q, the driver has %v", class.Name, class.Parameters["storagePool"], pools)
+	if c := classesOf(t, "csi"); len(c) != 1 || c[0].Name != csiClass || c[0].Parameters["storagePool"] != "local" {
+		t.Errorf("classes %v, want %s", c, csiClass)
 	}
-	if class.Name != "hostpath-csi" || class.Provisioner != csiDriver ||
-		class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer ||
-		class.ReclaimPolicy == nil || *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Errorf("class %+v", class)
+}
+
+// classesOf are the deployment's classes of the CSI driver. The others have to be those of legacy.
+func classesOf(t *testing.T, at string) (ours []*storagev1.StorageClass) {
+	t.Helper()
+	var legacy []*storagev1.StorageClass
+	for _, class := range all[*storagev1.StorageClass](t, at) {
+		if class.Provisioner == csiDriver {
+			ours = append(ours, class)
+		} else {
+			legacy = append(legacy, class)
+		}
 	}
+	if want := all[*storagev1.StorageClass](t, "legacy"); (legacy != nil) != (at == "examples/both-modes") ||
+		legacy != nil && !apiequality.Semantic.DeepEqual(legacy, want) {
+		t.Errorf("%s: other classes %v", at, legacy)
+	}
+	return ours
 }
 
 // Privilege is for mounts that the kubelet sees; nothing else asks for it.
-func TestCSIOnlyTheDriverIsPrivileged(t *testing.T) {
-	pod, driver, sidecar := csiPod(t)
+func TestCSIOnlyTheAgentIsPrivileged(t *testing.T) {
 	yes := func(b *bool) bool { return b != nil && *b }
-	no := func(b *bool) bool { return b != nil && !*b }
-	for _, c := range pod.Containers {
-		if !yes(c.SecurityContext.ReadOnlyRootFilesystem) {
-			t.Errorf("%s: the root filesystem is writable", c.Name)
+	for _, at := range csiModes {
+		pod, c := agent(t, at)
+		s := c.SecurityContext
+		if !yes(s.Privileged) || !yes(s.ReadOnlyRootFilesystem) || s.RunAsUser == nil || *s.RunAsUser != 0 || s.Capabilities != nil {
+			t.Errorf("%s: the agent runs with %+v", at, s)
 		}
-	}
-	s := sidecar.SecurityContext
-	if !yes(driver.SecurityContext.Privileged) || !no(s.Privileged) || !no(s.AllowPrivilegeEscalation) {
-		t.Error("want the driver privileged, and the provisioner not")
-	}
-	if !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) != 0 {
-		t.Errorf("the provisioner has capabilities %v", s.Capabilities)
-	}
-	if s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("the provisioner has seccomp profile %v, want RuntimeDefault", s.SeccompProfile)
-	}
-	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-		t.Error("the pod shares a namespace of its host")
-	}
-	outward := 0
-	for _, m := range driver.VolumeMounts {
-		if m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationBidirectional {
-			outward++
+		if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+			t.Errorf("%s: the pod shares a namespace of its host", at)
 		}
-	}
-	if outward != 1 || len(sidecar.VolumeMounts) != 1 {
-		t.Errorf("%d mounts go outward, want the pods' directory alone; the provisioner mounts %v, want the socket alone",
-			outward, sidecar.VolumeMounts)
-	}
-}
-
-func TestCSIProvisionerServesItsNode(t *testing.T) {
-	_, driver, sidecar := csiPod(t)
-	for flag, want := range map[string]string{
-		"--node-deployment": "true", "--strict-topology": "true", "--immediate-topology": "false",
-		"--enable-capacity": "true", "--capacity-ownerref-level": "1", "--extra-create-metadata": "true",
-		"--feature-gates": "Topology=true", "--default-fstype": "xfs",
-	} {
-		if got := argument(t, sidecar, flag); got != want {
-			t.Errorf("provisioner: %s is %q, want %q", flag, got, want)
+		var outward []string
+		for _, m := range c.VolumeMounts {
+			if m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationBidirectional {
+				outward = append(outward, m.MountPath)
+			}
 		}
-	}
-	want := map[string]string{"NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "NAMESPACE": "metadata.namespace"}
-	got := map[string]string{}
-	for _, e := range sidecar.Env {
-		got[e.Name] = e.ValueFrom.FieldRef.FieldPath
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("provisioner: environment %v, want %v", got, want)
-	}
-	if got := argument(t, driver, "--drivername"); got != csiDriver {
-		t.Errorf("the driver's name is %q", got)
-	}
-	images := one[*kustomization](t, "csi-sidecars/kustomization.yaml").Images
-	for i, c := range []corev1.Container{driver, sidecar} {
-		if repository, _, _ := strings.Cut(c.Image, ":"); len(images) != 2 || images[i].Name != repository {
-			t.Errorf("the kustomization sets the tags of %v, %s runs %s", images, c.Name, c.Image)
+		if !slices.Equal(outward, []string{kubelet + "/pods"}) {
+			t.Errorf("%s: mounts go outward in %v, want the pods' directory alone", at, outward)
 		}
 	}
 }
 
 func TestCSIDriverObject(t *testing.T) {
-	d := one[*storagev1.CSIDriver](t, "csi-sidecars/csidriver.yaml")
+	d := one[*storagev1.CSIDriver](t, "csi")
 	is := func(b *bool, want bool) bool { return b != nil && *b == want }
 	if d.Name != csiDriver || !is(d.Spec.AttachRequired, false) || !is(d.Spec.PodInfoOnMount, true) ||
 		!is(d.Spec.StorageCapacity, true) || !is(d.Spec.SELinuxMount, false) || !is(d.Spec.RequiresRepublish, false) {
@@ -206,35 +268,5 @@ func TestCSIDriverObject(t *testing.T) {
 	want := []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral}
 	if !slices.Equal(d.Spec.VolumeLifecycleModes, want) {
 		t.Errorf("lifecycle modes %v, want %v", d.Spec.VolumeLifecycleModes, want)
-	}
-}
-
-func TestCSIRulesAreTheTable(t *testing.T) {
-	const file = "csi-sidecars/rbac.yaml"
-	wantRules(t, file, one[*rbacv1.ClusterRole](t, file).Rules, map[string]string{
-		"/persistentvolumes":            "get list watch create patch delete",
-		"/persistentvolumeclaims":       "get list watch update",
-		"storage.k8s.io/storageclasses": "get list watch",
-		"/events":                       "create patch",
-	})
-	wantRules(t, file, one[*rbacv1.Role](t, file).Rules, map[string]string{
-		"storage.k8s.io/csistoragecapacities": "get list watch create update delete",
-		"/pods":                               "get",
-		"apps/daemonsets":                     "get",
-	})
-	sa := one[*corev1.ServiceAccount](t, "csi-sidecars/serviceaccount.yaml")
-	pod, _, _ := csiPod(t)
-	if pod.ServiceAccountName != sa.Name {
-		t.Errorf("runs as %q, the account is %q", pod.ServiceAccountName, sa.Name)
-	}
-	want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: sa.Name, Namespace: sa.Namespace}}
-	all, here := one[*rbacv1.ClusterRoleBinding](t, file), one[*rbacv1.RoleBinding](t, file)
-	for _, subjects := range [][]rbacv1.Subject{all.Subjects, here.Subjects} {
-		if !slices.Equal(subjects, want) {
-			t.Errorf("bound to %v, want %v", subjects, want)
-		}
-	}
-	if all.RoleRef.Name != csiName || here.RoleRef.Name != csiName || here.Namespace != sa.Namespace {
-		t.Errorf("bindings give %v and %v", all.RoleRef, here.RoleRef)
 	}
 }

@@ -129,27 +129,28 @@ func decode(t *testing.T, file string) []any {
 	return objects
 }
 
-// all returns the objects of one kind in a file, and fails when there is none.
-func all[T any](t *testing.T, file string) []T {
+// all returns the objects of one kind in a file or a kustomization's directory, and fails when there
+// is none.
+func all[T any](t *testing.T, at string) []T {
 	t.Helper()
 	var found []T
-	for _, object := range decode(t, file) {
+	for _, object := range load(t, at) {
 		if o, ok := object.(T); ok {
 			found = append(found, o)
 		}
 	}
 	if len(found) == 0 {
-		t.Fatalf("%s: has no %T", file, *new(T))
+		t.Fatalf("%s: has no %T", at, *new(T))
 	}
 	return found
 }
 
-// one returns the only object of one kind in a file.
-func one[T any](t *testing.T, file string) T {
+// one returns the only object of one kind in a file or a kustomization's directory.
+func one[T any](t *testing.T, at string) T {
 	t.Helper()
-	found := all[T](t, file)
+	found := all[T](t, at)
 	if len(found) != 1 {
-		t.Fatalf("%s: has %d of %T", file, len(found), found[0])
+		t.Fatalf("%s: has %d of %T", at, len(found), found[0])
 	}
 	return found[0]
 }

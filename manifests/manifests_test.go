@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -18,7 +17,6 @@ const (
 	name        = "hostpath-provisioner"
 	account     = "hostpath-provisioner-admin"
 	provisioner = "kubevirt.io/hostpath-provisioner"
-	onNode      = "kubevirt.io/provisionOnNode"
 )
 
 func TestEveryFileDecodes(t *testing.T) {
@@ -64,7 +62,7 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 				t.Errorf("%s: labels go into selectors, which cannot change on a live DaemonSet", file)
 			}
 			want := name
-			if dir == "csi-sidecars" {
+			if strings.HasSuffix(dir, "csi") {
 				want = csiName
 			}
 			if l.Pairs["k8s-app"] != want {
@@ -75,7 +73,7 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 }
 
 func TestNamespaceAdmitsTheAgent(t *testing.T) {
-	for _, file := range []string{"legacy/namespace.yaml", "csi-sidecars/namespace.yaml"} {
+	for _, file := range []string{"legacy/namespace.yaml", "csi/namespace.yaml"} {
 		ns := one[*corev1.Namespace](t, file)
 		for _, mode := range []string{"enforce", "audit", "warn"} {
 			if level := ns.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" || ns.Name != name {
@@ -95,7 +93,7 @@ func TestClassesNameTheProvisioner(t *testing.T) {
 		name + "-immediate": {storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete},
 		name + "-retain":    {storagev1.VolumeBindingWaitForFirstConsumer, corev1.PersistentVolumeReclaimRetain},
 	}
-	classes := all[*storagev1.StorageClass](t, "legacy/storageclasses.yaml")
+	classes := all[*storagev1.StorageClass](t, "legacy")
 	classes = append(classes, one[*storagev1.StorageClass](t, "examples/retain-class.yaml"))
 	if len(classes) != len(want) {
 		t.Errorf("%d classes, want %d", len(classes), len(want))
@@ -109,77 +107,5 @@ func TestClassesNameTheProvisioner(t *testing.T) {
 		} else if got := (class{*c.VolumeBindingMode, *c.ReclaimPolicy}); got != want[c.Name] {
 			t.Errorf("class %s: %v, want %v", c.Name, got, want[c.Name])
 		}
-	}
-}
-
-func TestExampleClaimsCanBind(t *testing.T) {
-	claims := []*corev1.PersistentVolumeClaim{
-		one[*corev1.PersistentVolumeClaim](t, "examples/claim-on-node.yaml"),
-		one[*corev1.PersistentVolumeClaim](t, "examples/claim-and-pod.yaml"),
-	}
-	for _, c := range one[*appsv1.StatefulSet](t, "examples/statefulset.yaml").Spec.VolumeClaimTemplates {
-		claims = append(claims, &c)
-	}
-	modes := map[string]storagev1.VolumeBindingMode{}
-	for _, c := range all[*storagev1.StorageClass](t, "legacy/storageclasses.yaml") {
-		modes[c.Name] = *c.VolumeBindingMode
-	}
-	for _, c := range claims {
-		if c.Spec.StorageClassName == nil {
-			t.Errorf("claim %s: names no class", c.Name)
-			continue
-		}
-		class := *c.Spec.StorageClassName
-		mode, ok := modes[class]
-		if !ok {
-			t.Errorf("claim %s: class %q is not in the base", c.Name, class)
-		}
-		if node := c.Annotations[onNode]; (mode == storagev1.VolumeBindingImmediate) != (node != "") {
-			t.Errorf("claim %s: class %s with %s %q", c.Name, class, onNode, node)
-		}
-		if !slices.Equal(c.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}) {
-			t.Errorf("claim %s: access modes %v, want ReadWriteOnce", c.Name, c.Spec.AccessModes)
-		}
-	}
-}
-
-// The two lists are in two files; admission refuses the pods when they differ.
-func TestConstraintsFitTheDaemonSet(t *testing.T) {
-	scc := one[*constraints](t, "openshift/scc.yaml")
-	c := container(t, "legacy/daemonset.yaml")
-	if got, want := scc.AllowedCapabilities, c.SecurityContext.Capabilities.Add; !slices.Equal(got, want) {
-		t.Errorf("allowed capabilities %v, the DaemonSet adds %v", got, want)
-	}
-	if got, want := scc.RequiredDropCapabilities, c.SecurityContext.Capabilities.Drop; !slices.Equal(got, want) {
-		t.Errorf("required to drop %v, the DaemonSet drops %v", got, want)
-	}
-	if len(scc.DefaultAddCapabilities)+len(scc.Groups) != 0 {
-		t.Errorf("adds capabilities %v, groups %v; want none", scc.DefaultAddCapabilities, scc.Groups)
-	}
-	ns := one[*corev1.Namespace](t, "legacy/namespace.yaml").Name
-	if want := []string{"system:serviceaccount:" + ns + ":" + account}; !slices.Equal(scc.Users, want) {
-		t.Errorf("users %v, want %v", scc.Users, want)
-	}
-	if !scc.AllowHostDirVolumePlugin || !scc.ReadOnlyRootFilesystem {
-		t.Error("host directories have to be allowed, a writable root filesystem not")
-	}
-	if scc.AllowPrivilegedContainer || scc.AllowPrivilegeEscalation == nil || *scc.AllowPrivilegeEscalation ||
-		scc.AllowHostIPC || scc.AllowHostNetwork || scc.AllowHostPID || scc.AllowHostPorts {
-		t.Error("allows what the DaemonSet does not ask for")
-	}
-	for _, s := range []strategy{scc.RunAsUser, scc.SELinuxContext, scc.FSGroup, scc.SupplementalGroups} {
-		if s.Type != "RunAsAny" {
-			t.Errorf("strategy %q would replace what the pod asks for", s.Type)
-		}
-	}
-	if !slices.Equal(scc.SeccompProfiles, []string{"runtime/default"}) {
-		t.Errorf("seccomp profiles %v", scc.SeccompProfiles)
-	}
-	if got := strings.Join(scc.Volumes, " "); got != "hostPath projected" {
-		t.Errorf("volumes %q, want the directory and the token", got)
-	}
-	patch := one[*appsv1.DaemonSet](t, "openshift/daemonset.yaml")
-	if pinned := patch.Spec.Template.Annotations["openshift.io/required-scc"]; pinned != scc.Name {
-		t.Errorf("the pods require %q, the constraints are %q", pinned, scc.Name)
 	}
 }

@@ -1,0 +1,87 @@
+package manifests_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+)
+
+// render returns the objects of a kustomization: its resources, with its patches merged into them as
+// the API server merges patches. What is the same for all objects, labels and images, is left out.
+func render(t *testing.T, dir string) []any {
+	t.Helper()
+	k := one[*kustomization](t, path.Join(dir, "kustomization.yaml"))
+	var objects []any
+	for _, r := range k.Resources {
+		objects = append(objects, load(t, path.Join(dir, r))...)
+	}
+	for _, p := range k.Patches {
+		patch(t, objects, path.Join(dir, p.Path))
+	}
+	return objects
+}
+
+// load returns the objects of a file, or those of the kustomization in a directory.
+func load(t *testing.T, at string) []any {
+	t.Helper()
+	if path.Ext(at) == ".yaml" {
+		return decode(t, at)
+	}
+	return render(t, at)
+}
+
+// patch merges every document of the file into the object that it names.
+func patch(t *testing.T, objects []any, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range bytes.SplitSeq(data, []byte("\n---\n")) {
+		change, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		id := identity(t, json.RawMessage(change))
+		at := slices.IndexFunc(objects, func(o any) bool { return identity(t, o) == id })
+		if at < 0 {
+			t.Fatalf("%s: patches %s, which is no resource", file, id)
+		}
+		merged, err := strategicpatch.StrategicMergePatch(asJSON(t, objects[at]), change, objects[at])
+		if err != nil {
+			t.Fatalf("%s: %s: %v", file, id, err)
+		}
+		kind, _, _ := strings.Cut(id, " ")
+		objects[at] = empty(kind)
+		if err := json.Unmarshal(merged, objects[at]); err != nil {
+			t.Fatalf("%s: %s: %v", file, id, err)
+		}
+	}
+}
+
+// identity is what says that two objects are one: kind, namespace and name.
+func identity(t *testing.T, object any) string {
+	t.Helper()
+	var o metav1.PartialObjectMetadata
+	if err := json.Unmarshal(asJSON(t, object), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o.Kind + " " + path.Join(o.Namespace, o.Name)
+}
+
+func asJSON(t *testing.T, object any) []byte {
+	t.Helper()
+	data, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
