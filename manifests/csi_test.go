@@ -25,7 +25,7 @@ const (
 )
 
 // csiModes are the deployments that serve CSI claims.
-var csiModes = []string{"csi", sidecars}
+var csiModes = []string{"csi", sidecars, "openshift-csi"}
 
 // arguments are a container's, by flag; one without a value is "true".
 func arguments(t *testing.T, c corev1.Container) map[string]string {

@@ -16,7 +16,8 @@ func TestConstraintsFitTheDaemonSet(t *testing.T) {
 		privileged    bool
 		seccomp       []string
 	}{
-		"openshift": {name, account, false, []string{"runtime/default"}},
+		"openshift":     {name, account, false, []string{"runtime/default"}},
+		"openshift-csi": {csiName, csiAccount, true, nil},
 	} {
 		scc, ds := one[*constraints](t, at), one[*appsv1.DaemonSet](t, at)
 		_, c := agent(t, at)
