@@ -153,14 +153,14 @@ func TestEnvironment(t *testing.T) {
 
 // The agent, its host and its container have to mean the same directory.
 func TestPathIsOneAndTheSame(t *testing.T) {
-	for _, at := range []string{"legacy", "openshift", "examples/other-path"} {
+	for _, at := range []string{"legacy", "openshift", "examples/other-path", "examples/both-modes"} {
 		pod, c := agent(t, at)
 		dir := environment(c)["PV_DIR"]
 		if m := mountAt(c, dir); m.Name != "pv-volume" || m.ReadOnly || hostOf(pod, c, dir) != dir ||
 			m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer {
 			t.Errorf("%s: PV_DIR is %q, the volumes are %v, the mounts %v", at, dir, pod.Volumes, c.VolumeMounts)
 		}
-		if len(pod.Volumes)+len(c.VolumeMounts) != 2 {
+		if at != "examples/both-modes" && len(pod.Volumes)+len(c.VolumeMounts) != 2 {
 			t.Errorf("%s: has volumes %v and mounts %v, want that of PV_DIR alone", at, pod.Volumes, c.VolumeMounts)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // csiModes are the deployments that serve CSI claims.
-var csiModes = []string{"csi", sidecars, "openshift-csi"}
+var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools"}
 
 // arguments are a container's, by flag; one without a value is "true".
 func arguments(t *testing.T, c corev1.Container) map[string]string {
@@ -133,7 +133,10 @@ func TestCSIArguments(t *testing.T) {
 		"--kubelet-registration-path": kubelet + "/plugins/csi-hostpath/csi.sock", "--kubelet-dir": kubelet,
 	}
 	differs := map[string]map[string]string{
-		sidecars: {"--provision": "", "--http-address": ":9898"},
+		sidecars:              {"--provision": "", "--http-address": ":9898"},
+		"examples/both-modes": {"--provision": "hostpath,csi"},
+		"examples/two-pools": {
+			"--datadir": `[{"name":"local","path":"/var/hpvolumes/csi"},{"name":"fast","path":"/mnt/fast/csi"}]`},
 	}
 	for _, at := range csiModes {
 		want := maps.Clone(base)
@@ -150,6 +153,10 @@ func TestCSIEnvironment(t *testing.T) {
 	for _, at := range csiModes {
 		want := map[string]string{
 			"NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace",
+		}
+		if at == "examples/both-modes" {
+			_, legacy := agent(t, "legacy")
+			maps.Copy(want, environment(legacy))
 		}
 		_, c := agent(t, at)
 		if got := environment(c); !maps.Equal(got, want) {

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 const onNode = "kubevirt.io/provisionOnNode"
@@ -56,9 +57,11 @@ func TestExampleClaimsCanBind(t *testing.T) {
 	}
 	claims := exampleClaims(t)
 	want := map[string]string{
-		"examples/claim-on-node.yaml on-node-01": name + "-immediate",
-		"examples/claim-and-pod.yaml diary":      name,
-		"examples/statefulset.yaml data":         name,
+		"examples/claim-on-node.yaml on-node-01":   name + "-immediate",
+		"examples/claim-and-pod.yaml diary":        name,
+		"examples/statefulset.yaml data":           name,
+		"examples/csi-claim-and-pod.yaml journal":  csiClass,
+		"examples/csi-generic-volume.yaml scratch": csiClass,
 	}
 	got := map[string]string{}
 	for at, c := range claims {
@@ -108,7 +111,29 @@ func TestExamplePodsHaveTheirVolumes(t *testing.T) {
 			}
 		}
 	}
-	if pods != 1 {
-		t.Errorf("%d pods, want 1", pods)
+	if pods != 4 {
+		t.Errorf("%d pods, want 4", pods)
+	}
+}
+
+// The attributes are those that the driver knows, and the pool one that it has.
+func TestExampleInlineVolume(t *testing.T) {
+	v := one[*corev1.Pod](t, "examples/csi-inline-volume.yaml").Spec.Volumes[0].CSI
+	if v == nil || v.Driver != csiDriver {
+		t.Fatalf("volume %+v, want one of %s", v, csiDriver)
+	}
+	for key, value := range v.VolumeAttributes {
+		switch key {
+		case "size":
+			if _, err := resource.ParseQuantity(value); err != nil {
+				t.Errorf("size %q: %v", value, err)
+			}
+		case "storagePool":
+			if _, ok := pools(t, "csi")[value]; !ok {
+				t.Errorf("pool %q, the driver has %v", value, pools(t, "csi"))
+			}
+		default:
+			t.Errorf("attribute %q is refused", key)
+		}
 	}
 }
