@@ -68,8 +68,8 @@ func pools(t *testing.T, at string) map[string]string {
 	t.Helper()
 	_, c := agent(t, at)
 	var list []struct{ Name, Path string }
-	if err := json.Unmarshal([]byte(arguments(t, c)["--datadir"]), &list); err != nil || len(list) == 0 {
-		t.Fatalf("%s: --datadir: %v, %v", at, list, err)
+	if err := json.Unmarshal([]byte(environment(c)["DATADIR"]), &list); err != nil || len(list) == 0 {
+		t.Fatalf("%s: DATADIR: %v, %v", at, list, err)
 	}
 	paths := map[string]string{}
 	for _, p := range list {
@@ -128,20 +128,14 @@ func TestCSISwitchesInPlace(t *testing.T) {
 // The command lines are those of the base but for what each mode is for.
 func TestCSIArguments(t *testing.T) {
 	base := map[string]string{
-		"--provision": "csi", "--drivername": csiDriver, "--endpoint": "unix:///csi/csi.sock",
-		"--datadir":                   `[{"name":"local","path":"/var/hpvolumes/csi"}]`,
+		"--drivername": csiDriver, "--endpoint": "unix:///csi/csi.sock",
 		"--kubelet-registration-path": kubelet + "/plugins/csi-hostpath/csi.sock", "--kubelet-dir": kubelet,
-	}
-	differs := map[string]map[string]string{
-		sidecars:              {"--provision": "", "--http-address": ":9898"},
-		"examples/both-modes": {"--provision": "hostpath,csi"},
-		"examples/two-pools": {
-			"--datadir": `[{"name":"local","path":"/var/hpvolumes/csi"},{"name":"fast","path":"/mnt/fast/csi"}]`},
 	}
 	for _, at := range csiModes {
 		want := maps.Clone(base)
-		maps.Copy(want, differs[at])
-		maps.DeleteFunc(want, func(_, value string) bool { return value == "" })
+		if at == sidecars {
+			want["--http-address"] = ":9898"
+		}
 		_, c := agent(t, at)
 		if got := arguments(t, c); !maps.Equal(got, want) || len(c.Command) != 0 {
 			t.Errorf("%s: arguments %v, want %v", at, got, want)
@@ -153,10 +147,17 @@ func TestCSIEnvironment(t *testing.T) {
 	for _, at := range csiModes {
 		want := map[string]string{
 			"NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace",
+			"PROVISION": "csi", "DATADIR": `[{"name":"local","path":"/var/hpvolumes/csi"}]`,
 		}
-		if at == "examples/both-modes" {
+		switch at {
+		case sidecars:
+			want["PROVISION"] = ""
+		case "examples/both-modes":
 			_, legacy := agent(t, "legacy")
 			maps.Copy(want, environment(legacy))
+			want["PROVISION"] = "hostpath,csi"
+		case "examples/two-pools":
+			want["DATADIR"] = `[{"name":"local","path":"/var/hpvolumes/csi"},{"name":"fast","path":"/mnt/fast/csi"}]`
 		}
 		_, c := agent(t, at)
 		if got := environment(c); !maps.Equal(got, want) {

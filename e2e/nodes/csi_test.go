@@ -77,7 +77,7 @@ func deployCSI(t *testing.T) {
 		t.Fatal(err)
 	}
 	manifests := filepath.Join(root, "manifests", "csi-sidecars")
-	t.Cleanup(func() { undeployCSI(t, manifests) })
+	t.Cleanup(func() { undeployCSI(t) })
 	for _, args := range [][]string{
 		{"apply", "-k", manifests},
 		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + csiSet, "--timeout=90s"},
@@ -88,15 +88,15 @@ func deployCSI(t *testing.T) {
 	}
 }
 
-// undeployCSI leaves the namespace, which is the agent's too.
-func undeployCSI(t *testing.T, manifests string) {
+// undeployCSI leaves the namespace, which is the agent's too. All forms of the driver have the names of one.
+func undeployCSI(t *testing.T) {
 	if t.Failed() {
 		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", csiLabel, "--all-containers", "--prefix", "--tail=60")
 		pods, _ := kubectl("", "-n", harness.Namespace, "describe", "pod", "-l", csiLabel)
 		t.Logf("%s\ndrivers:\n%s", pods, logs)
 	}
 	for _, file := range []string{"daemonset", "storageclass", "csidriver", "rbac", "serviceaccount"} {
-		if _, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(manifests, file+".yaml")); err != nil {
+		if _, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(root, "manifests", "csi", file+".yaml")); err != nil {
 			t.Error(err)
 		}
 	}
