@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,11 +80,10 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 
 // failed is Provision's answer to a refusal.
 func (c *Controller) failed(s shape, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	state := lib.ProvisioningFinished
 	if s.givesBack(o.PVC, o.StorageClass, r) {
-		state = lib.ProvisioningReschedule
+		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
 	}
-	return nil, state, errors.New(r.message)
+	return nil, lib.ProvisioningFinished, errors.New(r.message)
 }
 
 // ShouldDelete decides in silence whether this PV names a volume of ours that

@@ -90,6 +90,11 @@ func TestProvisionGivesBack(t *testing.T) {
 	}
 	const finished, again = lib.ProvisioningFinished, lib.ProvisioningReschedule
 	refused("CSI, no space", options("csi", "1Ei"), again, "node node-01 cannot promise 1Ei")
+	for _, className := range []string{"csi", "wait"} {
+		if _, _, err := c.Provision(t.Context(), options(className, "1Ei")); strings.Contains(err.Error(), "promisable") {
+			t.Errorf("the words change with every byte that is written: %v", err)
+		}
+	}
 	refused("CSI, no such pool", absent, again, `has no pool "slow"`)
 	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "cannot promise")
 	refused("hostPath, no space", options("wait", "1Ei"), again, "cannot promise")

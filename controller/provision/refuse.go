@@ -27,6 +27,10 @@ const topicSpace = "space"
 type refusal struct {
 	topic   string // what the event is about; one event a topic
 	message string
+	// steady is the message without what is another at every look, "" where
+	// that is nothing. The library says what goes back to the scheduler at every
+	// round, and counts up what it said in the same words.
+	steady string
 	// forNow: the answer may change without anybody touching the claim.
 	forNow bool
 	// silent: another agent of this node serves the claim.
@@ -74,7 +78,11 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
 	switch {
 	case errors.As(err, &space):
-		return &refusal{topic: topicSpace, message: c.noSpace(pool, space), forNow: true}
+		exact := fmt.Sprintf(", promisable %d", space.Promisable)
+		if space.Estimate {
+			exact += ", estimated"
+		}
+		return &refusal{topic: topicSpace, forNow: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
 	case errors.Is(err, volume.ErrNoSpace):
 		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
 	case errors.Is(err, volume.ErrNotReady):
@@ -91,16 +99,13 @@ func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
 		c.node, class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
 }
 
-// noSpace says what was asked, what there is, and what to do.
-func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError) string {
-	estimate := ""
-	if e.Estimate {
-		estimate = ", estimated"
-	}
+// noSpace says what was asked, what there is, and what to do. exact is what
+// stands in the brackets besides.
+func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
-		"(in bytes: wanted %d, promisable %d%s, total %d); ask for less, free space there, or choose another node",
+		"(in bytes: wanted %d%s, total %d); ask for less, free space there, or choose another node",
 		c.node, class.Size(e.Wanted), class.Size(e.Promisable), class.Size(e.Total), pool.Path(),
-		e.Wanted, e.Promisable, estimate, e.Total)
+		e.Wanted, exact, e.Total)
 }
 
 // refuse says the refusal on the claim once, and keeps the claim in mind where
