@@ -147,7 +147,7 @@ func (a *agent) newDriver() (err error) {
 	}
 	a.driver, err = csi.New(csi.Config{
 		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools, Changed: a.changed,
-		Adopt: !a.provision.csi,
+		Adopt: !a.provision.csi, Unknown: a.unknown,
 	})
 	if err == nil {
 		a.kubelet, err = d.registration()

@@ -19,6 +19,13 @@ func (a *agent) changed(pool *volume.Pool) {
 	}
 }
 
+// unknown is told by the driver that it has to mount what has no record.
+func (a *agent) unknown() {
+	if a.loop != nil {
+		a.loop.Unknown()
+	}
+}
+
 // ready is told by the keeper when the pool can be used again, or has more room.
 func (a *agent) ready(pool *volume.Pool) {
 	if a.loop != nil {

@@ -101,6 +101,9 @@ func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, e
 // the one that has its record.
 func (s *Server) locate(p *publication, attributes map[string]string) error {
 	pool, _, err := s.find(p.name, attributes)
+	if errors.Is(err, volume.ErrNotFound) {
+		s.config.Unknown()
+	}
 	if p.pool != nil {
 		return nil // which has the last word on the volume
 	}

@@ -29,6 +29,10 @@ type Config struct {
 	// Adopt is set where this process sees no PVs: directories of older drivers
 	// are then given a record when a call names them.
 	Adopt bool
+	// Unknown is called where a volume without a record is to be published: its
+	// PV may have been made elsewhere, and not be adopted yet. It must not
+	// block. nil does nothing.
+	Unknown func()
 	// Changed is called after a volume was made in, or removed from, the pool:
 	// what it can promise is another, and its trash may have grown. It must
 	// not block. nil does nothing.
@@ -53,6 +57,9 @@ type Server struct {
 func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the CSI driver: %w", err)
+	}
+	if c.Unknown == nil {
+		c.Unknown = func() {}
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}

@@ -69,6 +69,7 @@ type Controller struct {
 
 	pvs     cache.SharedIndexInformer
 	classes cache.SharedIndexInformer
+	unknown chan struct{}                             // somebody asked for what has no record
 	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
 	status  status
 }
@@ -90,7 +91,7 @@ func New(c Config) (*Controller, error) {
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools,
 		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, changed: c.Changed,
-		speaker: newSpeaker(c.Client, c.Node),
+		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{
@@ -130,6 +131,16 @@ func (c *Config) check() error {
 // had to wait for that is tried again at once. It never blocks.
 func (c *Controller) PoolChanged() {
 	c.waiting.changed()
+}
+
+// Unknown tells the loop that a volume without a record is asked for. Its PV may
+// carry no label of ours, and so not be seen before the next sweep; that comes
+// soon then. It never blocks.
+func (c *Controller) Unknown() {
+	select {
+	case c.unknown <- struct{}{}:
+	default:
+	}
 }
 
 // classNamed returns nil where there is no class of that name yet.

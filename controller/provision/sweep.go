@@ -20,6 +20,10 @@ import (
 const (
 	sweepEvery = time.Hour
 	sweepPage  = 500
+	// askedFirst is the pause before a sweep that somebody asked for. It doubles
+	// with every one that found nothing: a pod whose volume is gone for good
+	// asks for ever, and the cluster may have many PVs.
+	askedFirst = 2 * time.Second
 )
 
 // sweep finds PVs that carry our names and this node but not our label: made
@@ -107,15 +111,26 @@ func (c *Controller) pretends(s shape, pv *corev1.PersistentVolume) error {
 // sweepForever sweeps at start and then about once an hour; the jitter keeps
 // the nodes of a cluster from doing it all at once.
 func (c *Controller) sweepForever(ctx context.Context) {
+	asked := askedFirst
 	for {
 		pause := sweepEvery + rand.N(sweepEvery/2)
 		if c.label(ctx) {
 			pause = lookAgain // label them as soon as the pool is back
 		}
+		if len(*c.older.Load()) > 0 {
+			asked = askedFirst
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+		case <-c.unknown:
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(asked):
+			}
+			asked = min(2*asked, sweepEvery)
 		}
 		if err := c.sweep(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Sweep failed; it is tried again within two hours")
