@@ -1,6 +1,7 @@
 #!/bin/bash
 # Shows what a user sees, on a real cluster of two nodes on this machine: a claim, a pod that writes, a refusal, a claim
-# that follows the scheduler, and nothing left behind. Called by `make demo`; it can be run again and again.
+# that follows the scheduler, the same through CSI, and nothing left behind. Called by `make demo`; it can be run again
+# and again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +42,7 @@ finish() {
     if [ "$number" -gt 2 ]; then
         if [ "$code" != 0 ]; then
             e2e/kubectl.sh -n demo describe pvc,pod >&2 || true
-            e2e/kubectl.sh -n hostpath-provisioner logs -l k8s-app=hostpath-provisioner --prefix --tail=15 >&2 || true
+            e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15 >&2 || true
         fi
         e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null || code=1
     fi
@@ -73,6 +74,8 @@ step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
 run 'make --no-print-directory cluster-up NODES=2'
 
 step 'The agent: built, put into an image, loaded, deployed'
+# An earlier run ended with the other form of it.
+e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi --ignore-not-found --cascade=foreground >/dev/null
 run 'make --no-print-directory cluster-sync'
 e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
 e2e/kubectl.sh create namespace demo >/dev/null
@@ -122,9 +125,22 @@ run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPo
 run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/diary --timeout=60s' || fail 'the pod does not run'
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 
+step 'The same agent as a CSI driver: one container takes over, and the old volumes stay'
+run 'e2e/kubectl.sh delete -f manifests/legacy/daemonset.yaml -f manifests/legacy/rbac.yaml -f manifests/legacy/serviceaccount.yaml --cascade=foreground'
+run 'e2e/kubectl.sh apply -k manifests/examples/both-modes'
+run 'e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner-csi --timeout=2m'
+run 'e2e/kubectl.sh get csinodes'
+run 'e2e/kubectl.sh -n hostpath-provisioner get csistoragecapacities'
+
+step 'A CSI claim: the scheduler knows what each node can still promise'
+run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/csi-claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=60s' || fail 'the pod does not run'
+run 'e2e/kubectl.sh -n demo get pods -o wide'
+run 'e2e/kubectl.sh get pv'
+
 step 'What a node knows of its volumes'
-diary_node=$(e2e/kubectl.sh -n demo get pod diary -o jsonpath='{.spec.nodeName}')
-agent=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector "spec.nodeName=$diary_node")
+journal_node=$(e2e/kubectl.sh -n demo get pod journal -o jsonpath='{.spec.nodeName}')
+agent=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector "spec.nodeName=$journal_node")
 run "e2e/kubectl.sh -n hostpath-provisioner exec $agent -- /hostpath-provisioner inspect"
 
 step 'Deleted is deleted'
@@ -134,12 +150,14 @@ for volume in $volumes; do
     await "PV $volume is not gone" "! e2e/kubectl.sh get pv $volume >/dev/null 2>&1"
     for node in node-01 node-02; do
         pool=$(go -C e2e run ./cmd/cluster node-dir "$node")
-        [ ! -e "$pool/$volume" ] || fail "the directory $volume is still on $node"
+        for directory in "$pool/$volume" "$pool/csi/$volume"; do
+            [ ! -e "$directory" ] || fail "the directory $volume is still on $node"
+        done
     done
 done
 run 'e2e/kubectl.sh get pv'
-run "$on_node node-01 -- ls -l /var/hpvolumes"
-run "$on_node node-02 -- ls -l /var/hpvolumes"
+run "$on_node node-01 -- ls -lR /var/hpvolumes"
+run "$on_node node-02 -- ls -lR /var/hpvolumes"
 
 step 'Your turn'
 cat <<'END'
