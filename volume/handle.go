@@ -133,6 +133,9 @@ func (h *handle) verify(path string) error {
 	return nil
 }
 
+// errReadOnly marks an ErrNotReady: what is there can be read.
+var errReadOnly = errors.New("its filesystem is read-only")
+
 // writable returns ErrNotReady on a filesystem that turned read-only.
 func (h *handle) writable() error {
 	st, err := h.statfs()
@@ -140,24 +143,33 @@ func (h *handle) writable() error {
 		return err
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
-		return fmt.Errorf("%w: its filesystem is read-only", ErrNotReady)
+		return fmt.Errorf("%w: %w", ErrNotReady, errReadOnly)
 	}
 	return nil
 }
 
 // alive returns ErrNotReady on a filesystem that met an error and writes no
-// more. statfs(2) does not tell; the filesystem's options do: ext4 shows
-// "ro" or, since Linux 6.15, "emergency_ro", and "shutdown" (fs/ext4/super.c).
+// more; see writes.
 func (h *handle) alive() error {
 	all, err := mount.Self()
 	if err != nil {
 		return err
 	}
-	home, ok := mount.ByID(all, int(h.at.mount))
+	if home, ok := mount.ByID(all, int(h.at.mount)); ok {
+		return writes(home)
+	}
+	return nil
+}
+
+// writes returns ErrNotReady where the pool's mount is of a filesystem that
+// met an error. statfs(2) does not tell; the filesystem's options do: ext4
+// shows "ro" or, since Linux 6.15, "emergency_ro", and "shutdown"
+// (fs/ext4/super.c).
+func writes(home mount.Info) error {
 	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
-		if ok && home.SuperOption(option) {
-			return fmt.Errorf("%w: its filesystem met an error and writes no more (%s); the kernel's log has the error, and fsck mends it",
-				ErrNotReady, option)
+		if home.SuperOption(option) {
+			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck mends it",
+				ErrNotReady, errReadOnly, option)
 		}
 	}
 	return nil

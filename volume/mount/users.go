@@ -40,6 +40,14 @@ func Users(all []Info, id int, dir string) ([]string, error) {
 	return points, nil
 }
 
+// Shows reports whether what is mounted is the directory dir or something
+// below it. dir is a path that this process reaches through the mount home. A
+// directory that was removed is shown no more.
+func (i Info) Shows(home Info, dir string) bool {
+	root, ok := home.locate(dir)
+	return ok && i.shows(home, root)
+}
+
 // shows reports whether the mount is one of root, or of something below it.
 func (i Info) shows(home Info, root string) bool {
 	_, below := within(i.Root, root)

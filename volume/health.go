@@ -1,0 +1,143 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// Problem is what is wrong with a published volume; "" where nothing is.
+type Problem string
+
+// The problems, the gravest first. A volume has the first that applies.
+const (
+	// PoolNotReady: the pool cannot be used, so nothing is known of the volume.
+	PoolNotReady Problem = "PoolNotReady"
+	// ReadOnly: nothing can be written to the pool's filesystem.
+	ReadOnly Problem = "FilesystemReadOnly"
+	// NoDirectory: the volume's directory is gone, or cannot be looked at.
+	NoDirectory Problem = "DirectoryMissing"
+	// StaleMount: pods see another directory than the volume's.
+	StaleMount Problem = "StaleMount"
+	// Full: users of the pool's filesystem have no bytes left.
+	Full Problem = "FilesystemFull"
+	// NoInodes: no file can be made on the pool's filesystem.
+	NoInodes Problem = "InodesExhausted"
+)
+
+// fullBelow is how many bytes are as good as none: XFS refuses to write while
+// it still calls some hundred kilobytes free.
+const fullBelow = 4 << 20
+
+// Health is how a published volume is.
+type Health struct {
+	Record
+	Problem Problem
+	// Message says what is wrong and what to do, without numbers that change
+	// while the problem does not; "" where nothing is wrong.
+	Message string
+}
+
+// Health returns how the volumes are that are in place and published, by name.
+// A volume is published while some mount shows a directory of its name, on
+// whatever disk. It costs one look at each of their directories, and one at
+// the filesystem and at the mounts for all.
+//
+// While the pool is not ready, the answer is about the volumes that this
+// process remembers, and says why. The error is of the operating system, where
+// it does not say what is mounted.
+func (p *Pool) Health() (all []Health, err error) {
+	err = p.enter(func(h *handle) error {
+		all, err = p.examine(h)
+		return err
+	})
+	if errors.Is(err, ErrNotReady) {
+		all, err = p.unready(err)
+	}
+	return all, failed("examine volumes", p.path, err)
+}
+
+// unready says the same of every published volume.
+func (p *Pool) unready(why error) ([]Health, error) {
+	problem := PoolNotReady
+	if errors.Is(why, errReadOnly) {
+		problem = ReadOnly
+	}
+	mounts, err := mount.Self()
+	return p.published(mounts, func(string, []mount.Info) (Problem, string) {
+		return problem, fmt.Sprintf("pool %s in %s: %v", p.Name(), p.path, why)
+	}), err
+}
+
+func (p *Pool) examine(h *handle) ([]Health, error) {
+	mounts, err := mount.Self()
+	if err != nil {
+		return nil, err
+	}
+	home, ok := mount.ByID(mounts, int(h.at.mount))
+	if !ok {
+		return nil, fmt.Errorf("mountinfo has no mount %d, through which the pool is reached", h.at.mount)
+	}
+	if err := writes(home); err != nil {
+		return nil, err
+	}
+	real, err := h.realPath()
+	if err != nil {
+		return nil, err
+	}
+	st, err := h.statfs()
+	if err != nil {
+		return nil, err
+	}
+	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
+		if there, err := isDir(h.base, name); err != nil || !there {
+			return p.noDirectory(name, err)
+		}
+		for _, i := range shown {
+			if !i.Shows(home, real+"/"+name) {
+				return StaleMount, fmt.Sprintf("what is mounted at %s is another directory than %s/%s: the disk or the directory was replaced meanwhile; "+
+					"delete the pods that use it, and they get the right one", i.Point, p.path, name)
+			}
+		}
+		return p.exhausted(st)
+	}), nil
+}
+
+// published calls judge for every volume that is in place and published, with
+// the mounts that show a directory of its name.
+func (p *Pool) published(mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
+	byName := map[string][]mount.Info{}
+	for _, i := range mounts {
+		name := path.Base(i.Root)
+		byName[name] = append(byName[name], i)
+	}
+	for _, r := range p.settled() {
+		if shown := byName[r.Name]; len(shown) > 0 {
+			problem, message := judge(r.Name, shown)
+			all = append(all, Health{Record: r, Problem: problem, Message: message})
+		}
+	}
+	return all
+}
+
+func (p *Pool) noDirectory(name string, err error) (Problem, string) {
+	if err != nil {
+		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.path, err)
+	}
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: somebody removed it; bring it back from a backup, or delete the claim", p.path, name)
+}
+
+// exhausted judges the filesystem that all volumes of the pool share.
+func (p *Pool) exhausted(st *unix.Statfs_t) (Problem, string) {
+	switch {
+	case blocks(st.Bavail, st.Frsize) < fullBelow:
+		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.path)
+	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
+		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.path)
+	}
+	return "", ""
+}
