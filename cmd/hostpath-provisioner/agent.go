@@ -27,6 +27,7 @@ type agent struct {
 	client    kubernetes.Interface  // nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
 	publisher *capacity.Publisher   // what the scheduler is told
+	volumes   *health.Volumes
 	driver    *csi.Server
 	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
 	library   metrics.Metrics   // of the claim loop
@@ -90,8 +91,11 @@ func (a *agent) newPools() (err error) {
 		a.keepers[pool] = health.NewKeeper(pool, a.events, nodeReference(a.nodeName), func() { a.ready(pool) })
 		all = append(all, pool)
 	}
-	a.pools, err = volume.NewPools(all...)
-	return err
+	if a.pools, err = volume.NewPools(all...); err != nil {
+		return err
+	}
+	a.volumes = health.NewVolumes(a.pools, a.events, a.nodeName)
+	return nil
 }
 
 func (a *agent) newPool(at dataDir) (pool *volume.Pool, err error) {

@@ -42,6 +42,7 @@ func (a *agent) keep(ctx context.Context) {
 	for _, k := range a.keepers {
 		wg.Go(func() { k.Run(ctx) })
 	}
+	wg.Go(func() { a.volumes.Run(ctx) })
 	wg.Wait()
 }
 
@@ -89,7 +90,7 @@ func (a *agent) checks() (all []health.Check) {
 
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS)}
+	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS), a.volumes}
 	if a.driver != nil {
 		all = append(all, a.driver.Metrics())
 	}
