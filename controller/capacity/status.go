@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 )
 
@@ -29,6 +31,7 @@ func (s *status) set(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
+	err = words(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.reasons[what]
@@ -44,6 +47,19 @@ func (s *status) set(ctx context.Context, what string, err error) {
 			log.Error(err, "The scheduler cannot learn what this node can promise; trying again", "step", what)
 		}
 	}
+}
+
+// words are the same for the same reason, and say what to do. The URL of a
+// request that had no answer is left out: a part of it is chosen by chance.
+func words(err error) error {
+	var unanswered *url.Error
+	switch {
+	case errors.As(err, &unanswered):
+		return fmt.Errorf("the API server does not answer: %w", unanswered.Err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; apply the Role and the ClusterRole of this version", err)
+	}
+	return err
 }
 
 func (s *status) err() error {
