@@ -56,6 +56,7 @@ func TestDue(t *testing.T) {
 		"not ready":                {before, level{}, 0},
 		"ready":                    {level{}, before, 0},
 		"ready, with little":       {level{}, with(mib, nil), 0},
+		"ready, without volumes":   {level{}, level{bytes: mib, total: tib, ready: true}, 0},
 		"hardly ready, with none":  {level{}, with(0, nil), never},
 		"disk filled":              {before, with(50*gib, nil), 0},
 		"disk filled by a 16th":    {before, with(100*gib-100*gib/16, nil), 0},

@@ -27,7 +27,7 @@ func TestGaugeOfAPoolThatOpensLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, pool := gaugeOf(t)
 		go g.run(t.Context(), func() {})
-		elapse(openWithin - time.Second)
+		elapse(openWithin / 2)
 		if l, known := g.level(time.Now()); known {
 			t.Errorf("before it was opened it is known to have %+v", l)
 		}
