@@ -87,7 +87,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Space = l.account(st, 0, 1)
+	r.Space = l.account(st, 0, 1, 0, 0)
 	r.Damaged = damagedLines(damaged)
 	r.Warnings = looseMode(h.base, path)
 	r.Volumes = inspectVolumes(h, &l)

@@ -16,6 +16,8 @@ type ledger struct {
 	reserved map[string]int64 // bytes of volumes that have no record yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	notes    []string         // what recovery left for a person to look at
+	// filesystem is where the pool was when it was last open; "" is not known.
+	filesystem string
 }
 
 // reset replaces everything but reservations with what was read from the disk.
@@ -95,17 +97,19 @@ func (l *ledger) using() (used int64, estimate bool) {
 	return used, estimate
 }
 
-// account is the one answer to how much there is and can still be promised.
-// The caller holds mu.
-func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64) Space {
+// account works out how much there is and can still be promised, where other
+// pools on the same filesystem promised and use what is given. The caller holds
+// mu.
+func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewhere, usedElsewhere int64) Space {
 	s := Space{
-		Total:    blocks(st.Blocks, st.Frsize),
-		Free:     blocks(st.Bavail, st.Frsize),
-		Promised: l.promised(),
+		Total:     blocks(st.Blocks, st.Frsize),
+		Free:      blocks(st.Bavail, st.Frsize),
+		Promised:  l.promised(),
+		Elsewhere: elsewhere,
 	}
 	s.Used, s.Estimate = l.using()
-	s.External = max(0, s.Total-s.Free-s.Used)
-	s.Promisable = min(s.Free, max(0, scale(s.Total-s.External-min(reserve, s.Total), ratio)-s.Promised))
+	s.External = max(0, s.Total-s.Free-s.Used-usedElsewhere)
+	s.Promisable = min(s.Free, max(0, scale(s.Total-s.External-min(reserve, s.Total), ratio)-add(s.Promised, s.Elsewhere)))
 	return s
 }
 

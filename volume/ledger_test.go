@@ -26,7 +26,9 @@ func TestAccount(t *testing.T) {
 		reserved    map[string]int64
 		reserve     int64
 		ratio       float64
-		want        Space
+
+		elsewhere, usedElsewhere int64
+		want                     Space
 	}{
 		{name: "empty disk", total: 100, free: 100, ratio: 1,
 			want: Space{Total: 100000, Free: 100000, Promisable: 100000}},
@@ -43,6 +45,10 @@ func TestAccount(t *testing.T) {
 		{name: "a reservation that has a record by now", total: 100, free: 100, records: volumes(30000),
 			reserved: map[string]int64{"a": 30000}, ratio: 1,
 			want: Space{Total: 100000, Free: 100000, Promised: 30000, Promisable: 70000, Estimate: true}},
+		{name: "another pool's volume", total: 100, free: 90, elsewhere: 30000, usedElsewhere: 10000, ratio: 1,
+			want: Space{Total: 100000, Free: 90000, Elsewhere: 30000, Promisable: 70000}},
+		{name: "both promised too much", total: 100, free: 100, records: volumes(math.MaxInt64), elsewhere: math.MaxInt64, ratio: 1,
+			want: Space{Total: 100000, Free: 100000, Promised: math.MaxInt64, Elsewhere: math.MaxInt64, Estimate: true}},
 		{name: "a deleted volume", total: 100, free: 90, ratio: 1,
 			records: map[string]Record{"a": {Name: "a", State: Deleting, Bytes: 30000}},
 			want:    Space{Total: 100000, Free: 90000, External: 10000, Promisable: 90000}},
@@ -64,7 +70,7 @@ func TestAccount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := ledger{records: c.records, used: c.used, reserved: c.reserved}
 			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
-			if got := l.account(st, c.reserve, c.ratio); got != c.want {
+			if got := l.account(st, c.reserve, c.ratio, c.elsewhere, c.usedElsewhere); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})

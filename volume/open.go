@@ -97,12 +97,16 @@ func (p *Pool) start(h *handle, e Expected) error {
 	if err := h.locate(); err != nil {
 		return err
 	}
+	filesystem, err := filesystemOf(h.at.mount)
+	if err != nil {
+		return err
+	}
 	if h.label, err = p.chooseLabel(h); err != nil {
 		return err
 	}
 	if err := p.recover(h); err != nil {
 		return err
 	}
-	p.setID(h.id.ID)
+	p.setID(h.id.ID, filesystem)
 	return nil
 }

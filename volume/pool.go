@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,7 @@ type Pool struct {
 	wanted bool    // Open was called
 	closed bool    // Close was called
 
+	family  atomic.Pointer[family] // the pools of the process, this one among them
 	names   nameLocks
 	purging sync.Mutex // one purge at a time
 	ledger
@@ -79,9 +81,10 @@ type Space struct {
 	Total      int64 `json:"total"`
 	Free       int64 `json:"free"`       // for users, without the filesystem's root reserve
 	Used       int64 `json:"used"`       // by volumes, each counted up to its promise
-	External   int64 `json:"external"`   // total - free - used: others' data, trash included
+	External   int64 `json:"external"`   // total - free - used by volumes: others' data, trash included
 	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
-	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised), never above free
+	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
+	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), never above free
 	// Estimate is true where the use of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 }
@@ -102,6 +105,7 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode}
 	p.reset(map[string]Record{}, nil, nil)
+	p.family.Store(&family{pools: []*Pool{p}})
 	return p, nil
 }
 
@@ -157,8 +161,8 @@ func (p *Pool) ID() string {
 	return p.id
 }
 
-func (p *Pool) setID(id string) {
+func (p *Pool) setID(id, filesystem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.id = id
+	p.id, p.filesystem = id, filesystem
 }

@@ -14,8 +14,9 @@ type Pools struct {
 }
 
 // NewPools checks that there is a pool, and that each has a name of its own;
-// the error is an ErrInvalid. The caller opens and closes them, before or
-// after, and a pool that is not ready keeps no other from working.
+// the error is an ErrInvalid. From then on those of one filesystem know what
+// the others promised. The caller opens and closes them, before or after, and a
+// pool that is not ready keeps no other from working.
 func NewPools(all ...*Pool) (*Pools, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: there is no pool", ErrInvalid)
@@ -26,6 +27,10 @@ func NewPools(all ...*Pool) (*Pools, error) {
 			return nil, fmt.Errorf("%w: the pool at %s has the name %q; every pool needs one of its own", ErrInvalid, p.Path(), p.Name())
 		}
 		seen[p.Name()] = true
+	}
+	f := &family{pools: all}
+	for _, p := range all {
+		p.family.Store(f)
 	}
 	return &Pools{all: all}, nil
 }

@@ -2,9 +2,11 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -112,4 +114,69 @@ func TestPoolsDelete(t *testing.T) {
 	if _, err := s.Delete("v", nil); !errors.Is(err, ErrNotReady) {
 		t.Errorf("gone, and one pool could not be asked: %v", err)
 	}
+}
+
+// What one pool promises, another on the same disk may not promise again.
+func TestPoolsShareTheirDisk(t *testing.T) {
+	var all []*Pool
+	for _, name := range []string{"one", "two"} {
+		p, err := New(Config{Name: name, Path: filepath.Join(t.TempDir(), name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		all = append(all, p)
+	}
+	s, err := NewPools(all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := all[0], all[1]
+	for _, p := range all {
+		if err := p.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := space(t, two)
+	most := space(t, one).Promisable
+	if _, err := s.Create(one, Spec{Name: "v", Bytes: most - most/10}); err != nil {
+		t.Fatal(err)
+	}
+	after := space(t, two)
+	if after.Promised != 0 || after.Elsewhere != most-most/10 || after.Promisable > before.Promisable-most/2 {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	if _, err := s.Create(two, Spec{Name: "w", Bytes: most / 2}); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("promised a second time: %v", err)
+	}
+	if _, err := s.Delete("v", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := space(t, two); got.Elsewhere != 0 {
+		t.Errorf("given back, and still %+v", got)
+	}
+
+	// Many at once, in both, never get more than there is.
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			_, err := s.Create(all[i%2], Spec{Name: fmt.Sprint("n", i), Bytes: most / 20})
+			if err != nil && !errors.Is(err, ErrNoSpace) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if a, b := space(t, one), space(t, two); a.Promised+b.Promised > most+most/50 || a.Promised != b.Elsewhere || b.Promised != a.Elsewhere {
+		t.Errorf("%d bytes were there; one: %+v, two: %+v", most, a, b)
+	}
+}
+
+func space(t *testing.T, p *Pool) Space {
+	t.Helper()
+	s, err := p.Space()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -14,28 +14,42 @@ func (p *Pool) Space() (s Space, err error) {
 		if err != nil {
 			return err
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		s = p.account(st, p.config.Reserve, p.config.Overcommit)
+		f := p.family.Load()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		s = p.space(f, st)
 		return nil
 	})
 	return s, failed("measure pool", p.path, err)
 }
 
-// reserve promises bytes to a volume that has no record yet, or refuses with a
-// SpaceError. Looking and promising are one step, so two calls cannot both get
-// the last bytes. release gives up a promise that no record took over.
-func (p *Pool) reserve(h *handle, name string, bytes int64) (release func(), err error) {
+// space is the one answer to how much there is and can still be promised. The
+// caller holds the family's mu.
+func (p *Pool) space(f *family, st *unix.Statfs_t) Space {
+	promised, used := f.elsewhere(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.account(st, p.config.Reserve, p.config.Overcommit, promised, used)
+}
+
+// reserve promises bytes to a volume that has no record yet, or refuses with a
+// SpaceError. Looking and promising are one step for all pools of the process,
+// so two calls cannot both get the last bytes. release gives up a promise that
+// no record took over.
+func (p *Pool) reserve(h *handle, name string, bytes int64) (release func(), err error) {
 	st, err := h.statfs()
 	if err != nil {
 		return nil, err
 	}
-	s := p.account(st, p.config.Reserve, p.config.Overcommit)
+	f := p.family.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := p.space(f, st)
 	if bytes > s.Promisable {
 		return nil, &SpaceError{Wanted: bytes, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.reserved[name] = bytes
 	return func() {
 		p.mu.Lock()

@@ -88,7 +88,7 @@ func (a *agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.keepers[pool] = health.NewKeeper(pool, a.events, nodeReference(a.nodeName), func() { a.ready(pool) })
+		a.keepers[pool] = health.NewKeeper(pool, a.events, nodeReference(a.nodeName), a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {

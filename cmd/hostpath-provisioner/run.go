@@ -14,7 +14,16 @@ import (
 // changed is told by whoever makes or removes a volume.
 func (a *agent) changed(pool *volume.Pool) {
 	a.keepers[pool].Purge()
-	if a.publisher != nil {
+	a.tell()
+}
+
+// tell publishes what can be promised now, in every pool: what one promised is
+// gone from the others of its filesystem.
+func (a *agent) tell() {
+	if a.publisher == nil {
+		return
+	}
+	for _, pool := range a.pools.All() {
 		a.publisher.Changed(pool)
 	}
 }
@@ -26,14 +35,13 @@ func (a *agent) unknown() {
 	}
 }
 
-// ready is told by the keeper when the pool can be used again, or has more room.
-func (a *agent) ready(pool *volume.Pool) {
+// looked is told by a keeper whose pool is ready or not ready any more, or got
+// space back.
+func (a *agent) looked() {
 	if a.loop != nil {
 		a.loop.PoolChanged()
 	}
-	if a.publisher != nil {
-		a.publisher.Changed(pool)
-	}
+	a.tell()
 }
 
 // keep looks after the pools, which were opened, until the context ends.

@@ -31,7 +31,7 @@ type Keeper struct {
 	// Recorder writes events on Node, the node of the pool.
 	Recorder record.EventRecorder
 	Node     *corev1.ObjectReference
-	// Changed is called when the pool becomes ready after it was not, and when
+	// Changed is called when the pool becomes ready or ceases to be, and when
 	// the trash gave space back. It must not block.
 	Changed func()
 
@@ -69,6 +69,7 @@ func (k *Keeper) look(ctx context.Context) {
 		case err != nil && ready:
 			log.Error(err, "The pool is not ready; nothing is created or removed there until it is")
 			k.Recorder.Event(k.Node, corev1.EventTypeWarning, reasonNotReady, err.Error())
+			k.Changed()
 		case err == nil && !ready:
 			log.Info("The pool is ready again", "id", k.Pool.ID())
 			k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonReady, "pool %s in %s is ready again", k.Pool.Name(), k.Pool.Path())

@@ -1,0 +1,55 @@
+package volume
+
+import (
+	"fmt"
+	"sync"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// family is the pools of one process. Those on one filesystem share its space:
+// what one promises no other may promise again.
+type family struct {
+	// mu makes looking and promising one step for all pools. It is held for
+	// sums over memory only, never while a disk is asked. Who holds it may take
+	// the mu of one pool after the other.
+	mu    sync.Mutex
+	pools []*Pool
+}
+
+// elsewhere sums what the other pools on the filesystem of p promised, and what
+// their volumes use. The caller holds mu.
+func (f *family) elsewhere(p *Pool) (promised, used int64) {
+	at := p.where()
+	for _, other := range f.pools {
+		if other == p || at == "" || other.where() != at {
+			continue
+		}
+		other.mu.Lock()
+		here, _ := other.using()
+		promised, used = add(promised, other.promised()), add(used, here)
+		other.mu.Unlock()
+	}
+	return promised, used
+}
+
+// where is the filesystem of the ledger's pool.
+func (l *ledger) where() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.filesystem
+}
+
+// filesystemOf names the filesystem of a mount. It is asked of mountinfo and
+// not of stat, because every subvolume of a btrfs has a st_dev of its own.
+func filesystemOf(mountID uint64) (string, error) {
+	all, err := mount.Self()
+	if err != nil {
+		return "", err
+	}
+	i, ok := mount.ByID(all, int(mountID))
+	if !ok {
+		return "", fmt.Errorf("%w: its mount is not in /proc/self/mountinfo any more", ErrNotReady)
+	}
+	return fmt.Sprintf("%d:%d", i.Major, i.Minor), nil
+}
