@@ -1,69 +1,146 @@
-// Package limit is where hard limits come: project quota on XFS and ext4,
-// simple quota on btrfs, or honestly none. So far it holds what the rest of
-// package volume needs to know of an inode's flags.
 package limit
 
 import (
-	"unsafe"
-
-	"golang.org/x/sys/unix"
+	"errors"
+	"fmt"
 )
 
-// ioctl numbers of include/uapi/linux/fs.h, the same on amd64 and arm64.
+// What an Enforcer's errors wrap.
+var (
+	// ErrNone: the filesystem enforces no limits; Support says why.
+	ErrNone = errors.New("the filesystem enforces no limits")
+	// ErrInvalid: the limit asked for makes no sense here.
+	ErrInvalid = errors.New("invalid limit")
+	// ErrUsed: the limit in force would be lowered below what is in use.
+	ErrUsed = errors.New("more than that is in use")
+	// ErrForeign: the directory cannot have a limit of ours as it is: it has
+	// a project ID that is not ours, or content that no limit counts.
+	ErrForeign = errors.New("not a new directory of ours")
+	// ErrUnlimited: the directory has no limit of ours.
+	ErrUnlimited = errors.New("the directory has no limit of ours")
+)
+
+// An Enforcer sets the limits of one filesystem. Directories are handed over
+// as open descriptors, not O_PATH ones. All methods may be called by many
+// goroutines, for different directories also at once.
+type Enforcer interface {
+	// Support says what the filesystem can do.
+	Support() Support
+
+	// Make makes the directory name in parent, of the kind that can have a
+	// limit. Its mode is for the caller to set, and 0700 until then. The error
+	// is that of mkdir(2).
+	Make(parent int, name string) error
+
+	// Set puts the limit in force for the directory and everything that will
+	// be in it, and returns the ID under which the kernel counts. The first
+	// Set of a directory finds it empty. A later one raises or lowers the
+	// limit while the directory is in use, and does nothing where it is in
+	// force, so callers may repeat it.
+	//
+	// A crash before the next flush of the filesystem may bring the limit
+	// before back; a directory's first one is on disk with the rename that
+	// puts it into place, once that is flushed.
+	//
+	// The error is ErrUsed where it would lower a limit below what is in use
+	// (a first limit may be lower: nothing more can then be written), ErrForeign, ErrInvalid or ErrNone.
+	Set(dir int, want Limit) (id uint64, err error)
+
+	// Usage says what the kernel counts for the directory. It reads counters,
+	// whatever the size of the tree. What was removed a moment ago may still
+	// be in it. The error is ErrUnlimited where no Set came before.
+	Usage(dir int) (Usage, error)
+
+	// Remove removes the directory name from parent with everything in it, and
+	// reports whether it did: false means that the filesystem cannot do that
+	// in one step, or not with what is inside, and the tree is unchanged.
+	// The caller makes sure that nothing is mounted there.
+	Remove(parent int, name string) (removed bool, err error)
+
+	// Sweep clears the limits on the filesystem of dir that belong to no
+	// directory any more, and returns how many. It never touches one that is
+	// in use, in whichever pool. What the filesystem still cleans up itself
+	// after a removal is left for the next call.
+	Sweep(dir int) (cleared int, err error)
+}
+
+// Support says how a filesystem enforces limits.
+type Support struct {
+	// Method is the kernel's mechanism, MethodNone where there is none.
+	Method Method
+	// Reason says in words why there is none and what to do about it. It is
+	// empty where limits are enforced.
+	Reason string
+	// Inodes is whether the number of inodes can be limited, too.
+	Inodes bool
+}
+
+// Method is a mechanism of the kernel.
+type Method string
+
+// The methods, as logs and metrics name them.
 const (
-	fsGetXattr = 0x801c581f // FS_IOC_FSGETXATTR
-	fsSetXattr = 0x401c5820 // FS_IOC_FSSETXATTR
+	MethodNone  Method = "none"
+	MethodXFS   Method = "xfs-project-quota"
+	MethodExt4  Method = "ext4-project-quota"
+	MethodBtrfs Method = "btrfs-squota"
 )
 
-// Bits of Attr.Flags, FS_XFLAG_* of include/uapi/linux/fs.h.
-const (
-	Immutable      = 0x00000008 // nobody may change, rename or remove it
-	AppendOnly     = 0x00000010 // it may only grow
-	ProjectInherit = 0x00000200 // children take over its project ID
-	// hasAttr is set by the kernel alone; handing it back is an error.
-	hasAttr = 0x80000000
-)
-
-// Attr is the kernel's struct fsxattr: 28 bytes, the last 8 unused.
-type Attr struct {
-	Flags         uint32
-	ExtentSize    uint32
-	Extents       uint32 // only read
-	Project       uint32
-	CowExtentSize uint32
-	_             [8]byte
-}
-
-// Get reads the attributes of the inode that fd has open; an O_PATH
-// descriptor will not do. A filesystem without them answers ENOTTY or
-// EOPNOTSUPP.
-func Get(fd int) (Attr, error) {
-	var a Attr
-	return a, ioctl(fd, fsGetXattr, &a)
-}
-
-// Set writes the attributes of the inode that fd has open. Clearing Immutable
-// or AppendOnly takes CAP_LINUX_IMMUTABLE; everything else takes the owner.
-func Set(fd int, a Attr) error {
-	a.Flags &^= hasAttr
-	return ioctl(fd, fsSetXattr, &a)
-}
-
-// Clear takes flags from the inode that fd has open and reports whether any
-// of them was set. It does nothing where none was.
-func Clear(fd int, flags uint32) (changed bool, err error) {
-	a, err := Get(fd)
-	if err != nil || a.Flags&flags == 0 {
-		return false, err
+// String is a sentence for the log.
+func (s Support) String() string {
+	if s.Method == MethodNone {
+		return "limits are not enforced: " + s.Reason
 	}
-	a.Flags &^= flags
-	return true, Set(fd, a)
+	return "limits are enforced by " + string(s.Method)
 }
 
-func ioctl(fd int, request uintptr, a *Attr) error {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(a)))
-	if errno != 0 {
-		return errno
+// Limit is the most that a directory may hold.
+type Limit struct {
+	// Bytes on disk, metadata of the tree included where the filesystem counts
+	// it. What is in force is rounded up to whole blocks.
+	Bytes int64
+	// Inodes: files and directories, the directory itself among them. 0 means
+	// no limit.
+	Inodes uint64
+}
+
+// Usage is what a directory holds, and may hold.
+type Usage struct {
+	Bytes  int64  // on disk
+	Inodes uint64 // 0 where they are not counted
+	Limit  Limit  // in force
+}
+
+// mostBytes is an exbibyte; sums with it do not overflow.
+const mostBytes = 1 << 60
+
+// check returns ErrInvalid for what no filesystem takes.
+func (l Limit) check(s Support) error {
+	if l.Bytes <= 0 {
+		return fmt.Errorf("%w: %d bytes; a volume has at least one", ErrInvalid, l.Bytes)
+	}
+	if l.Bytes > mostBytes {
+		return fmt.Errorf("%w: %d bytes, which is more than any filesystem has", ErrInvalid, l.Bytes)
+	}
+	if l.Inodes > 0 && !s.Inodes {
+		return fmt.Errorf("%w: %d inodes; %s does not count them", ErrInvalid, l.Inodes, s.Method)
 	}
 	return nil
+}
+
+// allowed returns ErrUsed where l takes away what was given and is in use. A
+// directory without a limit so far may get any: it then holds what it holds.
+func (l Limit) allowed(now Usage) error {
+	if now.Limit.Bytes > l.Bytes && now.Bytes > l.Bytes {
+		return fmt.Errorf("%w: %d bytes, which does not go into %d", ErrUsed, now.Bytes, l.Bytes)
+	}
+	if l.Inodes > 0 && now.Limit.Inodes > l.Inodes && now.Inodes > l.Inodes {
+		return fmt.Errorf("%w: %d inodes, which do not go into %d", ErrUsed, now.Inodes, l.Inodes)
+	}
+	return nil
+}
+
+// roundUp returns bytes as whole blocks: a limit is never less than asked for.
+func roundUp(bytes, block int64) int64 {
+	return (bytes-1)/block*block + block
 }

@@ -1,0 +1,151 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ioctl numbers of include/uapi/linux/btrfs.h, the same on amd64 and arm64.
+const (
+	btrfsSubvolCreate = 0x5000940e // BTRFS_IOC_SUBVOL_CREATE
+	btrfsSnapDestroy  = 0x5000940f // BTRFS_IOC_SNAP_DESTROY
+	btrfsTreeSearch   = 0xd0009411 // BTRFS_IOC_TREE_SEARCH
+	btrfsInoLookup    = 0xd0009412 // BTRFS_IOC_INO_LOOKUP
+	btrfsFSInfo       = 0x8400941f // BTRFS_IOC_FS_INFO
+	btrfsQuotaControl = 0xc0109428 // BTRFS_IOC_QUOTA_CTL
+	btrfsGroupAssign  = 0x40189429 // BTRFS_IOC_QGROUP_ASSIGN
+	btrfsGroupCreate  = 0x4010942a // BTRFS_IOC_QGROUP_CREATE
+	btrfsGroupLimit   = 0x8030942b // BTRFS_IOC_QGROUP_LIMIT
+)
+
+const (
+	// rootInode is the inode number of every subvolume's directory
+	// (BTRFS_FIRST_FREE_OBJECTID).
+	rootInode = 256
+	// enableSimple is the command of QUOTA_CTL for squota
+	// (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
+	enableSimple = 4
+	// limitReferenced makes a limit count what is referenced
+	// (BTRFS_QGROUP_LIMIT_MAX_RFER).
+	limitReferenced = 1
+)
+
+// volArgs is struct btrfs_ioctl_vol_args: 4096 bytes.
+type volArgs struct {
+	FD   int64
+	Name [4088]byte
+}
+
+// subvolume makes or destroys the subvolume name of the directory parent.
+func subvolume(parent int, request uintptr, name string) error {
+	var a volArgs
+	if len(name) >= len(a.Name) {
+		return unix.ENAMETOOLONG
+	}
+	copy(a.Name[:], name)
+	return btrfsIoctl(parent, request, unsafe.Pointer(&a))
+}
+
+// subvolumeOf returns the ID of the subvolume whose directory fd is. ok is
+// false where fd is another directory.
+func subvolumeOf(fd int) (id uint64, ok bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Ino != rootInode {
+		return 0, false, err
+	}
+	a := struct {
+		Tree, Object uint64
+		_            [4080]byte
+	}{Object: rootInode}
+	err = btrfsIoctl(fd, btrfsInoLookup, unsafe.Pointer(&a))
+	return a.Tree, err == nil, err
+}
+
+// subvolumeExists reports whether the filesystem of fd has a subvolume of this
+// ID; one that is being cleaned up after its removal is none.
+func subvolumeExists(fd int, id uint64) (bool, error) {
+	// A search that matches nothing; the kernel looks for its tree first.
+	a := struct {
+		Tree uint64
+		_    [4088]byte
+	}{Tree: id}
+	err := btrfsIoctl(fd, btrfsTreeSearch, unsafe.Pointer(&a))
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func createGroup(fd int, group uint64) error {
+	a := struct{ Create, Group uint64 }{1, group}
+	return btrfsIoctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
+}
+
+func removeGroup(fd int, group uint64) error {
+	a := struct{ Create, Group uint64 }{0, group}
+	return btrfsIoctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
+}
+
+func assignGroup(fd int, subvolume, group uint64) error {
+	a := struct{ Assign, From, To uint64 }{1, subvolume, group}
+	return btrfsIoctl(fd, btrfsGroupAssign, unsafe.Pointer(&a))
+}
+
+func limitGroup(fd int, group uint64, bytes int64) error {
+	a := struct{ Group, Flags, MaxReferenced, MaxExclusive, ReservedReferenced, ReservedExclusive uint64 }{
+		Group: group, Flags: limitReferenced, MaxReferenced: uint64(bytes),
+	}
+	return btrfsIoctl(fd, btrfsGroupLimit, unsafe.Pointer(&a))
+}
+
+func enableSquota(fd int) error {
+	a := struct{ Command, Status uint64 }{Command: enableSimple}
+	return btrfsIoctl(fd, btrfsQuotaControl, unsafe.Pointer(&a))
+}
+
+func btrfsIoctl(fd int, request uintptr, data unsafe.Pointer) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(data))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// btrfsSysfs is where the kernel shows what it has in memory. The trees on
+// disk, which an ioctl could search, lag behind by up to half a minute.
+const btrfsSysfs = "/sys/fs/btrfs"
+
+// groupsDir is the directory of sysfs with the quota of fd's filesystem.
+func groupsDir(fd int) (string, error) {
+	var a struct { // struct btrfs_ioctl_fs_info_args: 1024 bytes
+		MaxID, Devices uint64
+		FSID           [16]byte
+		_              [992]byte
+	}
+	if err := btrfsIoctl(fd, btrfsFSInfo, unsafe.Pointer(&a)); err != nil {
+		return "", fmt.Errorf("read the filesystem's ID: %w", err)
+	}
+	id := a.FSID
+	uuid := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	return filepath.Join(btrfsSysfs, uuid, "qgroups"), nil
+}
+
+// sysfsNumber reads one number that sysfs shows.
+func sysfsNumber(dir, name string) (int64, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	return int64(n), nil
+}

@@ -1,0 +1,43 @@
+//go:build disk
+
+package limit
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+)
+
+func TestDiskBtrfs(t *testing.T) {
+	image := testdisk.Image(t, "btrfs")
+	table(t, disk{
+		method: MethodBtrfs, full: unix.EDQUOT,
+		mount: func(t *testing.T) string {
+			dir := t.TempDir()
+			testdisk.Attach(t, image, dir, "commit=1")
+			fd := open(t, dir)
+			ok(t, Enable(fd))
+			shut(fd)
+			return dir
+		},
+		remount: func(t *testing.T, dir string) {
+			ok(t, unix.Unmount(dir, 0))
+			testdisk.Attach(t, image, dir, "commit=1")
+		},
+	})
+}
+
+// Filesystems as mkfs makes them, on the machine's own kernel.
+func TestDiskWithoutLimits(t *testing.T) {
+	for _, row := range []struct{ kind, why string }{
+		{"ext4", "tune2fs -O project,quota"},
+		{"xfs", "mount it with that"},
+		{"btrfs", "btrfs without simple quota"},
+	} {
+		t.Run(row.kind, func(t *testing.T) {
+			noLimits(t, testdisk.Mount(t, row.kind), row.why, "the kernel is built without", "the kernel is too old")
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe returns what enforces limits on the filesystem of dir, as the kernel
+// reports it: that an ioctl succeeds says nothing, as those that set a project
+// ID succeed with quota off, too. It changes nothing on disk. Call it once when
+// a pool is opened. Where nothing enforces limits the Enforcer says why; an
+// error means that dir cannot be asked at all.
+func Probe(dir int) (Enforcer, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(dir, &st); err != nil {
+		return nil, fmt.Errorf("statfs: %w", err)
+	}
+	switch uint32(st.Type) {
+	case unix.XFS_SUPER_MAGIC:
+		return probeProject(dir, MethodXFS, xfsWords), nil
+	case unix.EXT4_SUPER_MAGIC:
+		return probeProject(dir, MethodExt4, ext4Words), nil
+	case unix.BTRFS_SUPER_MAGIC:
+		return probeBtrfs(dir), nil
+	}
+	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have limits on directories, and this filesystem (type %#x) is none of them",
+		uint32(st.Type))}, nil
+}
+
+// words say why project quota is not in force, and what to do.
+type words struct{ kernel, uncounted, unenforced string }
+
+var (
+	xfsWords = words{
+		kernel:     "the kernel is built without CONFIG_XFS_QUOTA",
+		uncounted:  "XFS is mounted without the option prjquota; unmount it and mount it with that (a remount does not do)",
+		unenforced: "XFS is mounted with pqnoenforce, which counts only; unmount it and mount it with prjquota",
+	}
+	ext4Words = words{
+		kernel: "the kernel is built without CONFIG_QUOTA",
+		uncounted: "ext4 lacks the features project and quota; unmount it, run tune2fs -O project,quota -Q prjquota on the device, " +
+			"and mount it with the option prjquota",
+		unenforced: "ext4 is mounted without the option prjquota; mount it with that",
+	}
+)
+
+func probeProject(dir int, method Method, say words) Enforcer {
+	counted, enforced, err := projectState(dir)
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return none{reason: say.kernel}
+	case err != nil:
+		return none{reason: fmt.Sprintf("the kernel does not tell about quota: quotactl_fd: %v", err)}
+	case !counted:
+		return none{reason: say.uncounted}
+	case !enforced:
+		return none{reason: say.unenforced}
+	}
+	return newProject(method)
+}
+
+func probeBtrfs(dir int) Enforcer {
+	_, reason, err := squotaState(dir)
+	if err != nil {
+		return none{reason: fmt.Sprintf("btrfs does not tell about quota: %v", err)}
+	}
+	if reason != "" {
+		return none{reason: reason}
+	}
+	return squota{}
+}

@@ -1,0 +1,217 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"golang.org/x/sys/unix"
+)
+
+// Our project IDs. Others count up from 1 or, in the kubelet, from 2^20, and
+// systemd begins at 2^31.
+const (
+	firstID = 1 << 30
+	lastID  = 1<<31 - 1
+)
+
+// project enforces by project quota: XFS and ext4 take the same calls.
+type project struct {
+	method Method
+	// candidate proposes a new ID.
+	candidate func() uint32
+}
+
+func newProject(method Method) project {
+	return project{method: method, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
+}
+
+func (p project) Support() Support { return Support{Method: p.method, Inodes: true} }
+
+func (p project) Make(parent int, name string) error { return unix.Mkdirat(parent, name, 0o700) }
+
+func (p project) Set(dir int, want Limit) (uint64, error) {
+	want, err := p.checked(dir, want)
+	if err != nil {
+		return 0, err
+	}
+	id, ok, err := projectOf(dir)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		if id, err = p.assign(dir); err != nil {
+			return 0, err
+		}
+	}
+	q, err := quotaOf(dir, id)
+	if err != nil {
+		return 0, fmt.Errorf("read the quota of project %d: %w", id, err)
+	}
+	now := q.usage()
+	if now.Limit == want {
+		return uint64(id), nil
+	}
+	if err := want.allowed(now); err != nil {
+		return 0, err
+	}
+	if err := setQuota(dir, id, want); err != nil {
+		return 0, fmt.Errorf("set the limit of project %d: %w", id, err)
+	}
+	return uint64(id), nil
+}
+
+// checked returns the limit in whole blocks, if the filesystem enforces it at
+// this moment: an administrator may have turned quota off since the probe, and
+// the calls that follow would succeed all the same.
+func (p project) checked(dir int, want Limit) (Limit, error) {
+	if err := want.check(p.Support()); err != nil {
+		return want, err
+	}
+	if _, enforced, err := projectState(dir); err != nil || !enforced {
+		return want, errors.Join(fmt.Errorf("%w: its project quota was turned off", ErrNone), err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(dir, &st); err != nil {
+		return want, fmt.Errorf("statfs: %w", err)
+	}
+	want.Bytes = roundUp(want.Bytes, st.Bsize)
+	return want, nil
+}
+
+func (p project) Usage(dir int) (Usage, error) {
+	id, ok, err := projectOf(dir)
+	if err != nil {
+		return Usage{}, err
+	}
+	if !ok {
+		return Usage{}, ErrUnlimited
+	}
+	q, err := quotaOf(dir, id)
+	if err != nil {
+		return Usage{}, fmt.Errorf("read the quota of project %d: %w", id, err)
+	}
+	if !q.limited() {
+		return q.usage(), ErrUnlimited
+	}
+	return q.usage(), nil
+}
+
+func (p project) Remove(int, string) (bool, error) { return false, nil }
+
+func (p project) Sweep(dir int) (cleared int, err error) {
+	for id := uint32(firstID); ; id++ {
+		q, ok, err := nextQuota(dir, id)
+		if err != nil {
+			return cleared, fmt.Errorf("list the quotas from project %d on: %w", id, err)
+		}
+		if !ok || q.ID > lastID {
+			return cleared, nil
+		}
+		id = q.ID
+		// assign gives the inode its ID before the ID has a limit, and takes
+		// none that has one, so what is cleared here is not about to be used.
+		if q.Inodes > 0 || !q.limited() {
+			continue
+		}
+		if err := setQuota(dir, id, Limit{}); err != nil {
+			return cleared, fmt.Errorf("clear the limit of project %d, which nothing has: %w", id, err)
+		}
+		cleared++
+	}
+}
+
+// projectOf returns the ID of ours that the directory hands down. ok is false
+// where it has none yet.
+func projectOf(dir int) (id uint32, ok bool, err error) {
+	a, err := Get(dir)
+	if err != nil {
+		return 0, false, fmt.Errorf("read the project ID: %w", err)
+	}
+	ours := a.Project >= firstID && a.Project <= lastID
+	switch inherits := a.Flags&ProjectInherit != 0; {
+	case ours && inherits:
+		return a.Project, true, nil
+	case a.Project == 0 && !inherits:
+		return 0, false, nil
+	}
+	return 0, false, fmt.Errorf("%w: it has the project ID %d, inherited by its children: %v", ErrForeign, a.Project,
+		a.Flags&ProjectInherit != 0)
+}
+
+// tries bounds the IDs that assign looks at. With a billion of them the second
+// is hardly ever needed.
+const tries = 1000
+
+// assign gives an empty directory an ID that nothing else on the filesystem
+// has. The kernel decides who has one: two that take the same free ID at the
+// same moment, in whichever process, both see that two inodes carry it, and
+// both take another.
+func (p project) assign(dir int) (uint32, error) {
+	if err := onlyEmpty(dir); err != nil {
+		return 0, err
+	}
+	for range tries {
+		id := p.candidate()
+		q, err := quotaOf(dir, id)
+		if err != nil {
+			return 0, fmt.Errorf("read the quota of project %d: %w", id, err)
+		}
+		if q.used() {
+			continue
+		}
+		alone, err := p.take(dir, id)
+		if alone || err != nil {
+			return id, err
+		}
+	}
+	return 0, fmt.Errorf("no free project ID after %d tries from %d to %d", tries, firstID, lastID)
+}
+
+// take gives the directory the ID and reports whether it is the only one that
+// has it. Where it is not, it has none again.
+func (p project) take(dir int, id uint32) (alone bool, err error) {
+	a, err := Get(dir)
+	if err != nil {
+		return false, fmt.Errorf("read the project ID: %w", err)
+	}
+	before := a
+	a.Project, a.Flags = id, a.Flags|ProjectInherit
+	switch err := Set(dir, a); {
+	case errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC):
+		return false, nil // somebody's since, and full
+	case err != nil:
+		return false, fmt.Errorf("set the project ID %d: %w", id, err)
+	}
+	q, err := quotaOf(dir, id)
+	if err == nil && q.Inodes == 1 && !q.limited() {
+		return true, nil
+	}
+	return false, errors.Join(err, Set(dir, before))
+}
+
+// onlyEmpty returns ErrForeign where anything is in the directory: a first
+// limit would not count it, and it could not be renamed in there any more.
+func onlyEmpty(dir int) error {
+	// A descriptor of its own: the caller's may be read by somebody.
+	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open it for reading: %w", err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.ReadDirent(fd, buf)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return fmt.Errorf("read it: %w", err)
+		case n == 0:
+			return nil
+		}
+		if _, _, names := unix.ParseDirent(buf[:n], -1, nil); len(names) > 0 {
+			return fmt.Errorf("%w: it has no limit yet, and is not empty", ErrForeign)
+		}
+	}
+}

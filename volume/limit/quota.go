@@ -1,0 +1,119 @@
+package limit
+
+import (
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Commands of quotactl_fd(2) for project quota: QCMD(cmd, PRJQUOTA) of
+// include/uapi/linux/quota.h and dqblk_xfs.h. The generic quota code behind
+// ext4 answers those of XFS, too (fs/quota/quota.c).
+const (
+	getQuota     = 0x5803<<8 | projectQuota // Q_XGETQUOTA
+	setLimits    = 0x5804<<8 | projectQuota // Q_XSETQLIM
+	getState     = 0x5808<<8 | projectQuota // Q_XGETQSTATV
+	getNextQuota = 0x5809<<8 | projectQuota // Q_XGETNEXTQUOTA
+	projectQuota = 2                        // PRJQUOTA
+)
+
+// basicBlock is the unit of space in diskQuota, in bytes.
+const basicBlock = 512
+
+// diskQuota is struct fs_disk_quota of dqblk_xfs.h: 112 bytes.
+type diskQuota struct {
+	Version              int8 // FS_DQUOT_VERSION
+	Flags                int8 // FS_PROJ_QUOTA
+	FieldMask            uint16
+	ID                   uint32
+	BlockHard, BlockSoft uint64
+	InodeHard, InodeSoft uint64
+	Blocks, Inodes       uint64 // in use
+	_                    [56]byte
+}
+
+// allLimits are the bits of diskQuota.FieldMask for both limits of blocks and
+// of inodes. The soft ones are always set to none: a soft limit becomes a hard
+// one after a week, and is what statfs(2) would show.
+const allLimits = 1 | 2 | 4 | 8 // FS_DQ_ISOFT | IHARD | BSOFT | BHARD
+
+func (q *diskQuota) usage() Usage {
+	return Usage{
+		Bytes: int64(q.Blocks * basicBlock), Inodes: q.Inodes,
+		Limit: Limit{Bytes: int64(q.BlockHard * basicBlock), Inodes: q.InodeHard},
+	}
+}
+
+// limited reports whether the ID has any limit.
+func (q *diskQuota) limited() bool {
+	return q.BlockHard|q.BlockSoft|q.InodeHard|q.InodeSoft != 0
+}
+
+// used reports whether anything has the ID: an inode, space that is about to
+// be freed, or a limit.
+func (q *diskQuota) used() bool { return q.Inodes|q.Blocks != 0 || q.limited() }
+
+// quotaState is struct fs_quota_statv of dqblk_xfs.h, as far as we read it,
+// and the rest of its 160 bytes.
+type quotaState struct {
+	Version int8 // FS_QSTATV_VERSION1, set by the caller
+	_       uint8
+	Flags   uint16
+	_       [156]byte
+}
+
+const (
+	projectCounted  = 0x10 // FS_QUOTA_PDQ_ACCT
+	projectEnforced = 0x20 // FS_QUOTA_PDQ_ENFD
+)
+
+// projectState asks the kernel whether it counts and enforces project quota on
+// the filesystem of fd. It is ENOSYS where the kernel cannot.
+func projectState(fd int) (counted, enforced bool, err error) {
+	s := quotaState{Version: 1}
+	err = quotactl(fd, getState, 0, unsafe.Pointer(&s))
+	if errors.Is(err, unix.ESRCH) { // no quota of any kind is on
+		return false, false, nil
+	}
+	return s.Flags&projectCounted != 0, s.Flags&projectEnforced != 0, err
+}
+
+// quotaOf reads what is counted for an ID: all zero for one that nothing has.
+func quotaOf(fd int, id uint32) (diskQuota, error) {
+	q := diskQuota{Version: 1}
+	err := quotactl(fd, getQuota, id, unsafe.Pointer(&q))
+	if errors.Is(err, unix.ENOENT) {
+		return diskQuota{ID: id}, nil
+	}
+	return q, err
+}
+
+// nextQuota reads what is counted for the lowest ID from id on. ok is false
+// where there is none.
+func nextQuota(fd int, id uint32) (q diskQuota, ok bool, err error) {
+	q.Version = 1
+	err = quotactl(fd, getNextQuota, id, unsafe.Pointer(&q))
+	// The generic code says ENOENT or, for an ID beyond its file, ESRCH.
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
+		return q, false, nil
+	}
+	return q, err == nil && q.ID >= id, err
+}
+
+// setQuota sets the limits of an ID. None is 0.
+func setQuota(fd int, id uint32, l Limit) error {
+	q := diskQuota{
+		Version: 1, Flags: projectQuota, FieldMask: allLimits, ID: id,
+		BlockHard: uint64(l.Bytes) / basicBlock, InodeHard: l.Inodes,
+	}
+	return quotactl(fd, setLimits, id, unsafe.Pointer(&q))
+}
+
+func quotactl(fd int, cmd uintptr, id uint32, data unsafe.Pointer) error {
+	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), cmd, uintptr(id), uintptr(data), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// squota enforces by btrfs' simple quota.
+//
+// The ID of a volume is that of its subvolume in our range, and names a qgroup
+// of level 1. No subvolume has the ID of another one at the same time, so
+// nobody has to be asked for a free one. The limit is that of the group and not
+// of the subvolume, because a tenant may make subvolumes inside, with any user
+// ID, and the kernel puts those into the group (qgroup_auto_inherit in
+// fs/btrfs/qgroup.c). Quota of the older, full kind does not do that, and so
+// is not used.
+type squota struct{}
+
+// groupLevel makes a qgroup one of level 1; the level is in the upper 16 bits.
+const groupLevel = 1 << 48
+
+func (squota) Support() Support { return Support{Method: MethodBtrfs} }
+
+func (squota) Make(parent int, name string) error {
+	if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
+		return err
+	}
+	// It has what the umask left of 0777.
+	return unix.Fchmodat(parent, name, 0o700, 0)
+}
+
+func (s squota) Set(dir int, want Limit) (uint64, error) {
+	if err := want.check(s.Support()); err != nil {
+		return 0, err
+	}
+	id, err := idOf(dir)
+	if err != nil {
+		return 0, err
+	}
+	groups, reason, err := squotaState(dir)
+	if err != nil || reason != "" {
+		return 0, errors.Join(fmt.Errorf("%w: its squota was turned off", ErrNone), err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("statfs: %w", err)
+	}
+	want.Bytes = roundUp(want.Bytes, st.Bsize)
+	now, err := groupUsage(groups, id)
+	if errors.Is(err, ErrUnlimited) {
+		err = onlyEmpty(dir)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := want.allowed(now); err != nil {
+		return 0, err
+	}
+	// Through the volume itself nothing can be changed once it is full: the
+	// kernel reserves for the change in the subvolume of the descriptor.
+	above, err := unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open the directory above: %w", err)
+	}
+	defer unix.Close(above)
+	if err := join(above, id); err != nil {
+		return 0, err
+	}
+	if now.Limit == want {
+		return id, nil
+	}
+	if err := limitGroup(above, groupLevel|id, want.Bytes); err != nil {
+		return 0, fmt.Errorf("set the limit of the qgroup 1/%d: %w", id, err)
+	}
+	return id, nil
+}
+
+// join puts a subvolume into its group. That it has one does not mean that it
+// is in there: after a restart the kernel may give a removed subvolume's ID to
+// a new one while the group of the old one is still there.
+func join(fd int, id uint64) error {
+	if err := createGroup(fd, groupLevel|id); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("create the qgroup 1/%d: %w", id, err)
+	}
+	if err := assignGroup(fd, id-firstID, groupLevel|id); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("put the subvolume %d into the qgroup 1/%d: %w", id-firstID, id, err)
+	}
+	return nil
+}
+
+func (squota) Usage(dir int) (Usage, error) {
+	id, err := idOf(dir)
+	if err != nil {
+		return Usage{}, errors.Join(ErrUnlimited, err)
+	}
+	groups, err := groupsDir(dir)
+	if err != nil {
+		return Usage{}, err
+	}
+	return groupUsage(groups, id)
+}
+
+// Remove destroys the subvolume; its space is freed in the background. It
+// leaves one with subvolumes inside to the caller.
+func (squota) Remove(parent int, name string) (bool, error) {
+	err := subvolume(parent, btrfsSnapDestroy, name)
+	switch err {
+	case nil, unix.ENOENT:
+		return true, nil
+	// Not a subvolume; not a directory; subvolumes inside.
+	case unix.EINVAL, unix.ENOTDIR, unix.ENOTEMPTY:
+		return false, nil
+	}
+	return false, err
+}
+
+// Sweep removes the groups whose subvolume is gone. The kernel keeps one until
+// it has freed the space.
+func (squota) Sweep(dir int) (cleared int, err error) {
+	groups, err := groupsDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := os.ReadDir(groups)
+	if err != nil {
+		return 0, fmt.Errorf("list the qgroups: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		id, ok := groupID(e.Name())
+		if !ok {
+			continue
+		}
+		there, err := subvolumeExists(dir, id-firstID)
+		if !there && err == nil {
+			err = removeGroup(dir, groupLevel|id)
+		}
+		switch {
+		case there || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("remove the qgroup 1/%d, which nothing is in: %w", id, err))
+		default:
+			cleared++
+		}
+	}
+	return cleared, errors.Join(errs...)
+}
+
+// groupID returns the ID in the name of a group of ours, as sysfs writes it.
+func groupID(name string) (id uint64, ok bool) {
+	if !strings.HasPrefix(name, "1_") {
+		return 0, false
+	}
+	if n, err := fmt.Sscanf(name, "1_%d", &id); n != 1 || err != nil {
+		return 0, false
+	}
+	return id, id > firstID && id <= lastID
+}
+
+// idOf returns the ID of the volume that dir is.
+func idOf(dir int) (uint64, error) {
+	subvolume, ok, err := subvolumeOf(dir)
+	if err != nil {
+		return 0, fmt.Errorf("look for the subvolume: %w", err)
+	}
+	if !ok {
+		return 0, fmt.Errorf("%w: it is not a subvolume", ErrForeign)
+	}
+	if subvolume > lastID-firstID {
+		return 0, fmt.Errorf("%w: the subvolume %d is beyond our range of IDs", ErrForeign, subvolume)
+	}
+	return firstID + subvolume, nil
+}
+
+// groupUsage reads what the kernel counts for a group, with what it reserved
+// for data that is not written yet: that counts against the limit.
+func groupUsage(groups string, id uint64) (u Usage, err error) {
+	dir := filepath.Join(groups, fmt.Sprintf("1_%d", id))
+	for _, name := range []string{"referenced", "rsv_data"} {
+		n, err := sysfsNumber(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return Usage{}, ErrUnlimited
+		}
+		if err != nil {
+			return Usage{}, fmt.Errorf("read the usage of the qgroup 1/%d: %w", id, err)
+		}
+		u.Bytes += n
+	}
+	flags, err := sysfsNumber(dir, "limit_flags")
+	if err == nil && flags&limitReferenced == 0 {
+		return u, ErrUnlimited
+	}
+	most, err2 := sysfsNumber(dir, "max_referenced")
+	u.Limit.Bytes = most
+	return u, errors.Join(err, err2)
+}
+
+// squotaState returns where the filesystem's groups are in sysfs, and, where
+// it has no squota, why not.
+func squotaState(dir int) (groups, reason string, err error) {
+	groups, err = groupsDir(dir)
+	if err != nil {
+		return "", "", err
+	}
+	mode, err := os.ReadFile(filepath.Join(groups, "mode"))
+	switch {
+	case err == nil && strings.TrimSpace(string(mode)) == "squota":
+		return groups, "", nil
+	case err == nil:
+		return groups, "btrfs has quota of the full kind, which a tenant's own subvolume is not held by; " +
+			"disable it, and enable simple quota (squota)", nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return groups, "", err
+	}
+	if _, err := os.Stat(btrfsSysfs + "/features/simple_quota"); err != nil {
+		return groups, "the kernel is too old for btrfs' simple quota (squota), which came with Linux 6.7", nil
+	}
+	return groups, "btrfs without simple quota (squota)", nil
+}
+
+// Enable turns on simple quota on the btrfs that dir lies on. It does nothing
+// where it is on.
+//
+// It changes somebody's filesystem for good: kernels before Linux 6.7 will not
+// mount it any more for writing. What is there already is not counted.
+func Enable(dir int) error {
+	e, err := Probe(dir)
+	if err != nil {
+		return err
+	}
+	s := e.Support()
+	if s.Method == MethodBtrfs {
+		return nil
+	}
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(dir, &st); err != nil {
+		return fmt.Errorf("statfs: %w", err)
+	}
+	if st.Type != unix.BTRFS_SUPER_MAGIC {
+		return fmt.Errorf("%w: only on btrfs can limits be turned on while it is mounted; %s", ErrInvalid, s.Reason)
+	}
+	groups, reason, err := squotaState(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(groups); err == nil {
+		return fmt.Errorf("%w: %s", ErrInvalid, reason)
+	}
+	if err := enableSquota(dir); err != nil {
+		return fmt.Errorf("enable simple quota: %w: %s", err, reason)
+	}
+	return nil
+}
