@@ -13,6 +13,7 @@ GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ld
 CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
 CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
 DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
+VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
 .PHONY: help build test test-unit test-disk test-cluster lint image demo deploy cluster-up cluster-sync cluster-down clean
@@ -32,9 +33,10 @@ test-unit: ## values to values; no root, no cluster
 	cd e2e && go vet ./... && go test ./cluster/...
 
 test-disk: ## real filesystems, mounts, csi-sanity; needs root
-	@e2e/packages.sh $(DISK_PKGS)
+	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
 	go test -race -count=1 -tags disk ./volume/... ./controller/csi/... ./controller/health/...
 	cd e2e && go test -count=1 ./sanity/...
+	cd e2e && go test -count=1 -v ./vm # what this kernel may lack, in a virtual machine
 
 test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)

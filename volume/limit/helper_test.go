@@ -5,6 +5,7 @@ package limit
 import (
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -100,8 +101,9 @@ func noLimits(t *testing.T, dir string, reasons ...string) {
 		t.Errorf("%+v; want one of %q", s, reasons)
 	}
 	ok(t, e.Make(fd, "v"))
+	t.Cleanup(func() { os.Remove(dir + "/v") })
 	v := open(t, dir+"/v")
-	if _, err := e.Set(v, Limit{Bytes: mib}); !errors.Is(err, ErrNone) {
+	if _, err := e.Set(v, 0, Limit{Bytes: mib}); !errors.Is(err, ErrNone) {
 		t.Errorf("set: %v", err)
 	}
 	if _, err := e.Usage(v); !errors.Is(err, ErrNone) {
@@ -112,4 +114,20 @@ func noLimits(t *testing.T, dir string, reasons ...string) {
 	if removed || err != nil || swept != 0 || err2 != nil {
 		t.Errorf("remove %v, %v; sweep %d, %v", removed, err, swept, err2)
 	}
+}
+
+// asTenant runs do on a thread with a user ID and without capabilities, as in
+// a pod; the thread ends with it.
+func asTenant(t *testing.T, do func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 1000, 1000, 1000); errno != 0 {
+			done <- errno
+			return
+		}
+		done <- do()
+	}()
+	ok(t, <-done)
 }

@@ -14,8 +14,8 @@ var (
 	// ErrUsed: the limit in force would be lowered below what is in use.
 	ErrUsed = errors.New("more than that is in use")
 	// ErrForeign: the directory cannot have a limit of ours as it is: it has
-	// a project ID that is not ours, or content that no limit counts.
-	ErrForeign = errors.New("not a new directory of ours")
+	// an ID that is not ours or not its own, or content that no limit counts.
+	ErrForeign = errors.New("not a directory of ours, or not a new one")
 	// ErrUnlimited: the directory has no limit of ours.
 	ErrUnlimited = errors.New("the directory has no limit of ours")
 )
@@ -34,17 +34,21 @@ type Enforcer interface {
 
 	// Set puts the limit in force for the directory and everything that will
 	// be in it, and returns the ID under which the kernel counts. The first
-	// Set of a directory finds it empty. A later one raises or lowers the
-	// limit while the directory is in use, and does nothing where it is in
-	// force, so callers may repeat it.
+	// Set of a directory finds it empty, and id is 0. A later one raises or
+	// lowers the limit while the directory is in use, and does nothing where
+	// it is in force, so callers may repeat it. id is then what the first one
+	// returned, or 0 where the caller forgot: a tenant who is root in a
+	// container can give the directory another volume's ID, and the limit
+	// changed would be that one's.
 	//
 	// A crash before the next flush of the filesystem may bring the limit
 	// before back; a directory's first one is on disk with the rename that
 	// puts it into place, once that is flushed.
 	//
 	// The error is ErrUsed where it would lower a limit below what is in use
-	// (a first limit may be lower: nothing more can then be written), ErrForeign, ErrInvalid or ErrNone.
-	Set(dir int, want Limit) (id uint64, err error)
+	// (a first limit may be lower: nothing more can then be written),
+	// ErrForeign, ErrInvalid or ErrNone.
+	Set(dir int, id uint64, want Limit) (uint64, error)
 
 	// Usage says what the kernel counts for the directory. It reads counters,
 	// whatever the size of the tree. What was removed a moment ago may still
@@ -136,6 +140,14 @@ func (l Limit) allowed(now Usage) error {
 	}
 	if l.Inodes > 0 && now.Limit.Inodes > l.Inodes && now.Inodes > l.Inodes {
 		return fmt.Errorf("%w: %d inodes, which do not go into %d", ErrUsed, now.Inodes, l.Inodes)
+	}
+	return nil
+}
+
+// same returns ErrForeign where a directory has another ID than it was given.
+func same(has, given uint64) error {
+	if given != 0 && has != given {
+		return fmt.Errorf("%w: it has the ID %d and was given %d", ErrForeign, has, given)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ func (n none) Support() Support { return Support{Method: MethodNone, Reason: n.r
 
 func (n none) Make(parent int, name string) error { return unix.Mkdirat(parent, name, 0o700) }
 
-func (n none) Set(int, Limit) (uint64, error) { return 0, n.refused() }
+func (n none) Set(int, uint64, Limit) (uint64, error) { return 0, n.refused() }
 
 func (n none) Usage(int) (Usage, error) { return Usage{}, n.refused() }
 

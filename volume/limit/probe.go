@@ -49,9 +49,9 @@ var (
 func probeProject(dir int, method Method, say words) Enforcer {
 	counted, enforced, err := projectState(dir)
 	switch {
-	case errors.Is(err, unix.ENOSYS):
+	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
 		return none{reason: say.kernel}
-	case err != nil:
+	case err != nil && !errors.Is(err, unix.ENOSYS):
 		return none{reason: fmt.Sprintf("the kernel does not tell about quota: quotactl_fd: %v", err)}
 	case !counted:
 		return none{reason: say.uncounted}

@@ -30,19 +30,19 @@ func (p project) Support() Support { return Support{Method: p.method, Inodes: tr
 
 func (p project) Make(parent int, name string) error { return unix.Mkdirat(parent, name, 0o700) }
 
-func (p project) Set(dir int, want Limit) (uint64, error) {
+func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 	want, err := p.checked(dir, want)
 	if err != nil {
 		return 0, err
 	}
 	id, ok, err := projectOf(dir)
+	if err == nil && ok {
+		err = same(uint64(id), given)
+	} else if err == nil {
+		id, err = p.assign(dir)
+	}
 	if err != nil {
 		return 0, err
-	}
-	if !ok {
-		if id, err = p.assign(dir); err != nil {
-			return 0, err
-		}
 	}
 	q, err := quotaOf(dir, id)
 	if err != nil {

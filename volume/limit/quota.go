@@ -2,6 +2,7 @@ package limit
 
 import (
 	"errors"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -69,14 +70,25 @@ const (
 )
 
 // projectState asks the kernel whether it counts and enforces project quota on
-// the filesystem of fd. It is ENOSYS where the kernel cannot.
+// the filesystem of fd. ENOSYS means that no quota is on, or that the kernel
+// knows none (quota_getstatev in fs/quota/quota.c); see quotaBuiltIn.
 func projectState(fd int) (counted, enforced bool, err error) {
 	s := quotaState{Version: 1}
 	err = quotactl(fd, getState, 0, unsafe.Pointer(&s))
-	if errors.Is(err, unix.ESRCH) { // no quota of any kind is on
-		return false, false, nil
-	}
 	return s.Flags&projectCounted != 0, s.Flags&projectEnforced != 0, err
+}
+
+// quotaBuiltIn reports whether the kernel was built with quota for the
+// filesystem of fd, where projectState says ENOSYS.
+func quotaBuiltIn(fd int, method Method) bool {
+	if method == MethodXFS {
+		// XFS makes it with CONFIG_XFS_QUOTA alone (fs/xfs/xfs_stats.c), and
+		// without quota on answers every command as if it knew none.
+		_, err := os.Stat("/proc/fs/xfs/xqm")
+		return err == nil
+	}
+	_, err := quotaOf(fd, 0)
+	return !errors.Is(err, unix.ENOSYS)
 }
 
 // quotaOf reads what is counted for an ID: all zero for one that nothing has.

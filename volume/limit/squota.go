@@ -20,6 +20,10 @@ import (
 // ID, and the kernel puts those into the group (qgroup_auto_inherit in
 // fs/btrfs/qgroup.c). Quota of the older, full kind does not do that, and so
 // is not used.
+//
+// Not held is a subvolume for which its maker names other qgroups, or none
+// (BTRFS_SUBVOL_QGROUP_INHERIT), which takes no privilege either. And data that
+// two volumes share by reflink counts for the one that wrote it.
 type squota struct{}
 
 // groupLevel makes a qgroup one of level 1; the level is in the upper 16 bits.
@@ -35,11 +39,14 @@ func (squota) Make(parent int, name string) error {
 	return unix.Fchmodat(parent, name, 0o700, 0)
 }
 
-func (s squota) Set(dir int, want Limit) (uint64, error) {
+func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
 	if err := want.check(s.Support()); err != nil {
 		return 0, err
 	}
 	id, err := idOf(dir)
+	if err == nil {
+		err = same(id, given)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -62,34 +69,32 @@ func (s squota) Set(dir int, want Limit) (uint64, error) {
 	if err := want.allowed(now); err != nil {
 		return 0, err
 	}
+	return id, enforce(dir, id, want.Bytes, now.Limit.Bytes)
+}
+
+// enforce puts the subvolume into its group, with the limit.
+func enforce(dir int, id uint64, want, now int64) error {
 	// Through the volume itself nothing can be changed once it is full: the
 	// kernel reserves for the change in the subvolume of the descriptor.
 	above, err := unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, fmt.Errorf("open the directory above: %w", err)
+		return fmt.Errorf("open the directory above: %w", err)
 	}
 	defer unix.Close(above)
-	if err := join(above, id); err != nil {
-		return 0, err
-	}
-	if now.Limit == want {
-		return id, nil
-	}
-	if err := limitGroup(above, groupLevel|id, want.Bytes); err != nil {
-		return 0, fmt.Errorf("set the limit of the qgroup 1/%d: %w", id, err)
-	}
-	return id, nil
-}
-
-// join puts a subvolume into its group. That it has one does not mean that it
-// is in there: after a restart the kernel may give a removed subvolume's ID to
-// a new one while the group of the old one is still there.
-func join(fd int, id uint64) error {
-	if err := createGroup(fd, groupLevel|id); err != nil && err != unix.EEXIST {
+	if err := createGroup(above, groupLevel|id); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("create the qgroup 1/%d: %w", id, err)
 	}
-	if err := assignGroup(fd, id-firstID, groupLevel|id); err != nil && err != unix.EEXIST {
+	// That the group is there does not mean that the subvolume is in it: after
+	// a restart the kernel gives the ID of a removed one to a new one, and the
+	// group may still be the old one's.
+	if err := assignGroup(above, id-firstID, groupLevel|id); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("put the subvolume %d into the qgroup 1/%d: %w", id-firstID, id, err)
+	}
+	if want == now {
+		return nil
+	}
+	if err := limitGroup(above, groupLevel|id, want); err != nil {
+		return fmt.Errorf("set the limit of the qgroup 1/%d: %w", id, err)
 	}
 	return nil
 }

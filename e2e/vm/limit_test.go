@@ -1,0 +1,85 @@
+package vm_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/vm"
+)
+
+// The tests of volume/limit on filesystems with project quota, which not every kernel has.
+func TestLimits(t *testing.T) {
+	m := limits(t)
+	run(t, m, "-test.run=^TestVM$|^TestVMWithoutLimits$|^TestVMOwnerMayLeave$")
+}
+
+// A machine whose power goes right after a volume was put into place, and the next one with the same disks.
+func TestLimitsSurviveAPowerCut(t *testing.T) {
+	m := limits(t)
+	ctx, cut := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cut()
+	cutting := m
+	cutting.Args = []string{"-test.run=^TestVMBeforePowerCut$"}
+	cutting.Output = io.MultiWriter(os.Stdout, when("ready for the power cut", cut))
+	if err := vm.Run(ctx, cutting); !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v; want the machine to be killed", err)
+	}
+	run(t, m, "-test.run=^TestVMAfterPowerCut$")
+}
+
+func run(t *testing.T, m vm.Machine, args ...string) {
+	t.Helper()
+	m.Args = append(args, "-test.v", "-test.timeout=100s")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := vm.Run(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// limits is a machine with the tests of volume/limit and their disks.
+func limits(t *testing.T) vm.Machine {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "limit.test")
+	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, "./volume/limit")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return vm.Machine{
+		Disks: []string{
+			disk(t, "mkfs.xfs"),
+			disk(t, "mkfs.ext4", "-O", "project,quota", "-E", "quotatype=prjquota"),
+			disk(t, "mkfs.ext4"),
+		},
+		Env:     []string{"XFS=/dev/vda", "EXT4=/dev/vdb", "PLAIN=/dev/vdc"},
+		Modules: []string{"xfs", "quota_v2"},
+		Program: program,
+		Output:  os.Stdout,
+		Log:     os.Stdout,
+	}
+}
+
+// disk makes an image with a filesystem. The least that mkfs.xfs accepts is 300 MiB.
+func disk(t *testing.T, mkfs string, args ...string) string {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 320<<20); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(mkfs, append(append(args, "-q"), image)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", mkfs, err, out)
+	}
+	return image
+}

@@ -1,0 +1,131 @@
+//go:build disk
+
+package limit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+)
+
+// A tenant's subvolume inside the volume is held by the volume's limit, and so
+// is a snapshot of the volume inside itself, which is also removed with it.
+func TestDiskBtrfsSubvolumesInside(t *testing.T) {
+	dir, image := t.TempDir(), testdisk.Image(t, "btrfs")
+	testdisk.Attach(t, image, dir, "commit=1")
+	ok(t, Enable(open(t, dir)))
+	p := newPool(t, disk{method: MethodBtrfs}, dir)
+	v, fd := p.volume("v", Limit{Bytes: 8 * mib})
+	asTenant(t, func() error {
+		return subvolume(fd, btrfsSubvolCreate, "nested")
+	})
+	var n int64
+	var full error
+	asTenant(t, func() error {
+		// Not by its path: the directories above are root's alone.
+		n, full = fill(fmt.Sprintf("/proc/self/fd/%d/nested/f", fd))
+		return nil
+	})
+	if !errors.Is(full, unix.EDQUOT) || n > 8*mib {
+		t.Errorf("wrote %d bytes in a subvolume inside, %v", n, full)
+	}
+	flush(t, fd)
+	if u := p.usage(fd); u.Bytes < 6*mib {
+		t.Errorf("what is in the subvolume inside is not counted: %+v", u)
+	}
+	if _, err := p.Set(fd, 0, Limit{Bytes: 12 * mib}); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, snapshot(fd, fd, "snapshot"))
+	if n, err := fill(v + "/snapshot/f"); !errors.Is(err, unix.EDQUOT) || n > 4*mib {
+		t.Errorf("wrote %d bytes in a snapshot inside, %v", n, err)
+	}
+	if removed, err := p.Remove(p.base, "v"); removed || err != nil {
+		t.Errorf("with subvolumes inside: removed %v, %v", removed, err)
+	}
+	shut(fd)
+	ok(t, os.RemoveAll(v))
+	swept(t, p)
+}
+
+// After a restart the kernel gives a removed subvolume's ID to the next one. A
+// group that was left over from the first does not hold the second by itself.
+func TestDiskBtrfsIDUsedAgain(t *testing.T) {
+	dir, image := t.TempDir(), testdisk.Image(t, "btrfs")
+	testdisk.Attach(t, image, dir, "commit=1")
+	base := open(t, dir)
+	ok(t, Enable(base))
+	groups, err := groupsDir(base)
+	ok(t, err)
+	shut(base)
+	p := newPool(t, disk{method: MethodBtrfs}, dir)
+	_, fd := p.volume("first", Limit{Bytes: 4 * mib})
+	id, err := p.Set(fd, 0, Limit{Bytes: 4 * mib})
+	ok(t, err)
+	shut(fd)
+	if removed, err := p.Remove(p.base, "first"); !removed {
+		t.Fatal(err)
+	}
+	await(t, "the kernel to clean up", func() bool {
+		flush(t, p.base)
+		_, err := os.Stat(fmt.Sprintf("%s/0_%d", groups, id-firstID))
+		return os.IsNotExist(err)
+	})
+	for _, fd := range []int{p.base, p.stage, p.bins} {
+		shut(fd)
+	}
+	ok(t, unix.Unmount(dir, 0))
+	testdisk.Attach(t, image, dir)
+	p = newPool(t, disk{method: MethodBtrfs}, dir)
+	v, fd := p.volume("second", Limit{Bytes: 4 * mib})
+	if again, err := p.Set(fd, 0, Limit{Bytes: 4 * mib}); again != id || err != nil {
+		t.Fatalf("ID %d, %v; want %d again", again, err, id)
+	}
+	if n, err := fill(v + "/f"); !errors.Is(err, unix.EDQUOT) {
+		t.Errorf("wrote %d bytes, %v", n, err)
+	}
+}
+
+// volArgs2 is struct btrfs_ioctl_vol_args_v2: 4096 bytes.
+type volArgs2 struct {
+	FD, Transaction, Flags uint64
+	Size, Inherit          uint64
+	_                      [2]uint64
+	Name                   [4040]byte
+}
+
+const (
+	btrfsSnapCreate2   = 0x50009417 // BTRFS_IOC_SNAP_CREATE_V2
+	btrfsSubvolCreate2 = 0x50009418 // BTRFS_IOC_SUBVOL_CREATE_V2
+)
+
+func snapshot(dir, of int, name string) error {
+	a := volArgs2{FD: uint64(of)}
+	copy(a.Name[:], name)
+	return btrfsIoctl(dir, btrfsSnapCreate2, unsafe.Pointer(&a))
+}
+
+// The hole that squota.go names: a tenant that means to can make a subvolume
+// that joins no qgroup. Should a kernel close it, this test says so, and the
+// text can go.
+func TestDiskBtrfsSubvolumeThatJoinsNothing(t *testing.T) {
+	dir := testdisk.Mount(t, "btrfs")
+	ok(t, Enable(open(t, dir)))
+	p := newPool(t, disk{method: MethodBtrfs}, dir)
+	v, fd := p.volume("v", Limit{Bytes: 4 * mib})
+	asTenant(t, func() error {
+		var none [9]uint64 // struct btrfs_qgroup_inherit without a qgroup
+		a := volArgs2{Flags: 4, Size: uint64(unsafe.Sizeof(none)), Inherit: uint64(uintptr(unsafe.Pointer(&none)))}
+		copy(a.Name[:], "free")
+		return btrfsIoctl(fd, btrfsSubvolCreate2, unsafe.Pointer(&a))
+	})
+	if n, err := fill(v + "/free/f"); n < 8*mib || err != nil {
+		t.Errorf("wrote %d bytes, %v: the kernel holds it now", n, err)
+	}
+}
