@@ -21,7 +21,9 @@ func testWritePastTheLimit(t *testing.T, d disk, p pool) {
 	if n < 8*mib || n > 10*mib {
 		t.Errorf("wrote %d bytes of 10 MiB", n)
 	}
-	// What is written back late is counted by then.
+	if u := p.usage(fd); u.Bytes < n {
+		t.Errorf("before it is written back: usage %+v, wrote %d", u, n)
+	}
 	flush(t, fd)
 	if u := p.usage(fd); u.Bytes < 8*mib || u.Bytes > 10*mib || u.Limit.Bytes != 10*mib || p.Support().Inodes && u.Inodes != 2 {
 		t.Errorf("usage %+v", u)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -95,6 +96,27 @@ func TestVMWithoutLimits(t *testing.T) {
 			dir := t.TempDir()
 			attach(t, row.kind, row.disk, dir, row.options)
 			noLimits(t, dir, row.why)
+		})
+	}
+}
+
+// The filesystem comes back without quota while the pool is open: calls that
+// set an ID still succeed, and no limit is promised.
+func TestVMQuotaTurnedOff(t *testing.T) {
+	for kind, d := range disks() {
+		t.Run(kind, func(t *testing.T) {
+			root := d.mount(t)
+			fd := open(t, root)
+			e, err := Probe(fd)
+			ok(t, err)
+			shut(fd)
+			ok(t, unix.Unmount(root, 0))
+			attach(t, kind, strings.ToUpper(kind), root, "")
+			fd = open(t, root)
+			ok(t, e.Make(fd, "off"))
+			if id, err := e.Set(open(t, root+"/off"), 0, Limit{Bytes: mib}); !errors.Is(err, ErrNone) {
+				t.Errorf("ID %d, %v", id, err)
+			}
 		})
 	}
 }
