@@ -57,37 +57,19 @@ func TestDiskBtrfsSubvolumesInside(t *testing.T) {
 // After a restart the kernel gives a removed subvolume's ID to the next one. A
 // group that was left over from the first does not hold the second by itself.
 func TestDiskBtrfsIDUsedAgain(t *testing.T) {
-	dir, image := t.TempDir(), testdisk.Image(t, "btrfs")
-	testdisk.Attach(t, image, dir, "commit=1")
-	base := open(t, dir)
-	ok(t, Enable(base))
-	groups, err := groupsDir(base)
-	ok(t, err)
-	shut(base)
+	dir := testdisk.Mount(t, "btrfs")
+	ok(t, Enable(open(t, dir)))
 	p := newPool(t, disk{method: MethodBtrfs}, dir)
-	_, fd := p.volume("first", Limit{Bytes: 4 * mib})
-	id, err := p.Set(fd, 0, Limit{Bytes: 4 * mib})
+	ok(t, p.Make(p.base, "second"))
+	fd := open(t, p.path+"/second")
+	id, err := idOf(fd)
 	ok(t, err)
-	shut(fd)
-	if removed, err := p.Remove(p.base, "first"); !removed {
+	ok(t, createGroup(p.base, groupLevel|id))
+	ok(t, limitGroup(p.base, groupLevel|id, 4*mib))
+	if _, err := p.Set(fd, 0, Limit{Bytes: 4 * mib}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the kernel to clean up", func() bool {
-		flush(t, p.base)
-		_, err := os.Stat(fmt.Sprintf("%s/0_%d", groups, id-firstID))
-		return os.IsNotExist(err)
-	})
-	for _, fd := range []int{p.base, p.stage, p.bins} {
-		shut(fd)
-	}
-	ok(t, unix.Unmount(dir, 0))
-	testdisk.Attach(t, image, dir)
-	p = newPool(t, disk{method: MethodBtrfs}, dir)
-	v, fd := p.volume("second", Limit{Bytes: 4 * mib})
-	if again, err := p.Set(fd, 0, Limit{Bytes: 4 * mib}); again != id || err != nil {
-		t.Fatalf("ID %d, %v; want %d again", again, err, id)
-	}
-	if n, err := fill(v + "/f"); !errors.Is(err, unix.EDQUOT) {
+	if n, err := fill(p.path + "/second/f"); !errors.Is(err, unix.EDQUOT) {
 		t.Errorf("wrote %d bytes, %v", n, err)
 	}
 }

@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,5 +40,27 @@ func TestDiskWithoutLimits(t *testing.T) {
 		t.Run(row.kind, func(t *testing.T) {
 			noLimits(t, testdisk.Mount(t, row.kind), row.why, "the kernel is built without", "the kernel is too old")
 		})
+	}
+}
+
+// Quota of the full kind is somebody else's: it does for no limit, and Enable
+// leaves it as it is.
+func TestDiskBtrfsFullQuota(t *testing.T) {
+	dir := testdisk.Mount(t, "btrfs")
+	testdisk.Run(t, "btrfs", "quota", "enable", dir)
+	if err := Enable(open(t, dir)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("enable: %v", err)
+	}
+	noLimits(t, dir, "quota of the full kind")
+}
+
+// Enable twice is as once, and no other filesystem is touched.
+func TestDiskEnable(t *testing.T) {
+	fd := open(t, testdisk.Mount(t, "btrfs"))
+	for range 2 {
+		ok(t, Enable(fd))
+	}
+	if err := Enable(open(t, testdisk.Mount(t, "ext4"))); !errors.Is(err, ErrInvalid) {
+		t.Errorf("on ext4: %v", err)
 	}
 }

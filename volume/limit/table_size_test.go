@@ -21,9 +21,6 @@ func testWritePastTheLimit(t *testing.T, d disk, p pool) {
 	if n < 8*mib || n > 10*mib {
 		t.Errorf("wrote %d bytes of 10 MiB", n)
 	}
-	if u := p.usage(fd); u.Bytes < n {
-		t.Errorf("before it is written back: usage %+v, wrote %d", u, n)
-	}
 	flush(t, fd)
 	if u := p.usage(fd); u.Bytes < 8*mib || u.Bytes > 10*mib || u.Limit.Bytes != 10*mib || p.Support().Inodes && u.Inodes != 2 {
 		t.Errorf("usage %+v", u)
@@ -34,8 +31,11 @@ func testWritePastTheLimit(t *testing.T, d disk, p pool) {
 	if shown := size == 10*mib && free < mib; shown != d.statfs {
 		t.Errorf("statfs shows %d bytes, %d free; the limit: %v", size, free, d.statfs)
 	}
-	neighbour, _ := p.volume("neighbour", Limit{Bytes: 10 * mib})
+	neighbour, fd := p.volume("neighbour", Limit{Bytes: 10 * mib})
 	ok(t, os.WriteFile(neighbour+"/f", make([]byte, mib), 0o666))
+	if u := p.usage(fd); u.Bytes < mib {
+		t.Errorf("before it is written back: usage %+v, wrote 1 MiB", u)
+	}
 }
 
 func testRoundedUp(t *testing.T, _ disk, p pool) {
