@@ -64,17 +64,23 @@ func openKernel(dir string) (kernel, error) {
 	return kernel{image: images[0], modules: modules[0]}, nil
 }
 
+// downloadKernel unpacks the kernel in dir/root. What apt knows of its servers may be nothing, or too old.
 func downloadKernel(ctx context.Context, dir string, log io.Writer) error {
+	err := unpackKernel(ctx, dir, log)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	say(log, "apt-get update")
+	if _, err := run(ctx, dir, "apt-get", "-q", "update"); err != nil {
+		return err
+	}
+	return unpackKernel(ctx, dir, log)
+}
+
+func unpackKernel(ctx context.Context, dir string, log io.Writer) error {
 	name, err := currentKernel(ctx, dir)
 	if err != nil {
-		// A machine that never asked its package servers.
-		say(log, "apt-get update")
-		if _, err := run(ctx, dir, "apt-get", "-q", "update"); err != nil {
-			return err
-		}
-		if name, err = currentKernel(ctx, dir); err != nil {
-			return err
-		}
+		return err
 	}
 	say(log, "fetching %s, once", name)
 	// The directory is ours alone, and apt's own user cannot write there.

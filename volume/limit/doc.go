@@ -20,7 +20,8 @@
 // has a limit. That is asked anew for each new ID, so any number of pools, and
 // of processes, share a filesystem without a list of IDs that could be wrong.
 // A limit whose ID no inode carries is left over from a crash or a deletion;
-// Sweep clears it.
+// Sweep clears it. On btrfs all this is said of subvolumes: the ID of a volume
+// is that of its subvolume.
 //
 // An ID goes with its directory through renames. The kernel refuses, with
 // EXDEV, to rename anything else into a directory that hands down its ID, so
