@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -159,10 +160,12 @@ func (squota) Sweep(dir int) (cleared int, err error) {
 
 // groupID returns the ID in the name of a group of ours, as sysfs writes it.
 func groupID(name string) (id uint64, ok bool) {
-	if !strings.HasPrefix(name, "1_") {
+	number, ok := strings.CutPrefix(name, "1_")
+	if !ok {
 		return 0, false
 	}
-	if n, err := fmt.Sscanf(name, "1_%d", &id); n != 1 || err != nil {
+	id, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
 		return 0, false
 	}
 	return id, id > firstID && id <= lastID
