@@ -10,32 +10,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-const agentLabel = "k8s-app=hostpath-provisioner"
-
-// agentOf is the agent's pod on the node; one that is being deleted does not count.
-func agentOf(s *harness.Scene, n *cluster.Node) (*corev1.Pod, error) {
-	list, err := s.Client.CoreV1().Pods(harness.Namespace).List(s.Context(), metav1.ListOptions{
-		LabelSelector: agentLabel, FieldSelector: "spec.nodeName=" + n.Name,
-	})
-	if err != nil {
-		return nil, err
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if len(list.Items) != 1 {
-		return nil, fmt.Errorf("%s has %d agents, want 1", n.Name, len(list.Items))
-	}
-	return &list.Items[0], nil
-}
+// What manifests/legacy calls things.
+const (
+	agentSet   = "hostpath-provisioner"
+	agentLabel = "k8s-app=" + agentSet
+)
 
 // readyz asks the agent through the API server. The text is there also where the answer is no.
 func readyz(s *harness.Scene, n *cluster.Node) (text string, err error) {
-	p, err := agentOf(s, n)
+	p, err := podOf(s, n, agentSet)
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +39,7 @@ func awaitAgent(s *harness.Scene, n *cluster.Node) (ready *corev1.Pod) {
 		if text, err := readyz(s, n); err != nil {
 			return fmt.Errorf("%w: %s", err, text)
 		}
-		if ready, err = agentOf(s, n); err == nil && !isReady(ready) {
+		if ready, err = podOf(s, n, agentSet); err == nil && !isReady(ready) {
 			err = errors.New("the pod is not")
 		}
 		return err
@@ -62,7 +50,7 @@ func awaitAgent(s *harness.Scene, n *cluster.Node) (ready *corev1.Pod) {
 // inspect is what the agent's program says of the node's pool.
 func inspect(s *harness.Scene, n *cluster.Node) (r harness.Report) {
 	s.Helper()
-	p, err := agentOf(s, n)
+	p, err := podOf(s, n, agentSet)
 	must(s, "agent", err)
 	text, err := kubectl("", "-n", harness.Namespace, "exec", p.Name, "--", "/hostpath-provisioner", "inspect", "-o", "json")
 	must(s, "inspect", err)
@@ -123,7 +111,7 @@ func TestBaseDirectory(t *testing.T) {
 // Without a word of farewell, with claims half served: the next agent takes up each where it was left.
 func TestAgentKilledAmongClaims(t *testing.T) {
 	s := newScene(t)
-	before, err := agentOf(s, one)
+	before, err := podOf(s, one, agentSet)
 	must(s, "agent", err)
 	claims := make([]*corev1.PersistentVolumeClaim, 20)
 	for i := range claims {

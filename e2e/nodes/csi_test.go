@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
@@ -32,7 +30,13 @@ const (
 // The driver, the sidecar that its project releases, and the kubelet: deployed as a user would, and taken down again,
 // because its pool lies inside the agent's, where the other tests break disks. No other test runs meanwhile.
 func TestCSI(t *testing.T) {
-	deployCSI(t)
+	manifests := filepath.Join(root, "manifests")
+	// All forms of the driver have the names of one.
+	c := csiInstall{apply: []string{"-k", filepath.Join(manifests, "csi-sidecars")}, label: csiLabel}
+	for _, file := range []string{"daemonset", "storageclass", "csidriver", "rbac", "serviceaccount"} {
+		c.files = append(c.files, filepath.Join(manifests, "csi", file+".yaml"))
+	}
+	c.deploy(t)
 	t.Run("Group", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *harness.Scene){
 			"registered": csiRegistered, "persists": csiPersists, "generic": csiGeneric, "inline": csiInline,
@@ -46,12 +50,12 @@ func TestCSI(t *testing.T) {
 	})
 	t.Run("restart", func(t *testing.T) { csiRestart(t, newScene(t)) })
 	t.Run("sockets", func(t *testing.T) { csiSockets(t, newScene(t)) })
-	t.Run("permitted", csiPermitted)
+	t.Run("permitted", func(t *testing.T) { csiPermitted(t, c.label) })
 }
 
 // The sidecar logs what it was not allowed to do, and goes on as well as it can.
-func csiPermitted(t *testing.T) {
-	logs, err := kubectl("", "-n", harness.Namespace, "logs", "-l", csiLabel, "-c", "csi-provisioner", "--tail=-1")
+func csiPermitted(t *testing.T, label string) {
+	logs, err := kubectl("", "-n", harness.Namespace, "logs", "-l", label, "-c", "csi-provisioner", "--tail=-1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,24 +66,24 @@ func csiPermitted(t *testing.T) {
 	}
 }
 
-func deployCSI(t *testing.T) {
+// csiInstall is one way to deploy the driver.
+type csiInstall struct {
+	apply []string // kubectl's words for all of it
+	files []string // what is deleted again, in this order
+	label string   // that its pods have, and no others
+}
+
+// deploy puts the driver onto the nodes for as long as the test runs.
+func (c csiInstall) deploy(t *testing.T) {
 	t.Helper()
 	program, err := cluster.BuildProvisioner(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := cluster.BinaryImage(cluster.ProvisionerImage, program)
-	archive := filepath.Join(t.TempDir(), "csi-provisioner.tar")
-	if err = errors.Join(err, cluster.WriteImage(image, archive)); err != nil {
-		t.Fatal(err)
-	}
-	if err := local.Load(t.Context(), archive); err != nil {
-		t.Fatal(err)
-	}
-	manifests := filepath.Join(root, "manifests", "csi-sidecars")
-	t.Cleanup(func() { undeployCSI(t) })
+	loadProgram(t, cluster.ProvisionerImage, program)
+	t.Cleanup(func() { c.undeploy(t) })
 	for _, args := range [][]string{
-		{"apply", "-k", manifests},
+		append([]string{"apply"}, c.apply...),
 		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + csiSet, "--timeout=90s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
@@ -88,15 +92,28 @@ func deployCSI(t *testing.T) {
 	}
 }
 
-// undeployCSI leaves the namespace, which is the agent's too. All forms of the driver have the names of one.
-func undeployCSI(t *testing.T) {
+// loadProgram puts an image of one static program onto the nodes.
+func loadProgram(t *testing.T, name, program string) {
+	t.Helper()
+	image, err := cluster.BinaryImage(name, program)
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if err = errors.Join(err, cluster.WriteImage(image, archive)); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Load(t.Context(), archive); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// undeploy leaves the namespace, which is the agent's too.
+func (c csiInstall) undeploy(t *testing.T) {
 	if t.Failed() {
-		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", csiLabel, "--all-containers", "--prefix", "--tail=60")
-		pods, _ := kubectl("", "-n", harness.Namespace, "describe", "pod", "-l", csiLabel)
+		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", c.label, "--all-containers", "--prefix", "--tail=60")
+		pods, _ := kubectl("", "-n", harness.Namespace, "describe", "pod", "-l", c.label)
 		t.Logf("%s\ndrivers:\n%s", pods, logs)
 	}
-	for _, file := range []string{"daemonset", "storageclass", "csidriver", "rbac", "serviceaccount"} {
-		if _, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(root, "manifests", "csi", file+".yaml")); err != nil {
+	for _, file := range c.files {
+		if _, err := kubectl("", "delete", "--cascade=foreground", "-f", file); err != nil {
 			t.Error(err)
 		}
 	}
@@ -156,32 +173,17 @@ func csiRegistered(t *testing.T, s *harness.Scene) {
 	})
 }
 
-// csiPodOf is the driver's pod on the node; one that is being deleted does not count.
-func csiPodOf(s *harness.Scene, n *cluster.Node) (*corev1.Pod, error) {
-	list, err := s.Client.CoreV1().Pods(harness.Namespace).List(context.Background(), metav1.ListOptions{
-		LabelSelector: csiLabel, FieldSelector: "spec.nodeName=" + n.Name,
-	})
-	if err != nil {
-		return nil, err
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
-	if len(list.Items) != 1 {
-		return nil, fmt.Errorf("%s has %d drivers, want 1", n.Name, len(list.Items))
-	}
-	return &list.Items[0], nil
-}
-
 // Running pods do not notice that the driver goes and comes; those that end and start afterwards do so.
 func csiRestart(t *testing.T, s *harness.Scene) {
 	claim := csiClaim(s)
 	const script = "while sleep 0.2; do date >>/data/lines; done & until [ -s /data/lines ]; do sleep 0.1; done"
 	p := pod{claim: claim.Name, hostname: other.Hostname, script: script}.run(s)
 	lines := csiPath(other, s.Bound(claim).Name, "lines")
-	old, err := csiPodOf(s, other)
+	old, err := podOf(s, other, csiSet)
 	must(s, "driver", err)
 	end(s, old)
 	s.Eventually(soon, "driver ready and registered", func() error {
-		now, err := csiPodOf(s, other)
+		now, err := podOf(s, other, csiSet)
 		if err == nil && !isReady(now) {
 			err = errors.New("the pod is not ready")
 		}

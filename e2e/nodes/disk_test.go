@@ -147,7 +147,7 @@ func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) 
 		return said(s, "involvedObject.name", n.Name, harness.ReasonNotReady, id, since)
 	})
 	s.Eventually(soon, "the kubelet notices", func() error {
-		p, err := agentOf(s, n)
+		p, err := podOf(s, n, agentSet)
 		if err == nil && (isReady(p) || p.Status.ContainerStatuses[0].RestartCount > 0) {
 			err = fmt.Errorf("ready: %v, restarts: %d; want an unready pod that is left running", isReady(p), p.Status.ContainerStatuses[0].RestartCount)
 		}

@@ -95,7 +95,7 @@ func deploy(ctx context.Context) error {
 		// An agent that is there already has the image of before, under the same name.
 		{"-n", harness.Namespace, "delete", "pod", "-l", agentLabel},
 		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},
-		{"-n", harness.Namespace, "rollout", "status", "daemonset/hostpath-provisioner", "--timeout=90s"},
+		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + agentSet, "--timeout=90s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			return err

@@ -108,7 +108,7 @@ func TestHostnameLabelThatDiffers(t *testing.T) {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, corev1.LabelHostname, hostname)
 		_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), other.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		must(s, "label node", err)
-		agent, err := agentOf(s, other)
+		agent, err := podOf(s, other, agentSet)
 		must(s, "agent", err)
 		end(s, agent)
 		awaitAgent(s, other)

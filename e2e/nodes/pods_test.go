@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,6 +84,22 @@ func isReady(p *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// podOf is the DaemonSet's pod on the node; one that is being deleted does not count.
+func podOf(s *harness.Scene, n *cluster.Node, set string) (*corev1.Pod, error) {
+	list, err := s.Client.CoreV1().Pods(harness.Namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.Name})
+	if err != nil {
+		return nil, err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&p)
+		return owner == nil || owner.Name != set || p.DeletionTimestamp != nil
+	})
+	if len(list.Items) != 1 {
+		return nil, fmt.Errorf("%s has %d pods of %s, want 1", n.Name, len(list.Items), set)
+	}
+	return &list.Items[0], nil
 }
 
 // end deletes the pod and waits until the kubelet is done with it.
