@@ -1,6 +1,6 @@
-// Command standin does the work of two sidecars that are not to be had as modules: the node-driver-registrar, which tells
-// the kubelet of a driver, and the liveness-probe, which asks a driver whether it lives. It takes the flags that
-// deployments give to them, and is no measure of what they cost.
+// Command standin does the work of two sidecars of which the go command can name no release: the node-driver-registrar,
+// which tells the kubelet of a driver, and the liveness-probe, which asks a driver whether it lives. It takes the flags
+// that deployments give to them, and is no measure of what they cost.
 //
 //	standin --csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/csi-hostpath/csi.sock
 //	standin --csi-address=/csi/csi.sock --health-port=9898
@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	driver := csi.NewIdentityClient(conn)
 	switch {
 	case *endpoint != "" && *port == "":
