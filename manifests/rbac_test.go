@@ -41,7 +41,6 @@ func TestCSIRulesAreTheTable(t *testing.T) {
 		map[string]string{
 			"storage.k8s.io/csistoragecapacities": "get list watch create update delete",
 			"/pods":                               "get",
-			"apps/daemonsets":                     "get",
 		},
 	}}
 	for _, at := range csiModes {

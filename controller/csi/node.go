@@ -104,7 +104,8 @@ func (s *Server) locate(p *publication, attributes map[string]string) error {
 	if errors.Is(err, volume.ErrNotFound) {
 		s.config.Unknown()
 	}
-	if p.pool != nil {
+	unfit := errors.Is(err, volume.ErrConflict) || errors.Is(err, volume.ErrInUse) // what stands in the volume's place
+	if p.pool != nil && !unfit {
 		return nil // which has the last word on the volume
 	}
 	p.pool = pool
