@@ -30,13 +30,23 @@ type Options struct {
 	Env []string
 	// Flags are further flags.
 	Flags []string
+	// CSI says which claims an agent with a CSI driver serves itself: csi, hostpath,csi, or none. Such an agent has the
+	// permissions of manifests/csi.
+	CSI string
+	// DataDir are the pools of the driver, as JSON; see Datadir.
+	DataDir string
 }
+
+// Datadir is one pool of that name at that path, as --datadir takes it.
+func Datadir(name, path string) string { return fmt.Sprintf(`[{"name":%q,"path":%q}]`, name, path) }
 
 // Agent is the agent of one node as a process of this machine.
 type Agent struct {
 	Node Node
 	// Pool is its PV_DIR.
 	Pool string
+	// Socket is that of its CSI driver, where it has one.
+	Socket string
 
 	scene   *Scene
 	options Options
@@ -75,6 +85,7 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 		// A port that nobody else can have: outgoing connections never use these addresses.
 		address: fmt.Sprintf("127.%d.%d.%d:9898", 100+os.Getpid()%100, n/250, 1+n%250),
 		log:     s.Path("logs", fmt.Sprintf("agent-%d.log", n)),
+		Socket:  filepath.Join(s.Dir, fmt.Sprintf("csi-%d.sock", n)), // a path that is short enough for a socket
 	}
 	if a.Pool == "" {
 		a.Pool = node.Pool
@@ -89,6 +100,13 @@ func (a *Agent) Restart() {
 	a.RestartWith()
 }
 
+// RestartAs starts the agent again with other settings but the pool, which is the node's.
+func (a *Agent) RestartAs(o Options) {
+	a.scene.Helper()
+	a.options = o
+	a.RestartWith()
+}
+
 // RestartWith starts the agent again with these variables besides.
 func (a *Agent) RestartWith(env ...string) {
 	s, o := a.scene, a.options
@@ -98,11 +116,15 @@ func (a *Agent) RestartWith(env ...string) {
 	}
 	if o.Kubeconfig == "" {
 		o.Kubeconfig = s.Kubeconfig
+		if o.CSI != "" {
+			o.Kubeconfig = s.CSIKubeconfig
+		}
 	}
 	log, err := os.OpenFile(a.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	s.must("open log", err)
 	defer log.Close()
-	a.cmd = exec.Command(o.Program, append([]string{"--kubeconfig=" + o.Kubeconfig, "--http-address=" + a.address}, o.Flags...)...)
+	args := append([]string{"--kubeconfig=" + o.Kubeconfig, "--http-address=" + a.address}, a.driverFlags(o)...)
+	a.cmd = exec.Command(o.Program, append(args, o.Flags...)...)
 	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
 	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH")}, o.Env, env)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -112,6 +134,18 @@ func (a *Agent) RestartWith(env ...string) {
 		_ = cmd.Wait() // its result is in ProcessState
 		close(done)
 	}(a.cmd, a.done)
+}
+
+// driverFlags are those of manifests/csi, as far as there is something for them to mean without a kubelet.
+func (a *Agent) driverFlags(o Options) []string {
+	if o.CSI == "" {
+		return nil
+	}
+	flags := []string{"--endpoint=unix://" + a.Socket, "--namespace=" + Namespace, "--datadir=" + o.DataDir}
+	if o.CSI == "none" {
+		return append(flags, "--provision=")
+	}
+	return append(flags, "--provision="+o.CSI)
 }
 
 // Alive reports whether the process runs.

@@ -114,13 +114,18 @@ type ReportVolume struct {
 
 // Inspect reads the agent's pool, whether the agent runs or not.
 func (a *Agent) Inspect() Report {
-	s := a.scene
+	a.scene.Helper()
+	return a.scene.Inspect(a.Pool)
+}
+
+// Inspect reads the pool in the directory.
+func (s *Scene) Inspect(pool string) Report {
 	s.Helper()
-	cmd := exec.Command(s.Env.Agent, "inspect", "-o", "json", a.Pool)
+	cmd := exec.Command(s.Env.Agent, "inspect", "-o", "json", pool)
 	out, err := cmd.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		s.Fatalf("inspect %s: %v\n%s", a.Pool, err, failed.Stderr)
+		s.Fatalf("inspect %s: %v\n%s", pool, err, failed.Stderr)
 	}
 	s.must("inspect", err)
 	var r Report

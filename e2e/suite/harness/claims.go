@@ -26,6 +26,13 @@ const (
 	LabelNode             = "hostpath-provisioner.kubevirt.io/node"
 	AnnSelectedNode       = "volume.kubernetes.io/selected-node"
 	AnnStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
+
+	Driver       = "kubevirt.io.hostpath-provisioner"
+	TopologyNode = "topology.hostpath.csi/node"
+	StoragePool  = "storagePool"
+	// ClassCSI is the class of manifests/csi, LocalPool the pool that it names.
+	ClassCSI  = "hostpath-csi"
+	LocalPool = "local"
 )
 
 // soon is how long the cluster may take for one thing, on a machine that is busy.
@@ -35,9 +42,13 @@ const soon = 40 * time.Second
 type Claim struct {
 	Name, Class, Size string
 	// Node is the annotation's value.
-	Node       string
+	Node string
+	// Selected is the node that the scheduler would have chosen: for claims that need no pod.
+	Selected   string
 	Mode       corev1.PersistentVolumeAccessMode
 	VolumeMode corev1.PersistentVolumeMode
+	// Edit changes the claim before it is made.
+	Edit func(*corev1.PersistentVolumeClaim)
 }
 
 // Create makes the claim.
@@ -62,8 +73,13 @@ func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 			},
 		},
 	}
-	if c.Node != "" {
-		claim.Annotations = map[string]string{AnnProvisionOnNode: c.Node}
+	for key, value := range map[string]string{AnnProvisionOnNode: c.Node, AnnSelectedNode: c.Selected} {
+		if value != "" {
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, key, value)
+		}
+	}
+	if c.Edit != nil {
+		c.Edit(claim)
 	}
 	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), claim, metav1.CreateOptions{})
 	s.must("create claim", err)
@@ -174,6 +190,19 @@ func (s *Scene) Class(suffix string, edit func(*storagev1.StorageClass)) string 
 	_, err := s.Client.StorageV1().StorageClasses().Create(s.Context(), c, metav1.CreateOptions{})
 	s.must("create class", err)
 	return c.Name
+}
+
+// CSIClass makes a class of the CSI driver, which waits for the first consumer and names the pool of ClassCSI.
+func (s *Scene) CSIClass(suffix string, edit func(*storagev1.StorageClass)) string {
+	s.Helper()
+	return s.Class(suffix, func(c *storagev1.StorageClass) {
+		mode := storagev1.VolumeBindingWaitForFirstConsumer
+		c.Provisioner, c.VolumeBindingMode = Driver, &mode
+		c.Parameters = map[string]string{StoragePool: LocalPool}
+		if edit != nil {
+			edit(c)
+		}
+	})
 }
 
 // ClassName is the name that Class gives.

@@ -16,10 +16,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// Whose permissions the agents have.
+// Whose permissions the agents have: the second account is that of agents with a CSI driver.
 const (
-	Namespace = "hostpath-provisioner"
-	Account   = "hostpath-provisioner-admin"
+	Namespace  = "hostpath-provisioner"
+	Account    = "hostpath-provisioner-admin"
+	CSIAccount = "hostpath-provisioner-admin-csi"
 )
 
 // Env is what the tests of one package share: a directory, a control plane with the manifests applied, and the agent.
@@ -28,8 +29,8 @@ type Env struct {
 	Dir    string
 	Plane  *cluster.ControlPlane
 	Client kubernetes.Interface
-	// Kubeconfig has the permissions of the agents' service account.
-	Kubeconfig string
+	// Kubeconfig has the permissions of the agents' service account, CSIKubeconfig those of agents with a CSI driver.
+	Kubeconfig, CSIKubeconfig string
 	// Agent is the program, built with the race detector.
 	Agent string
 
@@ -37,7 +38,7 @@ type Env struct {
 	counter atomic.Int64
 }
 
-// Start builds the agent and starts a control plane with manifests/legacy applied. The caller ends it with Stop.
+// Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller ends it with Stop.
 func Start(ctx context.Context, log io.Writer) (*Env, error) {
 	dir, err := os.MkdirTemp("", "hpp-suite-")
 	if err != nil {
@@ -70,14 +71,19 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := e.kubectl("apply", "-k", filepath.Join(root, "manifests", "legacy")); err != nil {
-		return err
+	for _, name := range []string{"legacy", "csi"} {
+		if err := e.kubectl("apply", "-k", filepath.Join(root, "manifests", name)); err != nil {
+			return err
+		}
 	}
 	// Nobody runs its pods here; the agents are processes.
 	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
 		return err
 	}
-	e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account)
+	if e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account); err != nil {
+		return err
+	}
+	e.CSIKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, CSIAccount)
 	return err
 }
 

@@ -18,6 +18,8 @@ const (
 	ReasonRefused  = "VolumeRefused"
 	ReasonNotReady = "PoolNotReady"
 	ReasonReady    = "PoolReady"
+	ReasonIgnored  = "AnnotationIgnored"
+	ReasonDelete   = "VolumeFailedDelete"
 )
 
 // Event is what matters of one.

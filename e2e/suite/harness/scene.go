@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test
@@ -53,10 +54,15 @@ func (s *Scene) Node(suffix string) Node {
 	return s.NodeNamed(s.Name+"-node-"+suffix, "")
 }
 
-// NodeNamed makes a node with that very name and hostname label; no hostname means the name.
+// NodeNamed makes a node with that very name and hostname label; no hostname means the name. It has the label that a
+// kubelet sets where a CSI driver registers, unless the name is longer than a label may be.
 func (s *Scene) NodeNamed(name, hostname string) Node {
 	s.Helper()
-	node, err := s.Plane.CreateNode(s.Context(), name, hostname, nil)
+	labels := map[string]string{}
+	if len(name) <= validation.LabelValueMaxLength {
+		labels[TopologyNode] = name
+	}
+	node, err := s.Plane.CreateNode(s.Context(), name, hostname, labels)
 	s.must("create node", err)
 	return Node{Name: name, Hostname: node.Labels[corev1.LabelHostname], Pool: s.Path("pools", "pool-"+name[len(name)-2:])}
 }
