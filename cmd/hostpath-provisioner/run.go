@@ -65,7 +65,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 		parts = append(parts, func(ctx context.Context) error { a.keep(ctx); return nil })
 	}
 	if a.publisher != nil {
-		parts = append(parts, a.publisher.Run)
+		parts = append(parts, a.publish)
 	}
 	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks())
 	if err != nil {
@@ -77,6 +77,17 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	}
 	sockets, err := a.options.driver.listen(a.driver, a.kubelet)
 	return append(parts, sockets...), err
+}
+
+// publish tells the scheduler what it may know, after the claim loop, without
+// which there is no publisher, has let others ask the API server.
+func (a *agent) publish(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-a.loop.Started():
+		return a.publisher.Run(ctx)
+	}
 }
 
 // checks are the lines of /readyz.

@@ -70,6 +70,7 @@ type Controller struct {
 	pvs     cache.SharedIndexInformer
 	classes cache.SharedIndexInformer
 	unknown chan struct{}                             // somebody asked for what has no record
+	started chan struct{}                             // closed by Run; see Started
 	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
 	status  status
 }
@@ -91,7 +92,7 @@ func New(c Config) (*Controller, error) {
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools,
 		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, changed: c.Changed,
-		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1),
+		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{

@@ -43,9 +43,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Before anything is listed: it registers types with the scheme that every
-	// answer of the API server is decoded by.
 	library := c.newLibrary(ctx, claims)
+	close(c.started)
 	c.run(ctx, c.pvs.RunWithContext, c.classes.RunWithContext)
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
 		return nil
@@ -65,6 +64,12 @@ func (c *Controller) Run(ctx context.Context) error {
 	library.Run(ctx)
 	return nil
 }
+
+// Started is closed once Run has set the library up, which registers types with
+// the scheme that every answer of the API server is decoded by. Nothing may be
+// listed or watched before, by this loop or by others in the process: the
+// scheme is not guarded.
+func (c *Controller) Started() <-chan struct{} { return c.started }
 
 // learn reads this node's facts.
 func (c *Controller) learn(ctx context.Context) error {
