@@ -83,7 +83,7 @@ func (r *records) sync(ctx context.Context, name string) error {
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		return r.syncUnknown(ctx, s, pv, pool, directory)
-	case errors.Is(err, volume.ErrDamaged):
+	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is another pool's
 		r.disown(ctx, pv, err)
 		return nil
 	case err != nil:
