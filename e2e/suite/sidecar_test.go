@@ -1,0 +1,65 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// The driver with the provisioner sidecar, the same without one, and back: each deletes what the other made, and the
+// capacity objects of the other do not stay.
+func TestSwap(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	node := s.Node("01")
+	a := s.Agent(node, plain(node))
+	stop := a.Sidecar()
+	// The pod's way: the sidecar has told the scheduler what there is.
+	bySidecar := s.Create(harness.Claim{Class: harness.ClassCSI})
+	pod := s.Pod(bySidecar.Name, node.Hostname)
+	s.Bound(bySidecar)
+	s.DeletePod(pod)
+	mineToo := csiBound(s, a)
+	if pv := s.PV(harness.PVName(bySidecar)); len(pv.Labels) > 0 {
+		t.Fatalf("labels %v: this is no sidecar's PV", pv.Labels)
+	}
+
+	stop()
+	a.Stop()
+	a.RestartAs(local(node))
+	a.AwaitReady()
+	for _, claim := range []*corev1.PersistentVolumeClaim{bySidecar, mineToo} {
+		name := harness.PVName(claim)
+		s.Eventually(15*time.Second, "taken over", func() error { return owned(s, a, name, name, claim, false) })
+	}
+	s.Eventually(10*time.Second, "one capacity object, ours", func() error {
+		o, err := s.Capacity(harness.ClassCSI, node)
+		if err == nil && o.Labels[harness.LabelNode] != node.Name {
+			err = fmt.Errorf("labels %v", o.Labels)
+		}
+		return err
+	})
+	s.Delete(bySidecar)
+	s.Gone(harness.PVName(bySidecar))
+	byLoop := csiBound(s, a)
+	wantTwo := func() error { return firstError(s.PathOf(a, mineToo), s.PathOf(a, byLoop)) }
+	if err := wantTwo(); err != nil {
+		t.Error(err)
+	}
+	s.Eventually(10*time.Second, "recorded", func() error { return owned(s, a, harness.PVName(byLoop), harness.PVName(byLoop), byLoop, false) })
+
+	a.Stop()
+	a.RestartAs(plain(node))
+	a.AwaitReady()
+	stop = a.Sidecar()
+	defer stop()
+	for _, claim := range []*corev1.PersistentVolumeClaim{mineToo, byLoop} {
+		s.Delete(claim)
+		s.Gone(harness.PVName(claim))
+	}
+	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+}
