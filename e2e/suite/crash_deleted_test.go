@@ -22,7 +22,7 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 	var orphan *crash
 	for n := 1; n <= mostSteps; n++ {
 		node := s.Node(string([]byte{'a' + byte(n/10), '0' + byte(n%10)}))
-		c := newCrash(s, node, n)
+		c := newCrash(s, node, n, false)
 		if !c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
 			c.a.Kill() // a stop may meet the kill
 			break

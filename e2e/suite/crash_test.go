@@ -31,17 +31,23 @@ type crash struct {
 	claim *corev1.PersistentVolumeClaim
 }
 
-func newCrash(s *harness.Scene, node harness.Node, n int) *crash {
+// newCrash has a claim of the usual kind, or one of the CSI driver.
+func newCrash(s *harness.Scene, node harness.Node, n int, csi bool) *crash {
 	s.Helper()
 	program, err := env.Faulty()
 	if err != nil {
 		s.Fatal(err)
 	}
 	c := &crash{Scene: s, n: n}
-	pool := s.Path("pools", "crash-"+strconv.Itoa(n))
-	c.a = s.Later(node, harness.Options{Program: program, Pool: pool})
+	node.Pool = s.Path("pools", "crash-"+strconv.Itoa(n))
+	o, claim := harness.Options{}, harness.Claim{Node: node.Name}
+	if csi {
+		o, claim = local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name}
+	}
+	o.Program = program
+	c.a = s.Later(node, o)
 	c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
-	c.claim = s.Create(harness.Claim{Node: node.Name})
+	c.claim = s.Create(claim)
 	return c
 }
 
@@ -150,17 +156,35 @@ func TestCrash(t *testing.T) {
 	for lane := range lanes {
 		t.Run(strconv.Itoa(lane), func(t *testing.T) {
 			t.Parallel()
-			s := env.Scene(t)
-			node := s.Node("01")
-			for n := 1 + lane; n <= mostSteps; n += lanes {
-				step := newCrash(s, node, n).live()
-				if step == "" {
-					t.Logf("the life of a volume is over before step %d", n)
-					return
-				}
-				t.Logf("killed before step %d, %s", n, step)
-			}
-			t.Errorf("%d steps are not enough", mostSteps)
+			crashes(t, 1+lane, lanes, false)
 		})
 	}
+}
+
+// A CSI claim takes the same steps on the disk, and another way to them, once the pool is open.
+func TestCrashCSI(t *testing.T) {
+	t.Parallel()
+	const opening, lanes = 10, 2
+	for lane := range lanes {
+		t.Run(strconv.Itoa(lane), func(t *testing.T) {
+			t.Parallel()
+			crashes(t, 1+opening+lane, lanes, true)
+		})
+	}
+}
+
+// crashes lives one life for the first step and for every stride-th after it.
+func crashes(t *testing.T, first, stride int, csi bool) {
+	t.Helper()
+	s := env.Scene(t)
+	node := s.Node("01")
+	for n := first; n <= mostSteps; n += stride {
+		step := newCrash(s, node, n, csi).live()
+		if step == "" {
+			t.Logf("the life of a volume is over before step %d", n)
+			return
+		}
+		t.Logf("killed before step %d, %s", n, step)
+	}
+	t.Errorf("%d steps are not enough", mostSteps)
 }
