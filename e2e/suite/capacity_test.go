@@ -152,7 +152,8 @@ func TestCapacityOwner(t *testing.T) {
 	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually(soonGone, "gone with its owner", func() error {
+	const collected = time.Minute // the garbage collector is in no hurry
+	s.Eventually(collected, "gone with its owner", func() error {
 		if n := len(s.Capacities(harness.ClassCSI, node)); n > 0 {
 			return fmt.Errorf("there are %d", n)
 		}
@@ -176,9 +177,6 @@ func daemonSet(name string, labels map[string]string, node string) *appsv1.Daemo
 		},
 	}
 }
-
-// soonGone is how long the garbage collector may take.
-const soonGone = 60 * time.Second
 
 // What others published of the driver for this node is removed, and nothing of another node.
 func TestCapacityLeftovers(t *testing.T) {
