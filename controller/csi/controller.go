@@ -107,11 +107,17 @@ func (s *Server) remove(name string, want func(volume.Volume) bool) error {
 // GetCapacity returns what a pool can still promise, as the space there is and
 // as the biggest volume: the scheduler heeds the latter where it is given. A
 // pool that is not ready can promise nothing, and neither can another node.
+// A request that names no pool, where none is the default, is no mistake: it
+// comes without a class in hand, and without one no volume would be made.
 func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
 		return nil, err
 	}
-	pool, err := s.pool(req.GetParameters()[class.StoragePool])
+	name := req.GetParameters()[class.StoragePool]
+	pool, err := s.pool(name)
+	if err != nil && name == "" {
+		return capacity(0), nil
+	}
 	if err != nil {
 		return nil, err
 	}

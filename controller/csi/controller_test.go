@@ -238,3 +238,15 @@ func TestGetCapacity(t *testing.T) {
 		})
 	}
 }
+
+// Sidecars and checkers may ask without a class in hand.
+func TestGetCapacityWithoutADefaultPool(t *testing.T) {
+	d := newDriver(t)
+	d.config.Pools = pools(t, d.pools[1])
+	d.serve(t, filepath.Join(t.TempDir(), "csi.sock"))
+	c, err := d.GetCapacity(t.Context(), &proto.GetCapacityRequest{})
+	wants(t, err, codes.OK, "")
+	if c.GetAvailableCapacity() != 0 || c.GetMaximumVolumeSize().GetValue() != 0 {
+		t.Errorf("%v, want nothing: CreateVolume refuses what names no pool here", c)
+	}
+}
