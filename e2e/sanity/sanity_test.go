@@ -2,12 +2,16 @@
 // plain driver, spoken to over its socket, with real pools and bind mounts.
 // Every case of every advertised capability has to pass; nothing is skipped
 // here. It needs root, for the mounts, and fails without.
+//
+// With -socket it speaks to a driver that runs already. That is how the tests
+// of the nodes use it, in a node's mount namespace.
 package sanity
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -21,9 +25,19 @@ import (
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 )
 
+var (
+	deployed = flag.String("socket", "", "the socket of a driver that runs; without it one is built and started")
+	below    = flag.String("dir", "", "with -socket, where that driver may mount volumes: a directory below the kubelet's")
+	pool     = flag.String("pool", "inner", "the pool that volumes are made in")
+)
+
 func TestSanity(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("csi-sanity mounts volumes: run it as root")
+	}
+	if *deployed != "" {
+		conform(t, *deployed, *below)
+		return
 	}
 	dir := t.TempDir()
 	pools, kubelet, socket := filepath.Join(dir, "pools"), filepath.Join(dir, "kubelet"), filepath.Join(dir, "csi.sock")
@@ -37,22 +51,29 @@ func TestSanity(t *testing.T) {
 	agent := start(t, build(t, dir), socket, "--endpoint=unix://"+socket, "--nodeid=node-01", "--version=sanity", "--metrics-address=",
 		"--drivername=kubevirt.io.hostpath-provisioner", "--datadir="+dataDirs, "--kubelet-dir="+kubelet, "--v=4")
 
-	config := sanity.NewTestConfig()
-	config.Address = "unix://" + socket
-	config.TargetPath = filepath.Join(kubelet, "target")
-	config.StagingPath = filepath.Join(kubelet, "staging")
-	config.TestVolumeSize = 64 << 20
-	config.TestVolumeParameters = map[string]string{"storagePool": "inner"}
-	sanity.Test(t, config)
+	conform(t, socket, kubelet)
 
 	left(t, filepath.Join(pools, "outer"), ".hostpath-provisioner", "csi")
 	left(t, filepath.Join(pools, "outer/csi"), ".hostpath-provisioner")
-	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(mounts, []byte(kubelet)) {
-		t.Errorf("mounts are left below %s (%v)", kubelet, err)
-	}
 	agent.stop(t)
 	if _, err := os.Lstat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// conform runs csi-sanity, with targets below dir, where nothing may stay
+// mounted.
+func conform(t *testing.T, socket, dir string) {
+	config := sanity.NewTestConfig()
+	config.Address = "unix://" + socket
+	config.TargetPath = filepath.Join(dir, "sanity-target")
+	config.StagingPath = filepath.Join(dir, "sanity-staging")
+	config.TestVolumeSize = 64 << 20
+	config.TestVolumeParameters = map[string]string{"storagePool": *pool}
+	sanity.Test(t, config)
+
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(mounts, []byte(dir+"/sanity-")) {
+		t.Errorf("mounts are left below %s (%v)", dir, err)
 	}
 }
 
