@@ -27,7 +27,11 @@ func readyz(s *harness.Scene, n *cluster.Node) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9898/proxy/readyz", harness.Namespace, p.Name)
+	return askPod(s, p, "readyz")
+}
+
+func askPod(s *harness.Scene, p *corev1.Pod, path string) (text string, err error) {
+	path = fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:9898/proxy/%s", p.Namespace, p.Name, path)
 	body, err := s.Client.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(s.Context())
 	return string(body), err
 }
@@ -48,11 +52,17 @@ func awaitAgent(s *harness.Scene, n *cluster.Node) (ready *corev1.Pod) {
 }
 
 // inspect is what the agent's program says of the node's pool.
-func inspect(s *harness.Scene, n *cluster.Node) (r harness.Report) {
+func inspect(s *harness.Scene, n *cluster.Node) harness.Report {
 	s.Helper()
 	p, err := podOf(s, n, agentSet)
 	must(s, "agent", err)
-	text, err := kubectl("", "-n", harness.Namespace, "exec", p.Name, "--", "/hostpath-provisioner", "inspect", "-o", "json")
+	return inspectIn(s, p)
+}
+
+// inspectIn is what the program says in a pod of the agent, of the one pool that its environment names.
+func inspectIn(s *harness.Scene, p *corev1.Pod) (r harness.Report) {
+	s.Helper()
+	text, err := kubectl("", "-n", p.Namespace, "exec", p.Name, "--", "/hostpath-provisioner", "inspect", "-o", "json")
 	must(s, "inspect", err)
 	must(s, "read what inspect said", json.Unmarshal([]byte(text), &r))
 	return r

@@ -2,13 +2,9 @@ package nodes
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -76,18 +72,39 @@ func csiGeneric(t *testing.T, s *harness.Scene) {
 
 // A pod's own volume without a claim: nobody but the driver knows of it.
 func csiInline(t *testing.T, s *harness.Scene) {
-	p := pod{script: "echo own >/data/file", change: func(spec *corev1.PodSpec) {
-		spec.Volumes[0].VolumeSource = corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-			Driver: csiDriver, VolumeAttributes: map[string]string{"size": "10Mi"},
-		}}
-	}}.run(s)
+	p := pod{script: "echo own >/data/mine", change: inline("12Mi")}.run(s)
 	n := nodeNamed(s, p.Spec.NodeName)
-	volumes, err := filepath.Glob(csiPath(n, "csi-*", "file"))
+	volumes, err := filepath.Glob(csiPath(n, "csi-*", "mine"))
 	if err != nil || len(volumes) != 1 {
 		t.Fatalf("inline volumes on %s: %v, %v; want one", n.Name, volumes, err)
 	}
+	name := filepath.Base(filepath.Dir(volumes[0]))
+	driver := awaitDriver(s, n)
+	if v := volumeOf(inspectIn(s, driver), name); v == nil || !v.Ephemeral || v.Bytes != 12<<20 || v.Owner.Name != p.Name {
+		t.Errorf("inspect says %+v, want a volume of 12Mi of pod %s", v, p.Name)
+	}
 	end(s, p)
-	csiGone(s, filepath.Base(filepath.Dir(volumes[0])))
+	csiGone(s, name)
+	if v := volumeOf(inspectIn(s, driver), name); v != nil {
+		t.Errorf("inspect still promises %+v", v)
+	}
+}
+
+// inline makes a pod's volume one without a claim.
+func inline(size string) func(*corev1.PodSpec) {
+	return func(spec *corev1.PodSpec) {
+		spec.Volumes[0].VolumeSource = corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+			Driver: csiDriver, VolumeAttributes: map[string]string{"size": size},
+		}}
+	}
+}
+
+// The scheduler was not asked, so the pod waits on its node and is told why.
+func csiInlineTooBig(_ *testing.T, s *harness.Scene) {
+	p := pod{hostname: one.Hostname, change: inline(tooBig)}.create(s)
+	s.Eventually(soon, "mount refused", func() error {
+		return said(s, "involvedObject.uid", string(p.UID), "FailedMount", "ResourceExhausted", p.CreationTimestamp.Time)
+	})
 }
 
 func csiReadOnly(t *testing.T, s *harness.Scene) {
@@ -109,41 +126,4 @@ func csiFSGroup(t *testing.T, s *harness.Scene) {
 	if got, want := output(s, p), "1000 2000\n2000\n"; got != want {
 		t.Errorf("the pod says %q, want %q", got, want)
 	}
-}
-
-const tooBig = "900Ti"
-
-// The scheduler knows that no node can hold it.
-func csiTooBig(t *testing.T, s *harness.Scene) {
-	claim := s.Create(harness.Claim{Class: csiClass, Size: tooBig})
-	p := pod{claim: claim.Name}.create(s)
-	s.Eventually(soon, "the scheduler's word", func() error {
-		events := s.Events(p.UID)
-		if !slices.ContainsFunc(events, func(e harness.Event) bool {
-			return e.Reason == "FailedScheduling" && strings.Contains(e.Message, "not have enough free storage")
-		}) {
-			return fmt.Errorf("events: %v", events)
-		}
-		return nil
-	})
-	if err := s.IsPending(claim); err != nil {
-		t.Error(err)
-	}
-}
-
-// A node that was chosen all the same refuses with the numbers, and gives the claim back.
-func csiNoSpace(t *testing.T, s *harness.Scene) {
-	begin := time.Now()
-	claim := s.Create(harness.Claim{Class: csiClass, Size: tooBig})
-	_, err := kubectl("", "-n", s.Namespace, "annotate", "pvc", claim.Name, harness.AnnSelectedNode+"="+one.Name)
-	must(s, "choose a node", err)
-	s.Eventually(soon, "the sidecar's word", func() error {
-		return said(s, "involvedObject.name", claim.Name, "ProvisioningFailed", "ResourceExhausted", begin)
-	})
-	s.Eventually(soon, "given back", func() error {
-		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
-			return fmt.Errorf("it is on %s", on)
-		}
-		return s.IsPending(claim)
-	})
 }

@@ -91,7 +91,7 @@ func TestDiskMountedOverThePool(t *testing.T) {
 	kept, doomed := s.Create(harness.Claim{Node: one.Name}), s.Create(harness.Claim{Node: one.Name})
 	volume := s.Bound(kept).Name
 	s.Bound(doomed)
-	p := pod{claim: kept.Name, script: "echo here >/data/file; while sleep 0.2; do date >/data/clock; done & true"}.run(s)
+	p := pod{claim: kept.Name, script: "echo here >/data/file; " + ticking}.run(s)
 	id := inspect(s, one).Pool.ID
 
 	begin := time.Now()
@@ -154,6 +154,9 @@ func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) 
 		return err
 	})
 }
+
+// ticking is a script that goes on writing after it has come to its end.
+const ticking = "while sleep 0.2; do date >/data/clock; done & until [ -s /data/clock ]; do sleep 0.1; done"
 
 // writes checks that the pod which writes into the volume goes on doing so.
 func writes(s *harness.Scene, n *cluster.Node, volume string) {

@@ -16,12 +16,13 @@ import (
 
 var publicImage = regexp.MustCompile(`(?m)^( *)image: busybox:.*$`)
 
-// apply applies an example as it is, but for the image: there is no registry to pull from.
-func apply(s *harness.Scene, name string) {
+// apply applies an example as it is, but for the image: there is no registry to pull from. The words that are given in pairs
+// are replaced too, each by the next.
+func apply(s *harness.Scene, name string, replace ...string) {
 	s.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "manifests", "examples", name))
 	must(s, "read example", err)
-	text := publicImage.ReplaceAllString(string(data), "${1}image: "+cluster.BusyboxImage+"\n${1}imagePullPolicy: IfNotPresent")
+	text := publicImage.ReplaceAllString(strings.NewReplacer(replace...).Replace(string(data)), "${1}image: "+cluster.BusyboxImage+"\n${1}imagePullPolicy: IfNotPresent")
 	_, err = kubectl(text, "-n", s.Namespace, "apply", "-f", "-")
 	must(s, name, err)
 }

@@ -131,7 +131,11 @@ func said(s *harness.Scene, field, object, reason, words string, since time.Time
 	}
 	var all []string
 	for _, e := range list.Items {
-		if e.LastTimestamp.Time.Before(since.Truncate(time.Second)) {
+		at := e.LastTimestamp.Time
+		if at.IsZero() {
+			at = e.EventTime.Time // the scheduler counts in another way
+		}
+		if at.Before(since.Truncate(time.Second)) {
 			continue
 		}
 		if strings.Contains(e.Message, words) {

@@ -37,26 +37,21 @@ func TestSwapIn(t *testing.T) {
 	}
 	loadProgram(t, standIn, program)
 	manifest := filepath.Join("testdata", "swapin.yaml")
-	c := csiInstall{
-		apply: []string{"-f", manifest}, files: []string{manifest},
-		label: "app.kubernetes.io/managed-by=hostpath-provisioner-operator",
+	f := csiForm{
+		apply: []string{"-f", manifest}, label: "app.kubernetes.io/managed-by=hostpath-provisioner-operator",
+		noSpace: csiWithSidecar.noSpace,
 	}
-	c.deploy(t)
-	t.Run("Group", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *harness.Scene){
-			"registered": csiRegistered, "persists": csiPersists, "generic": csiGeneric, "inline": csiInline,
-			"readonly": csiReadOnly, "fsgroup": csiFSGroup, "toobig": csiTooBig, "nospace": csiNoSpace,
-			"metrics": swapInMetrics, "health": swapInHealth, "older": swapInOlder,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, newScene(t))
-			})
-		}
+	loadSidecar(t)
+	t.Cleanup(func() { f.undeploy(t, manifest) })
+	f.deploy(t)
+	csiTogether(t, "Group", map[string]csiRow{
+		"registered": csiRegistered, "persists": csiPersists, "generic": csiGeneric, "inline": csiInline,
+		"readonly": csiReadOnly, "fsgroup": csiFSGroup, "toobig": csiTooBig, "nospace": f.csiNoSpace,
+		"metrics": swapInMetrics, "health": swapInHealth, "older": swapInOlder,
 	})
 	t.Run("steady", func(t *testing.T) { swapInSteady(t, newScene(t)) })
 	t.Run("restart", func(t *testing.T) { csiRestart(t, newScene(t)) })
-	t.Run("permitted", func(t *testing.T) { csiPermitted(t, c.label) })
+	t.Run("permitted", f.permitted)
 }
 
 // Prometheus asks every pod where it always did, and finds what the alert is made of.

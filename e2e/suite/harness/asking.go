@@ -109,7 +109,7 @@ type ReportVolume struct {
 	Name, State, PV, ReclaimPolicy string
 	Bytes                          int64
 	Owner                          struct{ Namespace, Name, UID string }
-	Missing, Adopted               bool
+	Missing, Adopted, Ephemeral    bool
 }
 
 // Inspect reads the agent's pool, whether the agent runs or not.
