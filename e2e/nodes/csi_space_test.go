@@ -52,6 +52,8 @@ func csiFull(t *testing.T, s *harness.Scene) {
 		}
 		return bytes
 	}
+	// A pod is ready a moment before its node's object is there.
+	s.Eventually(soon, "an object for each node", func() error { _, err := capacities(s); return err })
 	before := free()
 	most := resource.NewQuantity(min(before[0], before[1])*6/10, resource.BinarySI).String()
 	big := s.Create(harness.Claim{Class: csiClass, Size: most})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,6 +108,7 @@ func csiInlineTooBig(_ *testing.T, s *harness.Scene) {
 	})
 }
 
+// The container's mount is read-only by the kubelet's doing, the one below it by the driver's.
 func csiReadOnly(t *testing.T, s *harness.Scene) {
 	claim := csiClaim(s)
 	end(s, pod{claim: claim.Name, script: "echo kept >/data/file"}.run(s))
@@ -115,6 +117,10 @@ func csiReadOnly(t *testing.T, s *harness.Scene) {
 	}}.run(s)
 	if got, want := output(s, p), "touch: /data/new: Read-only file system\nkept\n"; got != want {
 		t.Errorf("the pod says %q, want %q", got, want)
+	}
+	target := "/var/lib/kubelet/pods/" + string(p.UID) + "/volumes/kubernetes.io~csi/" + harness.PVName(claim) + "/mount"
+	if _, err := onNode(nodeNamed(s, p.Spec.NodeName), "touch", target+"/new"); err == nil || !strings.Contains(err.Error(), "Read-only file system") {
+		t.Errorf("the node writes into what is published read-only: %v", err)
 	}
 }
 
