@@ -77,7 +77,8 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 
 func bind(r Record, b Binding) Record {
 	r.State, r.PV = Bound, b.PV
-	if r.Owner.UID == "" {
+	// Who asked through CSI may have told the UID alone, by the volume's name.
+	if r.Owner.UID == "" || r.Owner.Name == "" && b.Owner.Name != "" {
 		r.Owner = b.Owner
 	}
 	if r.Cluster == "" {

@@ -92,7 +92,7 @@ func poolsOfEnvironment() (paths []string, err error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, errors.New("which directory? Name it, or set PV_DIR")
+		return nil, errors.New("which directory? Name it, or set PV_DIR or DATADIR")
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths), nil

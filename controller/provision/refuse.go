@@ -87,7 +87,8 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
 	case errors.Is(err, volume.ErrNotReady):
 		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node), message: fmt.Sprintf(
-			"node %s cannot serve this claim now: %v; it will go on by itself once that is mended", c.node, err)}
+			"node %s cannot serve this claim now, from pool %s in %s: %v; it will go on by itself once that is mended",
+			c.node, pool.Name(), pool.Path(), err)}
 	}
 	return &refusal{topic: "volume", message: err.Error()}
 }

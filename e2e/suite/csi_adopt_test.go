@@ -60,8 +60,7 @@ func TestCSISidecarsVolume(t *testing.T) {
 	_, err := a.Controller().CreateVolume(t.Context(), &csi.CreateVolumeRequest{
 		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: 10 << 20},
 		Parameters: map[string]string{
-			harness.StoragePool:           harness.LocalPool, // and not the PV's name
-			"csi.storage.k8s.io/pvc/name": claim.Name, "csi.storage.k8s.io/pvc/namespace": claim.Namespace,
+			harness.StoragePool: harness.LocalPool, // and neither the PV's name nor the claim's
 		},
 		VolumeCapabilities: []*csi.VolumeCapability{{
 			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: "xfs"}},
