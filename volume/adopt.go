@@ -5,7 +5,8 @@ import "fmt"
 // Adopt records a directory that was there before us as a bound volume. It
 // touches the record alone, never the directory, and does nothing where the
 // volume is already recorded for the same claim and PV. Space is not asked
-// for: the data is there. Zero bytes promise nothing; the data is then used by
+// for: the data is there. No limit is set, whatever s.Limit says: it would not
+// count what is there. Zero bytes promise nothing; the data is then used by
 // others, as far as the pool is concerned.
 //
 // The caller makes sure that the directory is the PV's. The error is
@@ -24,19 +25,19 @@ func (p *Pool) Adopt(s Spec) (v Volume, err error) {
 					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
 			}
 			there, err := isDir(h.base, r.Name)
-			v = p.volume(r, !there)
+			v = p.volume(h, r, !there)
 			return err
 		}
 		if err := h.plain(s.Name); err != nil {
 			return err
 		}
 		r := newRecord(s, Bound)
-		r.Adopted = true
+		r.Adopted, r.Limit, r.Inodes = true, LimitBestEffort, 0
 		p.step("adopt.record")
 		if err := p.put(h, r); err != nil {
 			return err
 		}
-		v = p.volume(r, false)
+		v = p.volume(h, r, false)
 		return nil
 	})
 	if err != nil {

@@ -44,8 +44,11 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 	return failed(op, name, err)
 }
 
-func (p *Pool) volume(r Record, missing bool) Volume {
-	return Volume{Record: r, Path: p.path + "/" + r.Name, Missing: missing}
+func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
+	return Volume{
+		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
+		Limited: h.limited(r), Unlimited: h.unlimited(r),
+	}
 }
 
 // Get returns the volume if it is ready or bound: one that is being made or
@@ -66,7 +69,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 			return ErrNotFound
 		}
 		there, err := isDir(h.base, name)
-		v = p.volume(r, !there)
+		v = p.volume(h, r, !there)
 		return err
 	})
 	return v, failed(op, name, err)
@@ -83,7 +86,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 			return ErrNotFound
 		}
 		there, err := isDir(h.base, found[0].Name)
-		v = p.volume(found[0], !there)
+		v = p.volume(h, found[0], !there)
 		return err
 	})
 	return v, failed(op, pv, err)
@@ -103,7 +106,7 @@ func (p *Pool) inPlace() ([]Volume, error) {
 			if err != nil {
 				return err
 			}
-			all = append(all, p.volume(r, !there))
+			all = append(all, p.volume(h, r, !there))
 		}
 		return nil
 	})

@@ -11,10 +11,12 @@ import (
 
 // Create makes the volume, or returns it if it is there for the same claim
 // with the same size, so callers may retry. The directory is empty, has the
-// configured mode and label, and stays after a power cut once Create returned.
+// configured mode and label and, where the filesystem enforces it, the limit,
+// and stays after a power cut once Create returned.
 //
-// The error is ErrConflict where the name is taken: by another claim, with
-// another size, by an ephemeral volume where none is asked for or the reverse, by a directory without a record, or by a bound volume whose
+// The error is ErrNoLimits where a limit is required that the filesystem does
+// not enforce; ErrConflict where the name is taken: by another claim, with
+// another size or limit, by an ephemeral volume where none is asked for or the reverse, by a directory without a record, or by a bound volume whose
 // directory was removed by hand; a SpaceError, which is an ErrNoSpace, where
 // the pool cannot promise that much; ErrInvalid where the name or the size is
 // wrong. With an error there is no volume that was not there before.
@@ -22,6 +24,9 @@ func (p *Pool) Create(s Spec) (v Volume, err error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
 		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+	}
+	if err := s.checkLimit(); err != nil {
+		return v, failed(op, s.Name, err)
 	}
 	err = p.on(op, s.Name, func(h *handle) (err error) {
 		v, err = p.create(h, s)
@@ -36,24 +41,27 @@ func (p *Pool) create(h *handle, s Spec) (Volume, error) {
 		if there, err := p.same(h, known, s); err != nil {
 			return Volume{}, err
 		} else if there {
-			return p.volume(known, false), nil
+			return p.volume(h, known, false), nil
 		}
-	} else {
+	}
+	if err := h.refuseLimit(s); err != nil {
+		return Volume{}, err
+	}
+	if !ok {
 		if there, err := exists(h.base, s.Name); there || err != nil {
 			return Volume{}, taken(err)
 		}
-		release, err := p.reserve(h, s.Name, s.Bytes)
+		release, err := p.reserve(h, s.Name, s.Bytes, s.Bytes)
 		if err != nil {
 			return Volume{}, err
 		}
 		defer release()
 	}
-	r := newRecord(s, Creating)
-	if err := p.build(h, r); err != nil {
+	r, err := p.build(h, newRecord(s, Creating))
+	if err != nil {
 		return Volume{}, err
 	}
-	r.State = Ready
-	return p.volume(r, false), nil
+	return p.volume(h, r, false), nil
 }
 
 func taken(err error) error {
@@ -66,7 +74,8 @@ func taken(err error) error {
 func newRecord(s Spec, state State) Record {
 	return Record{
 		Version: recordVersion, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
-		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Created: time.Now().UTC().Truncate(time.Second),
+		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Limit: s.Limit, Inodes: s.Inodes,
+		Created: time.Now().UTC().Truncate(time.Second),
 	}
 }
 
@@ -84,6 +93,10 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 	if r.Ephemeral != s.Ephemeral {
 		return false, fmt.Errorf("%w: exists with ephemeral %v, asked for ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
 	}
+	if !r.Adopted && (r.Limit != s.Limit || r.Inodes != s.Inodes) {
+		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
+			ErrConflict, r.Limit, r.Inodes, s.Limit, s.Inodes)
+	}
 	if there, err = isDir(h.base, r.Name); there || err != nil {
 		return there, err
 	}
@@ -100,32 +113,38 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 // differ compares what either side may not know.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// build makes the volume from its record on. Where a step fails it takes back
-// the ones before, as far as the disk lets it.
-func (p *Pool) build(h *handle, r Record) error {
+// build makes the volume from its record on, and returns the record that it has
+// in the end. Where a step fails it takes back the ones before, as far as the
+// disk lets it.
+func (p *Pool) build(h *handle, r Record) (Record, error) {
 	p.step("create.record")
 	if err := p.put(h, r); err != nil {
 		p.unmake(h, r.Name, false)
-		return err
+		return r, err
 	}
-	placed, err := p.place(h, r.Name)
+	placed := false
+	id, err := p.stage(h, r)
+	if err == nil {
+		placed, err = p.place(h, r.Name)
+	}
 	if err == nil {
 		p.step("create.ready")
-		r.State = Ready
+		r.State, r.LimitID = Ready, id
 		err = p.put(h, r)
 	}
 	if err != nil {
 		p.unmake(h, r.Name, placed)
+		return r, err
 	}
-	return err
+	if r.LimitID != 0 {
+		p.begin(r.Name)
+	}
+	return r, nil
 }
 
-// place makes the directory in staging and renames it into place, where it
-// appears with all its properties.
+// place renames the staged directory into place, where it appears with all its
+// properties.
 func (p *Pool) place(h *handle, name string) (placed bool, err error) {
-	if err := p.stage(h, name); err != nil {
-		return false, err
-	}
 	p.step("create.rename")
 	err = unix.Renameat2(h.staging, name, h.base, name, unix.RENAME_NOREPLACE)
 	if err == unix.EEXIST {
@@ -138,26 +157,34 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 	return true, syncDirs(h.base, h.staging)
 }
 
-// stage makes the directory with its mode and label, and flushes it.
-func (p *Pool) stage(h *handle, name string) error {
+// stage makes the directory with its mode, label and limit, and flushes it. It
+// returns the limit's ID.
+func (p *Pool) stage(h *handle, r Record) (limitID uint64, err error) {
 	p.step("create.mkdir")
-	if err := unix.Mkdirat(h.staging, name, 0o700); err != nil {
-		return pathError("create", stagingName+"/"+name, err)
+	if err := h.makeStaged(r); err != nil {
+		return 0, pathError("create", stagingName+"/"+r.Name, err)
 	}
-	fd, err := tree.OpenDir(h.staging, name)
+	fd, err := tree.OpenDir(h.staging, r.Name)
 	if err != nil {
-		return pathError("open", stagingName+"/"+name, err)
+		return 0, pathError("open", stagingName+"/"+r.Name, err)
 	}
 	defer unix.Close(fd)
 	p.step("create.mode")
 	// After the fact, because mkdir(2) heeds the umask and drops other bits.
 	if err := unix.Fchmod(fd, p.mode); err != nil {
-		return pathError("chmod", name, err)
+		return 0, pathError("chmod", r.Name, err)
 	}
 	if err := p.setLabel(h, fd); err != nil {
-		return err
+		return 0, err
 	}
-	return syncDirs(fd)
+	// The limit comes last: on btrfs a small one leaves no room for the others.
+	if _, ok := h.wanted(r); ok {
+		p.step("create.limit")
+		if limitID, err = h.enforce(fd, r); err != nil {
+			return 0, err
+		}
+	}
+	return limitID, syncDirs(fd)
 }
 
 // unmake takes back what build did. Its own errors are of no use to anybody:

@@ -25,6 +25,8 @@ var (
 	ErrInUse = errors.New("volume is in use")
 	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
 	ErrNotEmpty = errors.New("volume is not empty")
+	// ErrNoLimits: a limit is required, and the filesystem enforces none.
+	ErrNoLimits = errors.New("no limit can be enforced")
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )

@@ -23,6 +23,11 @@ type handle struct {
 	id    identity
 	label string // of new volumes; "" where none is set
 
+	limits  limit.Enforcer
+	support limit.Support // what of limits this process can use
+	block   int64         // of the filesystem, in bytes: what limits are rounded up to
+	notes   []string      // what was found before recovery
+
 	at place // the base when it was opened
 	in place // the private directory, likewise
 	on place // pool.json, likewise

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
 // Report is what a pool's directory says of itself.
@@ -30,6 +32,10 @@ type PoolReport struct {
 	// Held whether some process owns it now.
 	Holder string `json:"holder,omitempty"`
 	Held   bool   `json:"held"`
+	// Limits is the method by which limits are enforced, and Unlimited says
+	// why there is none.
+	Limits    string `json:"limits"`
+	Unlimited string `json:"unlimited,omitempty"`
 }
 
 // VolumeReport is one record, and whether its directory is there.
@@ -44,6 +50,10 @@ type VolumeReport struct {
 	Adopted       bool      `json:"adopted,omitempty"`
 	Ephemeral     bool      `json:"ephemeral,omitempty"`
 	Created       time.Time `json:"created"`
+	// Limit and Used are bytes as the kernel has them now; 0 where it holds
+	// the volume to nothing.
+	Limit int64 `json:"limit,omitempty"`
+	Used  int64 `json:"used,omitempty"`
 }
 
 // TrashReport is one volume in the trash. Its promise was returned; Name and
@@ -57,7 +67,8 @@ type TrashReport struct {
 
 // Inspect reads the pool at path without owning it, so it works beside the
 // process that does, and changes nothing. It knows no configuration: Space is
-// as for a pool without reserve and overcommit, and no volume's use is known.
+// as for a pool without reserve and overcommit, and the use is known of volumes
+// with a limit only.
 // What changes while it reads may be seen before or after.
 //
 // The error is ErrNotReady where there is no pool.
@@ -83,6 +94,12 @@ func inspect(h *handle, path string) (r Report, err error) {
 	}
 	var l ledger
 	l.reset(records, damaged, nil)
+	if h.limits, err = limit.Probe(h.base); err != nil {
+		return r, err
+	}
+	support := h.limits.Support()
+	r.Pool.Limits, r.Pool.Unlimited = string(support.Method), support.Reason
+	r.Volumes = inspectVolumes(h, &l)
 	st, err := h.statfs()
 	if err != nil {
 		return r, err
@@ -90,7 +107,6 @@ func inspect(h *handle, path string) (r Report, err error) {
 	r.Space = l.account(st, 0, 1, 0, 0)
 	r.Damaged = damagedLines(damaged)
 	r.Warnings = looseMode(h.base, path)
-	r.Volumes = inspectVolumes(h, &l)
 	r.Trash, err = inspectTrash(h)
 	return r, err
 }
@@ -126,9 +142,16 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range l.sorted(func(Record) bool { return true }) {
 		there, err := isDir(h.base, r.Name)
+		u, unlimited := h.usage(r.Name)
+		if unlimited != nil || r.LimitID == 0 {
+			u = limit.Usage{}
+		} else {
+			l.metered[r.Name] = u.Bytes
+		}
 		all = append(all, VolumeReport{
 			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
+			Limit: u.Limit.Bytes, Used: u.Bytes,
 		})
 	}
 	return all

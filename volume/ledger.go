@@ -13,8 +13,9 @@ type ledger struct {
 	mu       sync.Mutex
 	records  map[string]Record
 	damaged  map[string]error // records that are there and mean nothing to us
-	reserved map[string]int64 // bytes of volumes that have no record yet
+	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
+	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
 	notes    []string         // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
@@ -25,7 +26,7 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records, l.damaged, l.notes = records, damaged, notes
-	l.used = map[string]int64{}
+	l.used, l.metered = map[string]int64{}, map[string]int64{}
 	if l.reserved == nil {
 		l.reserved = map[string]int64{}
 	}
@@ -42,6 +43,7 @@ func (l *ledger) forget(name string) {
 	defer l.mu.Unlock()
 	delete(l.records, name)
 	delete(l.used, name)
+	delete(l.metered, name)
 }
 
 func (l *ledger) record(name string) (Record, bool) {
@@ -74,9 +76,7 @@ func (l *ledger) promised() int64 {
 		}
 	}
 	for name, bytes := range l.reserved {
-		if _, ok := l.records[name]; !ok {
-			sum = add(sum, bytes)
-		}
+		sum = add(sum, max(0, bytes-l.records[name].Bytes))
 	}
 	return sum
 }
@@ -90,9 +90,12 @@ func (l *ledger) using() (used int64, estimate bool) {
 		if r.State == Deleting {
 			continue
 		}
-		used = add(used, min(l.used[name], r.Bytes))
-		// Walked, not metered: true when it was looked at.
-		estimate = true
+		bytes, exact := l.metered[name]
+		if !exact {
+			// Walked, not metered: true when it was looked at.
+			bytes, estimate = l.used[name], true
+		}
+		used = add(used, min(bytes, r.Bytes))
 	}
 	return used, estimate
 }

@@ -18,15 +18,19 @@ const (
 	measureBatch = 256
 )
 
-// Measure walks every volume to learn how much of its promise it uses, for
+// Measure walks every volume without a limit to learn how much of its promise it uses, for
 // Space. It may take long; ctx stops it. What was learned of a volume holds
 // until the next call, so callers run it from time to time. A volume that
 // cannot be walked keeps what was known of it, and is in the joined errors.
 func (p *Pool) Measure(ctx context.Context) error {
 	err := p.long(ctx, func(ctx context.Context, h *handle) error {
+		p.meter(h)
 		pace := measurePace()
 		var errs []error
 		for _, r := range p.settled() {
+			if p.counted(r.Name) {
+				continue
+			}
 			bytes, err := tree.Measure(ctx, h.base, r.Name, pace)
 			switch {
 			case ctx.Err() != nil:
@@ -49,6 +53,14 @@ func (p *Pool) learn(r Record, bytes int64) {
 	if now, ok := p.records[r.Name]; ok && now.Created.Equal(r.Created) {
 		p.used[r.Name] = bytes
 	}
+}
+
+// counted reports whether the kernel says what the volume uses.
+func (l *ledger) counted(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.metered[name]
+	return ok
 }
 
 func measurePace() tree.Pace {

@@ -104,6 +104,9 @@ func (p *Pool) start(h *handle, e Expected) error {
 	if h.label, err = p.chooseLabel(h); err != nil {
 		return err
 	}
+	if err := p.probe(h); err != nil {
+		return err
+	}
 	if err := p.recover(h); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		if err != nil {
 			return err
 		}
-		return do(Pinned{Volume: p.volume(r, false), Dir: dir, MountedAt: points})
+		return do(Pinned{Volume: p.volume(h, r, false), Dir: dir, MountedAt: points})
 	})
 }
 

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
 // Config says what a pool is and how it behaves. New checks it.
@@ -29,6 +32,9 @@ type Config struct {
 	Inner []string
 	// PurgeRate is how many files the purge may remove a second; 0 is no bound.
 	PurgeRate int
+	// EnableBtrfsQuota turns on simple quota on a btrfs that has none. It
+	// changes the filesystem for good; see limit.Enable.
+	EnableBtrfsQuota bool
 	// Holder names this process to one that finds the pool taken.
 	Holder string
 	// Expected says what the PVs of this node say of this pool; nil: nothing.
@@ -72,8 +78,13 @@ type Pool struct {
 	family  atomic.Pointer[family] // the pools of the process, this one among them
 	names   nameLocks
 	purging sync.Mutex // one purge at a time
+
+	metering  sync.Mutex // one reading of what volumes use at a time
+	meteredAt time.Time  // guarded by metering
+
 	ledger
-	id string // of the pool that was opened first or last; guarded by mu
+	id      string        // of the pool that was opened first or last; guarded by mu
+	support limit.Support // likewise
 }
 
 // Space is what a pool has and can still promise, in bytes.
@@ -103,7 +114,8 @@ func New(c Config) (*Pool, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
+		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"}}
 	p.reset(map[string]Record{}, nil, nil)
 	p.family.Store(&family{pools: []*Pool{p}})
 	return p, nil

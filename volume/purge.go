@@ -53,7 +53,7 @@ func (p *Pool) purge(ctx context.Context, h *handle) error {
 			return errors.Join(errs...)
 		}
 	}
-	return errors.Join(append(errs, p.purgeRecords(h, names))...)
+	return errors.Join(append(errs, p.purgeRecords(h, names), p.sweepLimits(h))...)
 }
 
 // purgeEntry removes a directory of the trash, and then its record.
@@ -61,7 +61,14 @@ func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.P
 	if err := h.noMounts(privateName + "/" + trashName + "/" + id); err != nil {
 		return err
 	}
-	if err := tree.Remove(ctx, h.trash, id, pace); err != nil {
+	if err := pace(ctx); err != nil {
+		return err
+	}
+	removed, err := h.removeWhole(id)
+	if err == nil && !removed {
+		err = tree.Remove(ctx, h.trash, id, pace)
+	}
+	if err != nil {
 		return err
 	}
 	p.step("purge.sync")

@@ -52,6 +52,12 @@ type Record struct {
 	// Ephemeral: made for one pod, and goes when it is unpublished.
 	Ephemeral bool      `json:"ephemeral,omitempty"`
 	Created   time.Time `json:"created"`
+	// Limit and Inodes are as asked for; nothing limits an adopted volume.
+	Limit  LimitPolicy `json:"limit,omitempty"`
+	Inodes uint64      `json:"inodes,omitempty"`
+	// LimitID is the ID under which the kernel counts the volume: a hint, the
+	// inode has the truth. 0, as in records of older programs: no limit.
+	LimitID uint64 `json:"limitID,omitempty"`
 	// Trash is the volume's name in the trash once it is deleting.
 	Trash string `json:"trash,omitempty"`
 }

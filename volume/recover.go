@@ -29,7 +29,15 @@ func (p *Pool) recover(h *handle) error {
 			p.note(fmt.Sprintf("volume %s is still %s: %v", r.Name, r.State, err))
 		}
 	}
-	return p.clearStaging(h)
+	if err := p.clearStaging(h); err != nil {
+		return err
+	}
+	p.matchLimits(h)
+	// Last: what was removed above may have left a limit.
+	if err := p.sweepLimits(h); err != nil {
+		p.note(fmt.Sprintf("limits that nothing has are left: %v", err))
+	}
+	return nil
 }
 
 // sweep removes temporary files that were never renamed into place.
@@ -56,7 +64,7 @@ func (p *Pool) load(h *handle) error {
 	if err != nil {
 		return err
 	}
-	p.reset(records, damaged, nil)
+	p.reset(records, damaged, h.notes)
 	return nil
 }
 
@@ -119,6 +127,13 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	// The rename into place may not have been flushed before the crash.
 	if err := syncDirs(h.base, h.staging); err != nil {
 		return err
+	}
+	// The record is of before the limit was set. Should this fail, the start
+	// says it of every volume alike.
+	if _, ok := h.wanted(r); ok {
+		if id, err := p.matchLimit(h, r); err == nil {
+			r.LimitID = id
+		}
 	}
 	p.step("recover.ready")
 	r.State = Ready

@@ -15,6 +15,7 @@ func (p *Pool) Space() (s Space, err error) {
 			return err
 		}
 		f := p.family.Load()
+		f.meter(p, h)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		s = p.space(f, st)
@@ -32,21 +33,22 @@ func (p *Pool) space(f *family, st *unix.Statfs_t) Space {
 	return p.account(st, p.config.Reserve, p.config.Overcommit, promised, used)
 }
 
-// reserve promises bytes to a volume that has no record yet, or refuses with a
-// SpaceError. Looking and promising are one step for all pools of the process,
+// reserve promises bytes to a volume whose record does not have them yet, wanted
+// of them more than it has, or refuses with a SpaceError. Looking and promising are one step for all pools of the process,
 // so two calls cannot both get the last bytes. release gives up a promise that
 // no record took over.
-func (p *Pool) reserve(h *handle, name string, bytes int64) (release func(), err error) {
+func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release func(), err error) {
 	st, err := h.statfs()
 	if err != nil {
 		return nil, err
 	}
 	f := p.family.Load()
+	f.meter(p, h)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := p.space(f, st)
-	if bytes > s.Promisable {
-		return nil, &SpaceError{Wanted: bytes, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
+	if wanted > s.Promisable {
+		return nil, &SpaceError{Wanted: wanted, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,6 +13,11 @@ type Spec struct {
 	ReclaimPolicy string
 	// Ephemeral volumes live and die with a pod; no PV ever names them.
 	Ephemeral bool
+	// Limit says what becomes of the volume where limits are not enforced.
+	// Where they are, it is held to Bytes unless this is LimitNone.
+	Limit LimitPolicy
+	// Inodes is the most that it may have, itself among them; 0 is no limit.
+	Inodes uint64
 }
 
 // Volume is a volume as callers see it: its record and its place.
@@ -22,6 +27,11 @@ type Volume struct {
 	Path string
 	// Missing is true when the record is there and the directory is not.
 	Missing bool
+	// Limited is true where the kernel holds the volume to its bytes.
+	Limited bool
+	// Unlimited says in words what of its limit is not enforced, and why; it
+	// is empty where all is.
+	Unlimited string
 }
 
 // Binding is what a PV of this node says about its volume.

@@ -1,0 +1,245 @@
+package volume
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// LimitPolicy says what becomes of a volume where the pool's filesystem
+// enforces no limits, or none on inodes where one is asked for.
+type LimitPolicy string
+
+// The policies.
+const (
+	// LimitBestEffort: the volume is made all the same, with what can be
+	// enforced. Volume says what is not.
+	LimitBestEffort LimitPolicy = ""
+	// LimitRequired: Create refuses with ErrNoLimits.
+	LimitRequired LimitPolicy = "required"
+	// LimitNone: no limit is set, wherever the volume is.
+	LimitNone LimitPolicy = "none"
+)
+
+// String is the policy's name in messages.
+func (l LimitPolicy) String() string { return cmp.Or(string(l), "best-effort") }
+
+// checkLimit returns ErrInvalid for limits that make no sense.
+func (s Spec) checkLimit() error {
+	switch s.Limit {
+	case LimitBestEffort, LimitRequired, LimitNone:
+	default:
+		return fmt.Errorf("%w: the limit policy %q is not known; there are required, best-effort (empty) and none", ErrInvalid, string(s.Limit))
+	}
+	if s.Limit == LimitNone && s.Inodes > 0 {
+		return fmt.Errorf("%w: a limit of %d inodes is asked for, and no limit", ErrInvalid, s.Inodes)
+	}
+	return nil
+}
+
+// Limits says how the filesystem of the pool enforces limits: as it was when
+// the pool was opened last, and none before.
+func (p *Pool) Limits() limit.Support {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.support
+}
+
+// probe finds what enforces limits, after turning it on where it may.
+func (p *Pool) probe(h *handle) error {
+	st, err := h.statfs()
+	if err != nil {
+		return err
+	}
+	h.block = st.Bsize
+	if p.config.EnableBtrfsQuota && uint32(st.Type) == unix.BTRFS_SUPER_MAGIC {
+		p.step("open.quota")
+		if err := limit.Enable(h.base); err != nil {
+			h.notes = append(h.notes, fmt.Sprintf("limits cannot be turned on: %v", err))
+		}
+	}
+	if h.limits, err = limit.Probe(h.base); err != nil {
+		return err
+	}
+	h.support = h.limits.Support()
+	if h.support.Method != limit.MethodNone && !administers() {
+		h.support = limit.Support{Method: limit.MethodNone,
+			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no limit; give it to the container"}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.support = h.support
+	return nil
+}
+
+// administers reports whether the process may set limits: quotactl(2), and
+// the calls for a btrfs' quota, want CAP_SYS_ADMIN.
+func administers() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&head, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// refuseLimit returns ErrNoLimits where the policy insists on what the
+// filesystem cannot do.
+func (h *handle) refuseLimit(s Spec) error {
+	support := h.support
+	switch {
+	case s.Limit != LimitRequired:
+	case support.Method == limit.MethodNone:
+		return fmt.Errorf("%w: %s", ErrNoLimits, support.Reason)
+	case s.Inodes > 0 && !support.Inodes:
+		return fmt.Errorf("%w: %d inodes are asked for, and %s does not count them", ErrNoLimits, s.Inodes, support.Method)
+	}
+	return nil
+}
+
+// wanted returns the limit of a volume as far as the filesystem enforces it.
+// ok is false where it gets none.
+func (h *handle) wanted(r Record) (want limit.Limit, ok bool) {
+	support := h.support
+	want.Bytes = r.Bytes
+	if support.Inodes {
+		want.Inodes = r.Inodes
+	}
+	return want, r.Limit != LimitNone && !r.Adopted && support.Method != limit.MethodNone
+}
+
+// enforce puts the limit of a volume in force and returns its ID, 0 where it
+// gets none. Quota may have been turned off since the pool was opened.
+func (h *handle) enforce(dir int, r Record) (uint64, error) {
+	want, ok := h.wanted(r)
+	if !ok {
+		return 0, nil
+	}
+	id, err := h.limits.Set(dir, r.LimitID, want)
+	if errors.Is(err, limit.ErrNone) {
+		if r.Limit == LimitRequired {
+			return 0, fmt.Errorf("%w: %w", ErrNoLimits, err)
+		}
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("set the limit: %w", err)
+	}
+	return id, nil
+}
+
+// makeStaged makes the directory of a new volume, of the kind that its limit
+// needs.
+func (h *handle) makeStaged(r Record) error {
+	if _, ok := h.wanted(r); ok {
+		return h.limits.Make(h.staging, r.Name)
+	}
+	return unix.Mkdirat(h.staging, r.Name, 0o700)
+}
+
+// limited reports whether the kernel holds the volume to its bytes.
+func (h *handle) limited(r Record) bool {
+	return r.LimitID != 0 && h.support.Method != limit.MethodNone
+}
+
+// unlimited says in words what of a volume's limit is not enforced.
+func (h *handle) unlimited(r Record) string {
+	support := h.support
+	switch {
+	case r.Adopted:
+		return "its directory was there before, and its data is not counted"
+	case r.Limit == LimitNone:
+		return "no limit is asked for"
+	case support.Method == limit.MethodNone:
+		return support.Reason
+	case r.LimitID == 0:
+		return "it has none: it was made when the filesystem enforced no limits, or lost it since"
+	case r.Inodes > 0 && !support.Inodes:
+		return fmt.Sprintf("%s does not count inodes; the limit is on bytes alone", support.Method)
+	}
+	return ""
+}
+
+// matchLimits brings the limits in force to what the records say: a crash may
+// have come between the two, or before the filesystem wrote a limit down. What
+// is not as recorded and cannot be mended is noted; the volume stays usable.
+func (p *Pool) matchLimits(h *handle) {
+	if h.support.Method == limit.MethodNone {
+		p.noteUnenforced(h)
+		return
+	}
+	for _, r := range p.settled() {
+		if _, ok := h.wanted(r); !ok {
+			continue
+		}
+		id, err := p.matchLimit(h, r)
+		if id != r.LimitID {
+			r.LimitID = id
+			err = errors.Join(err, p.put(h, r))
+		}
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			p.note(fmt.Sprintf("the limit of volume %s is not as recorded: %v", r.Name, err))
+		}
+	}
+}
+
+// matchLimit does nothing for a volume that was made without a limit. It
+// returns the limit's ID, 0 where the directory cannot have it any more.
+func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
+	dir, err := tree.OpenDir(h.base, r.Name)
+	if err != nil {
+		return r.LimitID, err
+	}
+	defer unix.Close(dir)
+	u, err := h.limits.Usage(dir)
+	switch {
+	case r.LimitID == 0 && (errors.Is(err, limit.ErrUnlimited) || errors.Is(err, limit.ErrForeign)):
+		return 0, nil
+	case err != nil && !errors.Is(err, limit.ErrUnlimited):
+		return r.LimitID, err
+	case r.LimitID != 0 && h.inForce(u, r):
+		return r.LimitID, nil
+	}
+	p.step("recover.limit")
+	id, err := h.enforce(dir, r)
+	if err != nil && !errors.Is(err, limit.ErrForeign) {
+		id = r.LimitID
+	}
+	return id, err
+}
+
+// inForce compares a limit with what is recorded, which was rounded up to
+// whole blocks.
+func (h *handle) inForce(u limit.Usage, r Record) bool {
+	want, _ := h.wanted(r)
+	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < h.block
+}
+
+func (p *Pool) noteUnenforced(h *handle) {
+	n := len(p.sorted(func(r Record) bool { return inPlace(r) && r.LimitID != 0 }))
+	if n > 0 {
+		p.note(fmt.Sprintf("%d volumes were made with a limit, and now have none: %s", n, h.support.Reason))
+	}
+}
+
+// removeWhole removes a trash entry in one step, where the filesystem can: its
+// kernel then frees the space by itself.
+func (h *handle) removeWhole(id string) (removed bool, err error) {
+	if h.support.Method == limit.MethodNone {
+		return false, nil
+	}
+	return h.limits.Remove(h.trash, id)
+}
+
+// sweepLimits clears limits that belong to no directory any more.
+func (p *Pool) sweepLimits(h *handle) error {
+	if h.support.Method == limit.MethodNone {
+		return nil
+	}
+	p.step("limits.sweep")
+	_, err := h.limits.Sweep(h.base)
+	return err
+}

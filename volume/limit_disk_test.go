@@ -1,0 +1,99 @@
+//go:build disk
+
+package volume_test
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+)
+
+func TestDiskLimits(t *testing.T) {
+	root := t.TempDir()
+	testdisk.Attach(t, testdisk.Image(t, "btrfs"), root, "commit=1")
+	limitTable(t, quotaDisk{
+		root: root, method: limit.MethodBtrfs, full: unix.EDQUOT,
+		settle: func() {
+			if out, err := exec.Command("btrfs", "subvolume", "sync", root).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		},
+	})
+}
+
+// An agent without the capability says so, instead of failing every claim.
+func TestDiskLimitsWithoutPrivilege(t *testing.T) {
+	path := testdisk.Mount(t, "btrfs")
+	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
+	_, err := p.Create(limited("v", mib))
+	ok(t, err)
+	ok(t, p.Delete("v"))
+	ok(t, p.Close())
+	done := make(chan struct{})
+	go func() { // the thread ends with the goroutine
+		defer close(done)
+		runtime.LockOSThread()
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		err := unix.Capget(&head, &data[0])
+		data[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
+		if err := errors.Join(err, unix.Capset(&head, &data[0])); err != nil {
+			t.Error(err)
+			return
+		}
+		p := opened(t, volume.Config{Path: path})
+		if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
+			t.Errorf("%+v", s)
+		}
+		if v, err := p.Create(spec("w", mib)); err != nil || v.Limited {
+			t.Errorf("%+v, %v", v, err)
+		}
+		purge(t, p) // the subvolume, too
+	}()
+	<-done
+}
+
+// Nobody's filesystem gets a feature that was not asked for.
+func TestDiskLimitsNotTurnedOn(t *testing.T) {
+	path := testdisk.Mount(t, "btrfs")
+	p := opened(t, volume.Config{Path: path})
+	if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "squota") {
+		t.Errorf("%+v", s)
+	}
+	v, err := p.Create(spec("v", mib))
+	if err != nil || v.Limited || v.Unlimited != p.Limits().Reason {
+		t.Errorf("%+v, %v", v, err)
+	}
+	_, err = p.Create(limited("must", mib))
+	if is(t, err, volume.ErrNoLimits); !strings.Contains(err.Error(), p.Limits().Reason) {
+		t.Error(err)
+	}
+	if got := names(t, path+"/"+records); len(got) != 1 {
+		t.Errorf("records %v", got)
+	}
+	ok(t, p.Close())
+	// Turned on later, it holds what is made from then on.
+	p = opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
+	if v, err = p.Get("v"); err != nil || v.Limited || v.Unlimited == "" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if v, err = p.Create(limited("must", mib)); err != nil || !v.Limited {
+		t.Errorf("%+v, %v", v, err)
+	}
+	ok(t, p.Close())
+	testdisk.Run(t, "btrfs", "quota", "disable", path)
+	p = opened(t, volume.Config{Path: path})
+	if v, err = p.Get("must"); err != nil || v.Limited || v.Unlimited != p.Limits().Reason || len(p.Warnings()) == 0 {
+		t.Errorf("%+v, %v; warnings %q", v, err, p.Warnings())
+	}
+	ok(t, p.Delete("must"))
+	purge(t, p)
+}

@@ -1,0 +1,99 @@
+//go:build disk || vm
+
+package volume_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Many at once: each has its own ID and limit, and no more is promised than
+// there is.
+func limitConcurrent(t *testing.T, d quotaDisk) {
+	p := d.pool(t)
+	s, err := p.Space()
+	ok(t, err)
+	size := s.Promisable / 48 // so that some are refused
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	refused := 0
+	for i := range 64 {
+		wait.Go(func() {
+			name := fmt.Sprintf("v%d", i)
+			_, err := p.Create(limited(name, size/4096*4096))
+			if errors.Is(err, volume.ErrNoSpace) {
+				mu.Lock()
+				refused++
+				mu.Unlock()
+			} else if err != nil {
+				t.Error(err)
+			}
+			if i%3 == 0 {
+				if err := p.Delete(name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if i%16 == 7 {
+			wait.Go(func() {
+				if _, err := p.Purge(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wait.Wait()
+	if s, err = p.Space(); err != nil || s.Promised > s.Total || refused > 64-40 {
+		t.Errorf("space %+v, %v; %d refused", s, err, refused)
+	}
+	consistent(t, p)
+	asRecorded(t, p)
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: p.Path()})
+	consistent(t, p)
+	all, err := p.List()
+	ok(t, err)
+	for _, v := range all {
+		ok(t, p.Delete(v.Name))
+	}
+	purge(t, p)
+}
+
+// What volumes use is counted, not estimated.
+func limitSpace(t *testing.T, d quotaDisk) {
+	p := d.pool(t)
+	v, err := p.Create(limited("v", 32*mib))
+	ok(t, err)
+	if s, err := p.Space(); err != nil || s.Estimate || s.Promised != 32*mib {
+		t.Errorf("space %+v, %v", s, err)
+	}
+	_, err = pour(t, v.Path+"/f", 16*mib)
+	ok(t, err)
+	unix.Sync()
+	time.Sleep(1100 * time.Millisecond) // longer than a reading is current
+	s, err := p.Space()
+	if err != nil || s.Estimate || s.Used < 16*mib || s.Used > 20*mib {
+		t.Errorf("space %+v, %v", s, err)
+	}
+	none := spec("none", mib)
+	none.Limit = volume.LimitNone
+	_, err = p.Create(none)
+	ok(t, err)
+	if s, err = p.Space(); err != nil || !s.Estimate {
+		t.Errorf("space %+v, %v", s, err)
+	}
+	ok(t, p.Delete("none"))
+	ok(t, p.Delete("v"))
+	after, err := p.Space()
+	if err != nil || after.Used != 0 || after.External < s.External+15*mib {
+		t.Errorf("space %+v, was %+v, %v: what is in the trash is not a volume's", after, s, err)
+	}
+	purge(t, p)
+}

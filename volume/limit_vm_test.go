@@ -1,0 +1,33 @@
+//go:build vm
+
+package volume_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+)
+
+// These run in the virtual machine of e2e/vm, whose kernel has project quota.
+// They find their disks in the environment, XFS and EXT4.
+func TestVMLimits(t *testing.T) {
+	for _, d := range []struct {
+		kind, disk string
+		method     limit.Method
+		full       unix.Errno
+		lag        time.Duration
+	}{{"xfs", "XFS", limit.MethodXFS, unix.ENOSPC, 100 * time.Millisecond}, {"ext4", "EXT4", limit.MethodExt4, unix.EDQUOT, 0}} {
+		t.Run(d.kind, func(t *testing.T) {
+			root := t.TempDir()
+			if err := unix.Mount(os.Getenv(d.disk), root, d.kind, 0, "prjquota"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Unmount(root, unix.MNT_DETACH) })
+			limitTable(t, quotaDisk{root: root, method: d.method, full: d.full, inodes: true, lag: d.lag, settle: unix.Sync})
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// meterEvery is how long what the kernel counts is taken for current. It is
+// read for every volume, which takes some microseconds each.
+const meterEvery = time.Second
+
+// meter reads what the volumes with limits use, in every pool on the
+// filesystem of p. The caller holds no lock of the family.
+func (f *family) meter(p *Pool, h *handle) {
+	p.meter(h)
+	at := p.where()
+	for _, other := range f.pools {
+		if other == p || at == "" || other.where() != at {
+			continue
+		}
+		// Not RLock: two pools that wait for each other here, and a third call
+		// that waits to reopen one of them, would wait for ever.
+		if !other.gate.TryRLock() {
+			continue // what was read last will do
+		}
+		if other.handle != nil {
+			other.meter(other.handle)
+		}
+		other.gate.RUnlock()
+	}
+}
+
+// meter does nothing where it was done a moment ago.
+func (p *Pool) meter(h *handle) {
+	if h.support.Method == limit.MethodNone {
+		return
+	}
+	p.metering.Lock()
+	defer p.metering.Unlock()
+	if now := time.Now(); now.Sub(p.meteredAt) >= meterEvery {
+		for _, r := range p.settled() {
+			if r.LimitID != 0 {
+				p.meterOne(h, r)
+			}
+		}
+		p.meteredAt = now
+	}
+}
+
+// meterOne forgets what a volume used where the kernel does not say any more.
+func (p *Pool) meterOne(h *handle, r Record) {
+	u, err := h.usage(r.Name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now, ok := p.records[r.Name]; !ok || !now.Created.Equal(r.Created) {
+		return // it went meanwhile
+	}
+	if err != nil {
+		delete(p.metered, r.Name)
+		return
+	}
+	p.metered[r.Name] = u.Bytes
+}
+
+// begin notes that a new volume uses nothing yet, until it is metered.
+func (l *ledger) begin(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.metered[name] = 0
+}
+
+// usage returns what the kernel counts for a directory of the pool.
+func (h *handle) usage(name string) (limit.Usage, error) {
+	dir, err := tree.OpenDir(h.base, name)
+	if err != nil {
+		return limit.Usage{}, pathError("open", name, err)
+	}
+	defer unix.Close(dir)
+	return h.limits.Usage(dir)
+}
+
+// asNoLimits is the error of this package for a directory without a limit.
+func asNoLimits(err error) error {
+	switch {
+	case errors.Is(err, limit.ErrNone), errors.Is(err, limit.ErrUnlimited):
+		return fmt.Errorf("%w: %w", ErrNoLimits, err)
+	case errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
+	}
+	return err
+}
+
+// Usage returns what the kernel counts for a volume with a limit, and the
+// limit in force. What was removed a moment ago may still be in it.
+//
+// The error is ErrNotFound where there is no volume, ErrNoLimits where it has
+// no limit.
+func (p *Pool) Usage(name string) (u limit.Usage, err error) {
+	const op = "read the usage of volume"
+	if err := p.checkName(name); err != nil {
+		return u, failed(op, name, err)
+	}
+	err = p.enter(func(h *handle) (err error) {
+		r, ok := p.record(name)
+		if !ok || !inPlace(r) {
+			return ErrNotFound
+		}
+		u, err = h.usage(name)
+		return asNoLimits(err)
+	})
+	return u, failed(op, name, err)
+}
