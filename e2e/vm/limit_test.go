@@ -16,13 +16,19 @@ import (
 
 // The tests of volume/limit on filesystems with project quota, which not every kernel has.
 func TestLimits(t *testing.T) {
-	m := limits(t)
+	m := limits(t, "./volume/limit")
 	run(t, m, "-test.skip=PowerCut$")
+}
+
+// The tests of pools with limits, likewise.
+func TestPoolLimits(t *testing.T) {
+	m := limits(t, "./volume")
+	run(t, m, "-test.run=^TestVM")
 }
 
 // A machine whose power goes right after a volume was put into place, and the next one with the same disks.
 func TestLimitsSurviveAPowerCut(t *testing.T) {
-	m := limits(t)
+	m := limits(t, "./volume/limit")
 	ctx, cut := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cut()
 	cutting := m
@@ -44,12 +50,12 @@ func run(t *testing.T, m vm.Machine, args ...string) {
 	}
 }
 
-// limits is a machine with the tests of volume/limit and their disks.
-func limits(t *testing.T) vm.Machine {
+// limits is a machine with the tests of a package and the disks for limits.
+func limits(t *testing.T, pkg string) vm.Machine {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "limit.test")
-	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, "./volume/limit")
+	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, pkg)
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
