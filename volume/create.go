@@ -177,7 +177,7 @@ func (p *Pool) stage(h *handle, r Record) (limitID uint64, err error) {
 	if err := p.setLabel(h, fd); err != nil {
 		return 0, err
 	}
-	// The limit comes last: on btrfs a small one leaves no room for the others.
+	// The limit comes last: a small one may leave no room for the others.
 	if _, ok := h.wanted(r); ok {
 		p.step("create.limit")
 		if limitID, err = h.enforce(fd, r); err != nil {

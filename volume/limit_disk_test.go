@@ -29,6 +29,25 @@ func TestDiskLimits(t *testing.T) {
 	})
 }
 
+// A create that fails at its last step, and is mended without a new start.
+func TestDiskLimitsTurnsReadOnly(t *testing.T) {
+	path := testdisk.Mount(t, "btrfs")
+	armed := false
+	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true, Step: func(step string) {
+		if armed && step == "create.ready" {
+			testdisk.Run(t, "mount", "-o", "remount,ro", path)
+		}
+	}})
+	armed = true
+	_, err := p.Create(limited("v", mib))
+	is(t, err, volume.ErrNotReady)
+	testdisk.Run(t, "mount", "-o", "remount,rw", path)
+	if v, err := p.Create(limited("v", mib)); err != nil || !v.Limited {
+		t.Errorf("%+v, %v", v, err)
+	}
+	asRecorded(t, p)
+}
+
 // An agent without the capability says so, instead of failing every claim.
 func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")

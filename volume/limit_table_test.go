@@ -160,6 +160,14 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	if w := p.Warnings(); len(w) != 1 || !strings.Contains(w[0], "volume full is not as recorded") {
 		t.Errorf("warnings %q", w)
 	}
+	// What is adopted stays as it is.
+	forgot.Adopted, forgot.State, forgot.Bytes = true, volume.Bound, mib
+	ok(t, p.Close())
+	record(t, p.Path(), forgot)
+	p = opened(t, volume.Config{Path: p.Path()})
+	if u, err := inForce(t, v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != 0 {
+		t.Errorf("%+v, %v", u, err)
+	}
 	ok(t, p.Delete("v"))
 	ok(t, p.Delete("full"))
 	purge(t, p)

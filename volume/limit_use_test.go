@@ -90,6 +90,16 @@ func limitSpace(t *testing.T, d quotaDisk) {
 		t.Errorf("space %+v, %v", s, err)
 	}
 	ok(t, p.Delete("none"))
+	// What was counted for a name is not what its next volume uses.
+	_, err = p.Create(limited("none", mib))
+	ok(t, err)
+	ok(t, p.Delete("none"))
+	_, err = p.Create(none)
+	ok(t, err)
+	if s, err = p.Space(); err != nil || !s.Estimate {
+		t.Errorf("space %+v, %v", s, err)
+	}
+	ok(t, p.Delete("none"))
 	ok(t, p.Delete("v"))
 	after, err := p.Space()
 	if err != nil || after.Used != 0 || after.External < s.External+15*mib {
