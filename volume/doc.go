@@ -8,6 +8,9 @@
 // that tells the next start what to do; docs/volume-states.md has the table,
 // one row for every state and crash.
 //
+// Where the filesystem enforces limits (package limit), the kernel holds a
+// volume to its promise; where it does not, the volume says so.
+//
 // The private directory of a pool:
 //
 //	.hostpath-provisioner/    0700, never listed, never a volume

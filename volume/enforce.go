@@ -172,23 +172,29 @@ func (p *Pool) matchLimits(h *handle) {
 		return
 	}
 	for _, r := range p.settled() {
-		if _, ok := h.wanted(r); !ok {
-			continue
-		}
-		id, err := p.matchLimit(h, r)
-		if id != r.LimitID {
-			r.LimitID = id
-			err = errors.Join(err, p.put(h, r))
-		}
-		if err != nil && !errors.Is(err, unix.ENOENT) {
+		if _, err := p.matchedLimit(h, r); err != nil && !errors.Is(err, unix.ENOENT) {
 			p.note(fmt.Sprintf("the limit of volume %s is not as recorded: %v", r.Name, err))
 		}
 	}
 }
 
-// matchLimit does nothing for a volume that was made without a limit. It
-// returns the limit's ID, 0 where the directory cannot have it any more.
+// matchedLimit brings the limit of a volume to what its record says, and
+// returns the record, with the limit's ID.
+func (p *Pool) matchedLimit(h *handle, r Record) (Record, error) {
+	id, err := p.matchLimit(h, r)
+	if id != r.LimitID {
+		r.LimitID = id
+		err = errors.Join(err, p.put(h, r))
+	}
+	return r, err
+}
+
+// matchLimit does nothing for a volume that gets no limit, or was made without.
+// It returns the limit's ID, 0 where the directory cannot have it any more.
 func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
+	if _, ok := h.wanted(r); !ok {
+		return r.LimitID, nil
+	}
 	dir, err := tree.OpenDir(h.base, r.Name)
 	if err != nil {
 		return r.LimitID, err
@@ -203,7 +209,7 @@ func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 	case r.LimitID != 0 && h.inForce(u, r):
 		return r.LimitID, nil
 	}
-	p.step("recover.limit")
+	p.step("limit.set")
 	id, err := h.enforce(dir, r)
 	if err != nil && !errors.Is(err, limit.ErrForeign) {
 		id = r.LimitID

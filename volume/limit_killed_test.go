@@ -15,7 +15,7 @@ import (
 )
 
 // Every operation killed before every change it makes, and the start after a
-// create likewise: then limits are as recorded, and none is left over.
+// create or an expansion likewise: then limits are as recorded, and none is left over.
 func limitKilled(t *testing.T, d quotaDisk) {
 	made := func(p *volume.Pool) error {
 		for _, name := range []string{"bystander", "v"} {
@@ -38,6 +38,8 @@ func limitKilled(t *testing.T, d quotaDisk) {
 		{"create", func(*volume.Pool) error { return nil },
 			func(p *volume.Pool) error { _, err := p.Create(limited("v", 4*mib)); return err },
 			"create.limit", true},
+		{"expand", made, func(p *volume.Pool) error { _, err := p.Expand("v", 8*mib); return err },
+			"limit.set", true},
 		{"undo", made, func(p *volume.Pool) error { return p.Undo("v") }, "undo.rmdir", false},
 		{"delete", made, func(p *volume.Pool) error { return p.Delete("v") }, "delete.rename", false},
 		{"purge", deleted, func(p *volume.Pool) error { _, err := p.Purge(t.Context()); return err },
@@ -53,7 +55,7 @@ func limitKilled(t *testing.T, d quotaDisk) {
 					if !died && !slices.Contains(steps, op.step) {
 						t.Errorf("steps %q, want %q among them", steps, op.step)
 					}
-					if again = op.name == "create"; again {
+					if again = op.name == "create" || op.name == "expand"; again {
 						_, again = run(t, path, m, true, func(*volume.Pool) error { return nil })
 					}
 					d.mended(t, path, fmt.Sprintf("killed at %d and %d", n, m))

@@ -22,7 +22,7 @@ func limitTable(t *testing.T, d quotaDisk) {
 	d.pool(t) // turns on what is off
 	for name, test := range map[string]func(*testing.T, quotaDisk){
 		"life": limitLife, "policies": limitPolicies, "killed": limitKilled, "match": limitMatch,
-		"concurrent": limitConcurrent, "space": limitSpace,
+		"expand": limitExpand, "concurrent": limitConcurrent, "space": limitSpace,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

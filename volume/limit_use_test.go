@@ -5,6 +5,7 @@ package volume_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +64,57 @@ func limitConcurrent(t *testing.T, d quotaDisk) {
 	for _, v := range all {
 		ok(t, p.Delete(v.Name))
 	}
+	purge(t, p)
+}
+
+// A writer that met the limit goes on once the volume is expanded.
+func limitExpand(t *testing.T, d quotaDisk) {
+	var p *volume.Pool
+	expanding := false
+	p = opened(t, volume.Config{Path: d.newPath(t), Step: func(step string) {
+		if !expanding {
+			return
+		}
+		u, err := inForce(t, filepath.Join(p.Path(), "v"))
+		if r := onDisk(t, p, "v"); err != nil || u.Limit.Bytes > r.Bytes {
+			t.Errorf("at %s: %+v, %v; promised %d bytes", step, u, err, r.Bytes)
+		}
+	}})
+	v, err := p.Create(limited("v", 4*mib))
+	ok(t, err)
+	expanding = true
+	if n, err := pour(t, v.Path+"/f", 64*mib); !errors.Is(err, d.full) || n > 4*mib {
+		t.Fatalf("wrote %d bytes, %v", n, err)
+	}
+	var wait sync.WaitGroup
+	for _, bytes := range []int64{8 * mib, 8 * mib, 16 * mib} {
+		wait.Go(func() { // while somebody writes
+			if n, err := pour(t, v.Path+"/f", mib); n > mib || err != nil && !errors.Is(err, d.full) {
+				t.Errorf("wrote %d bytes, %v", n, err)
+			}
+		})
+		if v, err := p.Expand("v", bytes); err != nil || v.Bytes != bytes || !v.Limited {
+			t.Errorf("%+v, %v", v, err)
+		}
+		wait.Wait()
+		asRecorded(t, p)
+	}
+	if n, err := pour(t, v.Path+"/f", 64*mib); !errors.Is(err, d.full) || n > 13*mib || n < 4*mib {
+		t.Errorf("wrote %d bytes, %v", n, err)
+	}
+	_, err = p.Expand("v", 32*mib)
+	ok(t, err)
+	if n, err := pour(t, v.Path+"/f", 8*mib); n != 8*mib || err != nil {
+		t.Errorf("wrote %d bytes, %v", n, err)
+	}
+	expanding = false
+	_, err = p.Expand("v", 8*mib)
+	is(t, err, volume.ErrInvalid)
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: p.Path()})
+	consistent(t, p)
+	asRecorded(t, p)
+	ok(t, p.Delete("v"))
 	purge(t, p)
 }
 

@@ -130,10 +130,8 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	}
 	// The record is of before the limit was set. Should this fail, the start
 	// says it of every volume alike.
-	if _, ok := h.wanted(r); ok {
-		if id, err := p.matchLimit(h, r); err == nil {
-			r.LimitID = id
-		}
+	if id, err := p.matchLimit(h, r); err == nil {
+		r.LimitID = id
 	}
 	p.step("recover.ready")
 	r.State = Ready

@@ -203,6 +203,14 @@ func TestKilledAnywhere(t *testing.T) {
 			func(p *volume.Pool) error { _, err := p.Create(spec("v", gib)); return err }, nil, "ready"},
 		{"bind", prepared(), bind,
 			[]string{"bind.record", "record.write", "record.rename", "record.sync"}, "bound"},
+		{"expand", func(p *volume.Pool) error {
+			if _, err := p.Create(spec("bystander", gib)); err != nil {
+				return err
+			}
+			_, err := p.Create(spec("v", gib/2))
+			return err
+		}, func(p *volume.Pool) error { _, err := p.Expand("v", gib); return err },
+			[]string{"expand.record", "record.write", "record.rename", "record.sync"}, "ready"},
 		{"undo", prepared(), func(p *volume.Pool) error { return p.Undo("v") },
 			[]string{"undo.record", "record.write", "record.rename", "record.sync", "undo.rmdir", "undo.sync",
 				"undo.remove", "record.remove", "record.sync"}, ""},

@@ -1,0 +1,71 @@
+package volume
+
+import "fmt"
+
+// Expand grows a volume to so many bytes, its promise and its limit, also
+// while pods use it, and returns it. A volume of this size stays as it is, so
+// callers may retry. One without a limit grows its promise alone.
+//
+// The error is ErrInvalid where bytes are fewer than it has, or the volume is
+// ephemeral; ErrNotFound where the volume or its directory is not there;
+// ErrConflict or ErrInUse where something else is in the directory's place; a
+// SpaceError, which is an ErrNoSpace, where the pool cannot promise the
+// difference; ErrNoLimits where a limit is required that is not enforced any
+// more. With an error the volume is as before.
+func (p *Pool) Expand(name string, bytes int64) (v Volume, err error) {
+	err = p.on("expand volume", name, func(h *handle) error {
+		r, ok := p.record(name)
+		if !ok {
+			return ErrNotFound
+		}
+		if err := h.plain(name); err != nil {
+			return err
+		}
+		if err := expandable(r, bytes); err != nil {
+			return err
+		}
+		r, err := p.expand(h, r, bytes)
+		if err != nil {
+			return err
+		}
+		v = p.volume(h, r, false)
+		return nil
+	})
+	return v, err
+}
+
+func expandable(r Record, bytes int64) error {
+	switch {
+	case r.Ephemeral:
+		return fmt.Errorf("%w: it is ephemeral, and has the size that its pod asked for as long as that lives", ErrInvalid)
+	case bytes < r.Bytes:
+		return fmt.Errorf("%w: %d bytes asked for, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
+	}
+	return nil
+}
+
+// expand records the size before it raises the limit: where a crash comes
+// between, the next start raises it, and nobody can write what was not
+// promised.
+func (p *Pool) expand(h *handle, before Record, bytes int64) (Record, error) {
+	r := before
+	if bytes > before.Bytes {
+		release, err := p.reserve(h, r.Name, bytes, bytes-before.Bytes)
+		if err != nil {
+			return before, err
+		}
+		defer release()
+		r.Bytes = bytes
+		p.step("expand.record")
+		if err := p.put(h, r); err != nil {
+			return before, err
+		}
+	}
+	after, err := p.matchedLimit(h, r)
+	if err != nil && r != before {
+		p.step("expand.restore")
+		// Should this fail, the next start brings the limit to the record.
+		_ = p.put(h, before)
+	}
+	return after, err
+}
