@@ -44,7 +44,7 @@ func (p *Pool) create(h *handle, s Spec) (Volume, error) {
 			return p.volume(h, known, false), nil
 		}
 	}
-	if err := h.refuseLimit(s); err != nil {
+	if err := checkSupport(h.support, s); err != nil {
 		return Volume{}, err
 	}
 	if !ok {

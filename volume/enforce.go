@@ -86,10 +86,13 @@ func administers() bool {
 	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-// refuseLimit returns ErrNoLimits where the policy insists on what the
+// CheckLimit returns ErrNoLimits where Create would, with the filesystem as it
+// was when the pool was opened last.
+func (p *Pool) CheckLimit(s Spec) error { return checkSupport(p.Limits(), s) }
+
+// checkSupport returns ErrNoLimits where the policy insists on what the
 // filesystem cannot do.
-func (h *handle) refuseLimit(s Spec) error {
-	support := h.support
+func checkSupport(support limit.Support, s Spec) error {
 	switch {
 	case s.Limit != LimitRequired:
 	case support.Method == limit.MethodNone:

@@ -3,11 +3,13 @@ package capacity
 import (
 	"cmp"
 	"context"
+	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // poolOf returns the pool of a class that gets an object; false means that it
@@ -24,8 +26,23 @@ func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
 	return cmp.Or(c.Parameters[class.StoragePool], class.DefaultPool), true
 }
 
+// limitless returns why a pool that is ready cannot hold volumes of the class to
+// their size, where the class insists on that. Like a pool on another node, it is
+// nothing for the scheduler to choose.
+func limitless(c *storagev1.StorageClass, g *gauge) error {
+	limits, err := class.LimitsOf(c.Parameters)
+	if err != nil {
+		return nil // as any parameter that would be refused
+	}
+	if l, known := g.level(time.Now()); !known || !l.ready {
+		return nil
+	}
+	return g.pool.CheckLimit(volume.Spec{Limit: volume.LimitPolicy(limits.Policy), Inodes: limits.Inodes})
+}
+
 // wanted returns the pools' gauges by the class that there should be an object
-// of. A class whose pool another node has gets none here; that is said once.
+// of. A class whose pool another node has, or whose pool here lacks the limits
+// that it requires, gets none; that is said once.
 func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 	wanted := map[string]*gauge{}
 	for _, obj := range p.classes.GetStore().List() {
@@ -34,11 +51,18 @@ func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 		if !ok {
 			continue
 		}
-		if g := p.gauges[pool]; g != nil {
-			wanted[c.Name] = g
-		} else if p.said[c.Name] != pool {
+		g, why := p.gauges[pool], "its pool is not on this node"
+		if g != nil {
+			err := limitless(c, g)
+			if err == nil {
+				wanted[c.Name] = g
+				continue
+			}
+			why = err.Error()
+		}
+		if p.said[c.Name] != pool {
 			p.said[c.Name] = pool
-			klog.FromContext(ctx).Info("The scheduler sends no claims of this class here: its pool is not on this node",
+			klog.FromContext(ctx).Info("The scheduler sends no claims of this class here: "+why,
 				"class", c.Name, "pool", pool, "pools", p.config.Pools.Names())
 		}
 	}

@@ -45,10 +45,10 @@ func CSIPV(name, handle, pool string, claim *corev1.PersistentVolumeClaim, c *st
 // somebody heeds: a misspelt one must not pass for one that is honoured, nor
 // may a secret be left unread.
 func CheckParameters(c *storagev1.StorageClass) error {
-	known := []string{StoragePool, FSType}
+	known := []string{StoragePool, FSType, LimitParameter, InodesParameter}
 	if unknown := UnknownKeys(c.Parameters, known, ""); len(unknown) > 0 {
 		return fmt.Errorf("class %q has parameters that are not known: %q; known are %q; "+
 			"a class cannot be edited: delete it and make it anew without them", c.Name, unknown, known)
 	}
-	return nil
+	return CheckLimits(c)
 }

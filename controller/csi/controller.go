@@ -54,7 +54,7 @@ func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec
 	if req.GetVolumeContentSource() != nil {
 		return nil, spec, invalid("volume content source: it is not offered, new volumes are empty; copy the data in")
 	}
-	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+	if err := checkParameters(req.GetParameters(), &spec); err != nil {
 		return nil, spec, err
 	}
 	if len(req.GetMutableParameters()) > 0 {
@@ -110,7 +110,8 @@ func (s *Server) remove(name string, want func(volume.Volume) bool) error {
 // A request that names no pool, where none is the default, is no mistake: it
 // comes without a class in hand, and without one no volume would be made.
 func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+	var spec volume.Spec
+	if err := checkParameters(req.GetParameters(), &spec); err != nil {
 		return nil, err
 	}
 	name := req.GetParameters()[class.StoragePool]
@@ -129,6 +130,9 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	space, err := pool.Space()
 	if err != nil && !errors.Is(err, volume.ErrNotReady) {
 		return nil, err
+	}
+	if err == nil && pool.CheckLimit(spec) != nil {
+		return capacity(0), nil
 	}
 	return capacity(space.Promisable), nil
 }
@@ -169,7 +173,7 @@ func fits(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
 	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
 		return err
 	}
-	if err := checkKeys("parameters", req.GetParameters(), class.StoragePool); err != nil {
+	if err := checkParameters(req.GetParameters(), &volume.Spec{}); err != nil {
 		return err
 	}
 	if len(req.GetMutableParameters()) > 0 {

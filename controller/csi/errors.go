@@ -29,6 +29,8 @@ func codeOf(method string, err error) codes.Code {
 		{volume.ErrNotReady, codes.Unavailable},
 		{volume.ErrNotFound, codes.NotFound},
 		{volume.ErrNoSpace, codes.ResourceExhausted},
+		// What the provisioner sidecar gives back to the scheduler.
+		{volume.ErrNoLimits, codes.ResourceExhausted},
 		{volume.ErrInUse, codes.FailedPrecondition},
 		{mount.ErrParent, codes.FailedPrecondition},
 		{mount.ErrOther, codes.FailedPrecondition},

@@ -36,6 +36,20 @@ func checkKeys(what string, given map[string]string, known ...string) error {
 	return invalid("%s: %q is not known; known are %q and what begins with %s", what, unknown, known, kubernetesPrefix)
 }
 
+// checkParameters checks those of a class, and adds to the spec what they say of
+// limits.
+func checkParameters(given map[string]string, s *volume.Spec) error {
+	if err := checkKeys("parameters", given, class.StoragePool, class.LimitParameter, class.InodesParameter); err != nil {
+		return err
+	}
+	limits, err := class.LimitsOf(given)
+	if err != nil {
+		return invalid("%v", err)
+	}
+	s.Limit, s.Inodes = volume.LimitPolicy(limits.Policy), limits.Inodes
+	return nil
+}
+
 // ownerOf is the claim of a volume, as far as the call tells; see the package
 // comment for where its UID comes from.
 func ownerOf(name string, parameters map[string]string) volume.Owner {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,6 +74,8 @@ type Controller struct {
 	started chan struct{}                             // closed by Run; see Started
 	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
 	status  status
+
+	saidUnlimited sync.Map // names of the pools of which it was said
 }
 
 // New returns a claim loop that does nothing until it is Run.

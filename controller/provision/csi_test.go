@@ -184,6 +184,9 @@ func TestCheck(t *testing.T) {
 		}, nil, "ask for ReadWriteOnce", ""},
 		"block":             {func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeMode = &block }, nil, "Filesystem", "Filesystem"},
 		"unknown parameter": {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"pool": "x"} }, "", `"pool"`},
+		"limit policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "x"} }, "best-effort", "best-effort"},
+		"inodes":            {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"inodes": "x"} }, "whole number", "whole number"},
+		"limit":             {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "required"} }, "", ""},
 		"mount option":      {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"discard"} }, "", `"discard"`},
 		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, "", ""},
 	} {

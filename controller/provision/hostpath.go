@@ -26,8 +26,11 @@ func (s *hostPathShape) provisioner() string { return class.HostPathProvisioner 
 
 func (s *hostPathShape) rule() rule { return placeHostPath }
 
-func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) error {
-	return class.CheckOffered(claim, class.HostPathModes)
+func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
+	if err := class.CheckOffered(claim, class.HostPathModes); err != nil {
+		return err
+	}
+	return class.CheckLimits(sc)
 }
 
 func (s *hostPathShape) pool(*storagev1.StorageClass) *volume.Pool { return s.in }

@@ -60,14 +60,10 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		return c.failed(s, o, c.noPool(o.StorageClass))
 	}
 	name, _ := c.directoryOf(s, pool, o.PVC)
-	v, err := c.pools.Create(pool, volume.Spec{
-		Name:          name,
-		Bytes:         class.Bytes(o.PVC),
-		PV:            o.PVName,
-		Owner:         volume.Owner{Namespace: o.PVC.Namespace, Name: o.PVC.Name, UID: string(o.PVC.UID)},
-		Cluster:       c.facts.cluster,
-		ReclaimPolicy: string(s.policy(o.StorageClass)),
-	})
+	spec := specOf(o.PVC, o.StorageClass)
+	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.facts.cluster
+	spec.ReclaimPolicy = string(s.policy(o.StorageClass))
+	v, err := c.pools.Create(pool, spec)
 	if err != nil {
 		return c.failed(s, o, c.refusalFor(pool, err))
 	}
@@ -75,7 +71,24 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if words := s.ignored(o.PVC); words != "" {
 		c.speaker.note(ctx, claimRef(o.PVC), "ignored", reasonIgnored, words)
 	}
+	if words := c.unlimited(pool, v); words != "" {
+		c.speaker.note(ctx, claimRef(o.PVC), "unlimited", reasonUnlimited, words)
+	}
 	return s.newPV(o, pool, v), lib.ProvisioningFinished, nil
+}
+
+// unlimited says, of the first volume that a pool makes without the limit it
+// would have elsewhere, why it has none. An event for each would be noise: what
+// is missing is the node's administrator's to add.
+func (c *Controller) unlimited(pool *volume.Pool, v volume.Volume) string {
+	if v.Unlimited == "" || v.Limit != volume.LimitBestEffort || v.Adopted {
+		return ""
+	}
+	if _, said := c.saidUnlimited.LoadOrStore(pool.Name(), true); said {
+		return ""
+	}
+	return fmt.Sprintf("the volume is served by node %s from pool %s without its limit: %s; this is said once for each pool and start of the agent",
+		c.node, pool.Name(), v.Unlimited)
 }
 
 // failed is Provision's answer to a refusal.

@@ -96,6 +96,16 @@ func TestProvisionGivesBack(t *testing.T) {
 		}
 	}
 	refused("CSI, no such pool", absent, again, `has no pool "slow"`)
+	must := func(className string) lib.ProvisionOptions {
+		o := options(className, "1Mi")
+		sc := *o.StorageClass
+		sc.Parameters = map[string]string{class.LimitParameter: "required"}
+		o.StorageClass = &sc
+		return o
+	}
+	refused("CSI, no limits", must("csi"), again, "parameter limit")
+	refused("CSI, Immediate, no limits", must("csi-now"), finished, "parameter limit")
+	refused("hostPath, no limits", must("wait"), finished, "node node-01 cannot hold a volume in pool legacy to its size")
 	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "cannot promise")
 	refused("hostPath, no space", options("wait", "1Ei"), again, "cannot promise")
 	o := options("wait", "1Mi")
@@ -110,6 +120,52 @@ func TestProvisionGivesBack(t *testing.T) {
 	}
 	refused("CSI, pool not ready", options("csi", "1Mi"), again, "node node-01 cannot serve this claim now")
 	refused("hostPath, pool not ready", o, finished, "node node-01 cannot serve this claim now")
+}
+
+// What the class says of limits is recorded, and that a pool has none is said
+// once.
+func TestUnlimitedIsSaidOnce(t *testing.T) {
+	c := examiner(t)
+	pool := c.pools.Named("fast")
+	if strings.Contains(c.pools.Named("legacy").Limits().String(), "enforced by") {
+		t.Fatal("this test needs a temporary directory without quota: set TMPDIR")
+	}
+	made := func(name string, spec volume.Spec) string {
+		spec.Name, spec.Bytes = name, 1<<20
+		v, err := pool.Create(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.unlimited(pool, v)
+	}
+	if words := made("a", volume.Spec{Limit: volume.LimitNone}); words != "" {
+		t.Errorf("it asked for none: %q", words)
+	}
+	if words := made("b", volume.Spec{}); !strings.Contains(words, "node node-01") || !strings.Contains(words, pool.Limits().Reason) {
+		t.Errorf("said %q", words)
+	}
+	if words := made("c", volume.Spec{}); words != "" {
+		t.Errorf("said again: %q", words)
+	}
+	sc := testClass("csi-fast")
+	sc.Parameters = map[string]string{class.LimitParameter: "none"}
+	if s := specOf(testClaim(testUID, "csi-fast", ""), sc); s.Limit != volume.LimitNone || s.Owner.UID != testUID {
+		t.Errorf("%+v", s)
+	}
+	if !limitParameterRecorded(t, c) {
+		t.Error("the class's parameter is not recorded")
+	}
+}
+
+func limitParameterRecorded(t *testing.T, c *Controller) bool {
+	t.Helper()
+	o := options("csi", "1Mi")
+	o.StorageClass.Parameters = map[string]string{class.LimitParameter: "none"}
+	if _, _, err := c.Provision(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.pools.Named("legacy").Get(o.PVName)
+	return err == nil && v.Limit == volume.LimitNone
 }
 
 func TestGivesBack(t *testing.T) {
@@ -164,6 +220,11 @@ func TestRefusalOf(t *testing.T) {
 	}
 	if r := refusal(absent); r == nil || !r.forNow || !strings.Contains(r.message, `"slow"`) || !strings.Contains(r.message, `["legacy" "fast"]`) {
 		t.Errorf("no pool: %+v", r)
+	}
+	must := options("csi-fast", "1Mi")
+	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.LimitParameter: "required"}
+	if r := refusal(must); r == nil || r.topic != "limit" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Limits().Reason) {
+		t.Errorf("no limits: %+v", r)
 	}
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)

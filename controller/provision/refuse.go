@@ -20,6 +20,10 @@ const reasonFailed = "ProvisioningFailed"
 // vain though it was served.
 const reasonIgnored = "AnnotationIgnored"
 
+// reasonUnlimited is the reason of the event that says that a pool enforces no
+// limits.
+const reasonUnlimited = "LimitNotEnforced"
+
 // topicSpace is the refusal that a scheduler can do something about.
 const topicSpace = "space"
 
@@ -50,6 +54,9 @@ func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc 
 		return nil // its space is promised already
 	}
 	space, err := pool.Space()
+	if err == nil {
+		err = pool.CheckLimit(specOf(claim, sc))
+	}
 	if err != nil {
 		return c.refusalFor(pool, err)
 	}
@@ -73,6 +80,17 @@ func (c *Controller) directoryOf(s shape, pool *volume.Pool, claim *corev1.Persi
 	return name, err == nil && v.Owner.UID == string(claim.UID)
 }
 
+// specOf is what a claim asks for, whatever its volume is called. The class was
+// checked before.
+func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
+	limits, _ := class.LimitsOf(sc.Parameters)
+	return volume.Spec{
+		Bytes: class.Bytes(claim),
+		Owner: volume.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)},
+		Limit: volume.LimitPolicy(limits.Policy), Inodes: limits.Inodes,
+	}
+}
+
 // refusalFor is what an error of the pool means to a claim.
 func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
@@ -85,6 +103,11 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{topic: topicSpace, forNow: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
 	case errors.Is(err, volume.ErrNoSpace):
 		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
+	case errors.Is(err, volume.ErrNoLimits):
+		return &refusal{topic: "limit", forNow: true, message: fmt.Sprintf(
+			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
+				"mend that, choose another node, or use a class without that parameter",
+			c.node, pool.Name(), class.LimitParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
 		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node), message: fmt.Sprintf(
 			"node %s cannot serve this claim now, from pool %s in %s: %v; it will go on by itself once that is mended",

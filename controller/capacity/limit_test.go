@@ -1,0 +1,37 @@
+package capacity
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// The scheduler is not sent to a pool that lacks what the class insists on.
+func TestLimitless(t *testing.T) {
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	g := newGauge(pool)
+	must := &storagev1.StorageClass{Parameters: map[string]string{"limit": "required"}}
+	if err := limitless(must, g); err != nil {
+		t.Errorf("the pool was not asked yet: %v", err)
+	}
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	g.note(g.ask())
+	if err := limitless(must, g); err == nil || !strings.Contains(err.Error(), pool.Limits().Reason) {
+		t.Errorf("%v; the pool has no limits: %v", err, pool.Limits())
+	}
+	for _, parameters := range []map[string]string{nil, {"limit": "none"}, {"limit": "best-effort"}, {"limit": "misspelt"}} {
+		if err := limitless(&storagev1.StorageClass{Parameters: parameters}, g); err != nil {
+			t.Errorf("%v: %v", parameters, err)
+		}
+	}
+}

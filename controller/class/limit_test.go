@@ -1,0 +1,44 @@
+package class_test
+
+import (
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+func TestLimits(t *testing.T) {
+	for _, row := range []struct {
+		given map[string]string
+		limit string
+		nodes uint64
+		want  string // in the error
+	}{
+		{nil, "", 0, ""},
+		{map[string]string{"limit": "best-effort"}, "", 0, ""},
+		{map[string]string{"limit": "required", "inodes": "1000"}, "required", 1000, ""},
+		{map[string]string{"limit": "none"}, "none", 0, ""},
+		{map[string]string{"inodes": "1"}, "", 1, ""},
+		{map[string]string{"limit": ""}, "", 0, `limit is ""`},
+		{map[string]string{"limit": "Required"}, "", 0, `"Required"; it is required, best-effort or none`},
+		{map[string]string{"inodes": "0"}, "", 0, `inodes is "0"`},
+		{map[string]string{"inodes": "-1"}, "", 0, "above zero"},
+		{map[string]string{"inodes": "10k"}, "", 0, `"10k"`},
+		{map[string]string{"inodes": "18446744073709551615"}, "", 0, "whole number"},
+		{map[string]string{"limit": "none", "inodes": "5"}, "", 0, "leave one out"},
+	} {
+		l, err := class.LimitsOf(row.given)
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%v: %v, want words %q", row.given, err, row.want)
+		}
+		if err == nil && (l != (class.Limits{Policy: row.limit, Inodes: row.nodes})) {
+			t.Errorf("%v: %+v", row.given, l)
+		}
+		sc := csiClass(row.given)
+		for _, err := range []error{class.CheckLimits(sc), class.CheckParameters(sc)} {
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), `class "fast"`) {
+				t.Errorf("%v: %v", row.given, err)
+			}
+		}
+	}
+}
