@@ -107,6 +107,11 @@ func printReport(out io.Writer, r volume.Report) error {
 	fmt.Fprintf(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
 	fmt.Fprintf(out, "space     %s free of %s, %s promised to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
 		class.Size(r.Space.Promised), counted(len(r.Volumes), "volume"))
+	if r.Pool.Unlimited == "" {
+		fmt.Fprintf(out, "limits    %s\n", r.Pool.Limits)
+	} else {
+		fmt.Fprintf(out, "limits    %s: %s\n", r.Pool.Limits, r.Pool.Unlimited)
+	}
 	for _, w := range r.Warnings {
 		fmt.Fprintf(out, "warning   %s\n", w)
 	}

@@ -121,7 +121,7 @@ func TestInspect(t *testing.T) {
 	if err := run(context.Background(), []string{"inspect", dir}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi promised to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b"} {
+	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi promised to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "limits    "} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("no %q in\n%s", word, out.String())
 		}

@@ -30,6 +30,7 @@ type options struct {
 	selinuxLabel  string
 	reserve       string
 	overcommit    float64
+	btrfsQuota    bool
 	purgeRate     int
 	workers       int
 	kubeconfig    string
@@ -93,6 +94,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"space of the pool that is never promised, as a quantity such as 10Gi")
 	f.Float64Var(&o.overcommit, "overcommit", 1,
 		"how many times the pool's space may be promised; never more than is free at the moment")
+	f.BoolVar(&o.btrfsQuota, "enable-btrfs-quota", false,
+		"turn on simple quota on a btrfs that has none, so that volumes have limits; for good: kernels before Linux 6.7 cannot write to it any more")
 	f.IntVar(&o.purgeRate, "purge-rate", 5000,
 		"files a second that emptying the trash may remove; 0 is no bound")
 	f.IntVar(&o.workers, "workers", 8,

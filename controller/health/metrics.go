@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
 // Collector exports what pools say of themselves, asked at every scrape.
@@ -34,13 +35,14 @@ var (
 	promisableDesc = poolDesc("promisable_bytes", "Bytes that can still be promised.")
 	volumesDesc    = poolDesc("volumes", "Number of volumes by state.", "state")
 	missingDesc    = poolDesc("missing_volumes", "Number of volumes whose directory is not there.")
+	limitsDesc     = poolDesc("limits", "1 if volumes are held to their size, 0 if not; method says how.", "method")
 	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
-		promisableDesc, volumesDesc, missingDesc, damagedDesc} {
+		promisableDesc, limitsDesc, volumesDesc, missingDesc, damagedDesc} {
 		out <- d
 	}
 }
@@ -74,6 +76,11 @@ func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
 	gauge(promisedDesc, float64(space.Promised))
 	gauge(promisableDesc, float64(space.Promisable))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
+	enforced, method := 0.0, pool.Limits().Method
+	if method != limit.MethodNone {
+		enforced = 1
+	}
+	gauge(limitsDesc, enforced, string(method))
 
 	volumes, err := pool.List()
 	if err != nil {
