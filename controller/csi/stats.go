@@ -9,20 +9,21 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // NodeGetVolumeStats returns bytes and inodes of a published volume.
 //
-// They are those of the filesystem the volume is on. Where a hard limit is set
-// on the directory, the filesystem answers for the directory alone, so the
-// same question will give each volume's own numbers.
+// Of a volume with a limit they are its own, as the kernel counts them against
+// the limit; of any other, those of the filesystem it is on.
 func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	name, path := req.GetVolumeId(), req.GetVolumePath()
 	if path == "" {
 		return nil, invalid("volume path: it is empty")
 	}
-	if _, _, err := s.find(name, nil); err != nil {
+	pool, _, err := s.find(name, nil)
+	if err != nil {
 		return nil, err
 	}
 	st, err := s.statfs(name, path)
@@ -32,7 +33,13 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 	if err != nil {
 		return nil, err
 	}
-	return &csi.NodeGetVolumeStatsResponse{Usage: usage(&st)}, nil
+	all := usage(&st)
+	// statfs(2) does not tell of a volume's limit on btrfs, and not quite on
+	// XFS and ext4 before Linux 6.13 and 6.15.
+	if u, err := pool.Usage(name); err == nil {
+		all = limited(all, u)
+	}
+	return &csi.NodeGetVolumeStatsResponse{Usage: all}, nil
 }
 
 // statfs asks at the path, if the volume is mounted there.
@@ -51,6 +58,22 @@ func (s *Server) statfs(name, path string) (st unix.Statfs_t, err error) {
 		return st, unix.ENOENT
 	}
 	return target.Statfs()
+}
+
+// limited replaces the filesystem's numbers by those of a volume's limits. There
+// may be less available than that: nothing is reserved.
+func limited(all []*csi.VolumeUsage, u limit.Usage) []*csi.VolumeUsage {
+	replace := func(unit csi.VolumeUsage_Unit, used, most int64) {
+		for _, on := range all {
+			if on.Unit == unit && most > 0 {
+				on.Available = max(0, min(on.Available, most-used))
+				on.Total, on.Used = most, used
+			}
+		}
+	}
+	replace(csi.VolumeUsage_BYTES, u.Bytes, u.Limit.Bytes)
+	replace(csi.VolumeUsage_INODES, int64(u.Inodes), int64(u.Limit.Inodes))
+	return all
 }
 
 func usage(st *unix.Statfs_t) []*csi.VolumeUsage {
