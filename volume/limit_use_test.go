@@ -5,6 +5,7 @@ package volume_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -133,6 +134,14 @@ func limitSpace(t *testing.T, d quotaDisk) {
 	s, err := p.Space()
 	if err != nil || s.Estimate || s.Used < 16*mib || s.Used > 20*mib {
 		t.Errorf("space %+v, %v", s, err)
+	}
+	// What another start does not know yet, it reads.
+	moved := p.Path() + "-moved"
+	ok(t, os.Rename(p.Path(), moved))
+	is(t, p.Ready(), volume.ErrNotReady)
+	ok(t, os.Rename(moved, p.Path()))
+	if s, err := p.Space(); err != nil || s.Estimate || s.Used < 16*mib {
+		t.Errorf("opened anew: space %+v, %v", s, err)
 	}
 	none := spec("none", mib)
 	none.Limit = volume.LimitNone

@@ -80,7 +80,7 @@ type Pool struct {
 	purging sync.Mutex // one purge at a time
 
 	metering  sync.Mutex // one reading of what volumes use at a time
-	meteredAt time.Time  // guarded by metering
+	meterNext time.Time  // when it is due again; guarded by metering
 
 	ledger
 	id      string        // of the pool that was opened first or last; guarded by mu

@@ -65,6 +65,7 @@ func (p *Pool) load(h *handle) error {
 		return err
 	}
 	p.reset(records, damaged, h.notes)
+	p.meterAgain()
 	return nil
 }
 
