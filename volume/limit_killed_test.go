@@ -15,7 +15,7 @@ import (
 )
 
 // Every operation killed before every change it makes, and the start after a
-// create or an expansion likewise: then limits are as recorded, and none is left over.
+// create likewise: then limits are as recorded, and none is left over.
 func limitKilled(t *testing.T, d quotaDisk) {
 	made := func(p *volume.Pool) error {
 		for _, name := range []string{"bystander", "v"} {
@@ -55,7 +55,7 @@ func limitKilled(t *testing.T, d quotaDisk) {
 					if !died && !slices.Contains(steps, op.step) {
 						t.Errorf("steps %q, want %q among them", steps, op.step)
 					}
-					if again = op.name == "create" || op.name == "expand"; again {
+					if again = op.name == "create"; again {
 						_, again = run(t, path, m, true, func(*volume.Pool) error { return nil })
 					}
 					d.mended(t, path, fmt.Sprintf("killed at %d and %d", n, m))
