@@ -66,6 +66,7 @@ cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
 cluster-sync: export KUBECONFIG := # whichever other cluster it names
 cluster-sync: image ## build, load and deploy the agent into that cluster
 	@$(CLUSTER) load ../_artifacts/hostpath-provisioner.tar
+	@e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi --ignore-not-found --cascade=foreground # it has the pool
 	e2e/kubectl.sh -n hostpath-provisioner delete pod -l k8s-app=hostpath-provisioner # they come back with the new image
 	@$(MAKE) --no-print-directory deploy
 

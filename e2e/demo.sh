@@ -74,8 +74,6 @@ step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
 run 'make --no-print-directory cluster-up NODES=2'
 
 step 'The agent: built, put into an image, loaded, deployed'
-# An earlier run ended with the other form of it.
-e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi --ignore-not-found --cascade=foreground >/dev/null
 run 'make --no-print-directory cluster-sync'
 e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
 e2e/kubectl.sh create namespace demo >/dev/null

@@ -92,6 +92,8 @@ func deploy(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
+		// The demo leaves an agent that serves both kinds of claims, and has the pool.
+		{"-n", harness.Namespace, "delete", "daemonset", csiSet, "--ignore-not-found", "--cascade=foreground"},
 		// An agent that is there already has the image of before, under the same name.
 		{"-n", harness.Namespace, "delete", "pod", "-l", agentLabel},
 		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},

@@ -34,7 +34,9 @@ func (a *Agent) Sidecar() (stop func()) {
 	defer log.Close()
 	cmd := exec.Command(program, "--kubeconfig="+s.CSIKubeconfig, "--csi-address="+a.Socket, "--feature-gates=Topology=true",
 		"--node-deployment", "--strict-topology", "--immediate-topology=false", "--enable-capacity",
-		"--capacity-ownerref-level=-1", "--extra-create-metadata", "--default-fstype=xfs")
+		"--capacity-ownerref-level=-1", "--extra-create-metadata", "--default-fstype=xfs",
+		// Claims of other tests that wait for no pod would be served here.
+		"--node-deployment-immediate-binding=false")
 	cmd.Env = []string{"NODE_NAME=" + a.Node.Name, "NAMESPACE=" + Namespace}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
