@@ -110,6 +110,9 @@ func (a *agent) checks() (all []health.Check) {
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS), a.volumes}
+	if a.metrics.volumes {
+		all = append(all, health.NewUses(a.pools.All()))
+	}
 	if a.driver != nil {
 		all = append(all, a.driver.Metrics())
 	}

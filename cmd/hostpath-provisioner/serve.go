@@ -19,6 +19,7 @@ import (
 // the existing driver's, whose port was not to be chosen.
 type metricsOptions struct {
 	address, cert, key, tls string
+	volumes                 bool
 }
 
 const driverMetricsAddress = ":8443"
@@ -26,6 +27,8 @@ const driverMetricsAddress = ":8443"
 func (m *metricsOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&m.address, "metrics-address", "",
 		"address of /metrics over HTTPS; a plain CSI driver without --http-address has "+driverMetricsAddress+" unless this is given, and an empty one turns it off")
+	f.BoolVar(&m.volumes, "metrics-per-volume", false,
+		"export hostpath_volume_used_bytes and hostpath_volume_limit_bytes: two series for each volume of the node")
 	f.StringVar(&m.cert, "metrics-cert-file", "",
 		"certificate of --metrics-address, as PEM, read again when it changes; without it, a self-signed one")
 	f.StringVar(&m.key, "metrics-key-file", "", "key of --metrics-cert-file")

@@ -36,3 +36,36 @@ func TestLimitsMetric(t *testing.T) {
 		t.Errorf("no %s in\n%s", want, w.Body)
 	}
 }
+
+// A volume's use is exported once somebody looked, its limit only where there is one.
+func TestUsesMetric(t *testing.T) {
+	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	owner := volume.Owner{Namespace: "default", Name: "data", UID: "1"}
+	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Limit: volume.LimitNone}); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(health.NewUses([]*volume.Pool{pool}))
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		health.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	if text := scrape(); strings.Contains(text, "hostpath_volume_") {
+		t.Errorf("nobody looked yet:\n%s", text)
+	}
+	if err := pool.Measure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const labels = `{namespace="default",persistentvolumeclaim="data",pool="local",volume="v"} `
+	if text := scrape(); !strings.Contains(text, "hostpath_volume_used_bytes"+labels) || strings.Contains(text, "hostpath_volume_limit_bytes") {
+		t.Errorf("walked:\n%s", text)
+	}
+}

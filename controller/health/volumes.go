@@ -141,8 +141,7 @@ func ownerReference(r volume.Record) *corev1.ObjectReference {
 
 var (
 	publishedDesc = poolDesc("published_volumes", "Number of volumes that are mounted for pods, at the last look.")
-	abnormalDesc  = prometheus.NewDesc("hostpath_volume_abnormal", "1 for every published volume that was not well at the last look, by what is wrong.",
-		[]string{"pool", "volume", "namespace", "persistentvolumeclaim", "reason"}, nil)
+	abnormalDesc  = volumeDesc("abnormal", "1 for every published volume that was not well at the last look, by what is wrong.", "reason")
 )
 
 // Describe implements prometheus.Collector.
@@ -171,11 +170,7 @@ func (w *watch) collect(out chan<- prometheus.Metric) {
 		if h.Problem == "" {
 			continue
 		}
-		claim := h.Owner.Name
-		if h.Ephemeral {
-			claim = "" // it is the pod's name
-		}
 		out <- prometheus.MustNewConstMetric(abnormalDesc, prometheus.GaugeValue, 1,
-			w.pool.Name(), h.Name, h.Owner.Namespace, claim, string(h.Problem))
+			append(ownerLabels(w.pool.Name(), h.Record), string(h.Problem))...)
 	}
 }

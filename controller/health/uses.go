@@ -1,0 +1,62 @@
+package health
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Uses exports what every volume uses, asked at every scrape. It is one series
+// or two for each volume, so it is for whoever asks for it.
+type Uses struct {
+	pools []*volume.Pool
+}
+
+// NewUses returns a collector for prometheus to register.
+func NewUses(pools []*volume.Pool) *Uses { return &Uses{pools: pools} }
+
+var (
+	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, as the kernel counts them or as the last walk found.")
+	limitBytesDesc = volumeDesc("limit_bytes", "Bytes that a volume is held to; no series for one that is held to nothing.")
+)
+
+func volumeDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("hostpath_volume_"+name, help,
+		append([]string{"pool", "volume", "namespace", "persistentvolumeclaim"}, labels...), nil)
+}
+
+// Describe implements prometheus.Collector.
+func (u *Uses) Describe(out chan<- *prometheus.Desc) {
+	out <- volumeUsedDesc
+	out <- limitBytesDesc
+}
+
+// Collect implements prometheus.Collector. A pool that is not ready exports
+// nothing, and a volume that nobody looked at yet no use.
+func (u *Uses) Collect(out chan<- prometheus.Metric) {
+	for _, p := range u.pools {
+		all, err := p.Uses()
+		if err != nil {
+			continue // which hostpath_pool_ready says
+		}
+		for _, use := range all {
+			labels := ownerLabels(p.Name(), use.Volume)
+			if use.Known {
+				out <- prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes), labels...)
+			}
+			if use.Exact {
+				out <- prometheus.MustNewConstMetric(limitBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...)
+			}
+		}
+	}
+}
+
+// ownerLabels are the values of the labels that every metric of a volume has. A
+// pod's own volume has no claim.
+func ownerLabels(pool string, r volume.Record) []string {
+	claim := r.Owner.Name
+	if r.Ephemeral {
+		claim = "" // it is the pod's name
+	}
+	return []string{pool, r.Name, r.Owner.Namespace, claim}
+}

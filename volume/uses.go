@@ -1,0 +1,37 @@
+package volume
+
+// Use is what a volume takes of its promise, in bytes.
+type Use struct {
+	Volume Record
+	Bytes  int64
+	// Known is false where nobody looked yet, Exact true where the kernel
+	// counts; otherwise Bytes is what the last walk found.
+	Known, Exact bool
+}
+
+// Uses returns what the volumes that are in place use, sorted by name. It walks
+// nothing: counters of the kernel may be a second old, walks as old as the last
+// Measure.
+func (p *Pool) Uses() ([]Use, error) {
+	var all []Use
+	err := p.enter(func(h *handle) error {
+		p.meter(h)
+		for _, r := range p.settled() {
+			all = append(all, p.use(r))
+		}
+		return nil
+	})
+	return all, failed("list what volumes use", p.path, err)
+}
+
+func (l *ledger) use(r Record) Use {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := Use{Volume: r}
+	if u.Bytes, u.Exact = l.metered[r.Name]; u.Exact {
+		u.Known = true
+		return u
+	}
+	u.Bytes, u.Known = l.used[r.Name]
+	return u
+}
