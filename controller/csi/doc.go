@@ -18,7 +18,7 @@
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
 //	pools.go        which pool
 //	adopt.go        volumes of older drivers, where no PV is seen
-//	identity.go     controller.go  list.go  node.go  ephemeral.go  stats.go
+//	identity.go     controller.go  expand.go  list.go  node.go  ephemeral.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique
 // on the node: a name that one pool has is refused for another. So a handle

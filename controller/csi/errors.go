@@ -28,7 +28,7 @@ func codeOf(method string, err error) codes.Code {
 		{mount.ErrTarget, codes.InvalidArgument},
 		{volume.ErrNotReady, codes.Unavailable},
 		{volume.ErrNotFound, codes.NotFound},
-		{volume.ErrNoSpace, codes.ResourceExhausted},
+		{volume.ErrNoSpace, noSpace(method, err)},
 		// What the provisioner sidecar gives back to the scheduler.
 		{volume.ErrNoLimits, codes.ResourceExhausted},
 		{volume.ErrInUse, codes.FailedPrecondition},
@@ -53,6 +53,16 @@ func conflict(method string) codes.Code {
 		return codes.AlreadyExists
 	}
 	return codes.FailedPrecondition
+}
+
+// noSpace is the code where a pool cannot promise that much. Of a volume that
+// cannot grow so far the spec says it otherwise than of a new one.
+func noSpace(method string, err error) codes.Code {
+	var space *volume.SpaceError
+	if method == "ControllerExpandVolume" && errors.As(err, &space) {
+		return codes.OutOfRange
+	}
+	return codes.ResourceExhausted
 }
 
 // text is what the caller reads: the words of a status without its code.

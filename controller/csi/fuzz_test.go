@@ -26,6 +26,7 @@ func requests(d *driver) []struct {
 		{"Controller/ListVolumes", &proto.ListVolumesRequest{StartingToken: "after:a", MaxEntries: 1}, &proto.ListVolumesResponse{}},
 		{"Controller/GetCapacity", &proto.GetCapacityRequest{VolumeCapabilities: caps, AccessibleTopology: on(node)}, &proto.GetCapacityResponse{}},
 		{"Controller/ControllerGetVolume", &proto.ControllerGetVolumeRequest{VolumeId: "v"}, &proto.ControllerGetVolumeResponse{}},
+		{"Controller/ControllerExpandVolume", expand("v", 2<<20, 0), &proto.ControllerExpandVolumeResponse{}},
 		{"Controller/ValidateVolumeCapabilities", &proto.ValidateVolumeCapabilitiesRequest{VolumeId: "v", VolumeCapabilities: caps},
 			&proto.ValidateVolumeCapabilitiesResponse{}},
 		{"Node/NodePublishVolume", d.goodPublish(v, "none/t"), &proto.NodePublishVolumeResponse{}},

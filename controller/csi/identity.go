@@ -12,8 +12,8 @@ func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return &csi.GetPluginInfoResponse{Name: s.config.DriverName, VendorVersion: s.config.Version}, nil
 }
 
-// GetPluginCapabilities says that there is a controller service, and that a
-// volume is reached from one node only.
+// GetPluginCapabilities says that there is a controller service, that a volume
+// is reached from one node only, and that it grows while it is published.
 func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	var all []*csi.PluginCapability
 	for _, kind := range []csi.PluginCapability_Service_Type{
@@ -24,6 +24,9 @@ func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 			Service: &csi.PluginCapability_Service{Type: kind},
 		}})
 	}
+	all = append(all, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{
+		VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE},
+	}})
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: all}, nil
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	// PV may have been made elsewhere, and not be adopted yet. It must not
 	// block. nil does nothing.
 	Unknown func()
-	// Changed is called after a volume was made in, or removed from, the pool:
+	// Changed is called after a volume was made in, grew in, or was removed from, the pool:
 	// what it can promise is another, and its trash may have grown. It must
 	// not block. nil does nothing.
 	Changed func(*volume.Pool)

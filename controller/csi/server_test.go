@@ -61,7 +61,8 @@ func TestIdentityAndNode(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	caps, err := d.GetPluginCapabilities(t.Context(), &proto.GetPluginCapabilitiesRequest{})
-	if err != nil || len(caps.Capabilities) != 2 {
+	if err != nil || len(caps.Capabilities) != 3 ||
+		caps.Capabilities[2].GetVolumeExpansion().GetType() != proto.PluginCapability_VolumeExpansion_ONLINE {
 		t.Errorf("%v, %v", caps, err)
 	}
 	at, err := d.NodeGetInfo(t.Context(), &proto.NodeGetInfoRequest{})

@@ -1,0 +1,50 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ControllerExpandVolume grows a volume, published or not, and the node has
+// nothing to do for it: the directory has no filesystem of its own. One that
+// has as much or more stays as it is.
+func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	bytes, err := newSize(req)
+	if err != nil {
+		return nil, err
+	}
+	pool, v, err := s.find(req.GetVolumeId(), nil)
+	if err != nil {
+		return nil, err
+	}
+	switch limit := req.GetCapacityRange().GetLimitBytes(); {
+	case v.Ephemeral:
+		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", errKind)
+	case limit > 0 && v.Bytes > limit:
+		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and cannot shrink", limit, v.Bytes)
+	case bytes >= v.Bytes: // its limit may be behind, so also where it has just that
+		if v, err = pool.Expand(v.Name, bytes); err != nil {
+			return nil, err
+		}
+		s.config.Changed(pool)
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Bytes}, nil
+}
+
+// newSize checks a request to grow, and says to how many bytes.
+func newSize(req *csi.ControllerExpandVolumeRequest) (int64, error) {
+	r := req.GetCapacityRange()
+	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
+		return 0, invalid("capacity range: none is given; say how big the volume shall be")
+	}
+	if c := req.GetVolumeCapability(); c != nil {
+		if _, err := checkCapability(c, false); err != nil {
+			return 0, err
+		}
+	}
+	return bytesOf(r)
+}
