@@ -12,12 +12,13 @@ import (
 
 // loopRules are what the claim loop needs in the whole cluster, whichever claims it serves.
 var loopRules = map[string]string{
-	"/persistentvolumes":            "get list watch create patch delete",
-	"/persistentvolumeclaims":       "get list watch update",
-	"storage.k8s.io/storageclasses": "get list watch",
-	"/nodes":                        "get",
-	"/namespaces kube-system":       "get",
-	"/events":                       "get create patch",
+	"/persistentvolumes":             "get list watch create patch delete",
+	"/persistentvolumeclaims":        "get list watch update",
+	"/persistentvolumeclaims/status": "patch",
+	"storage.k8s.io/storageclasses":  "get list watch",
+	"/nodes":                         "get",
+	"/namespaces kube-system":        "get",
+	"/events":                        "get create patch",
 }
 
 func TestRulesAreTheTable(t *testing.T) {

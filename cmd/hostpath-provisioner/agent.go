@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
+	"kubevirt.io/hostpath-provisioner/controller/resize"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -26,6 +27,7 @@ type agent struct {
 
 	client    kubernetes.Interface  // nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
+	resizer   *resize.Resizer       // grows their volumes
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *health.Volumes
 	driver    *csi.Server
@@ -50,7 +52,7 @@ func runAgent(ctx context.Context, o *options) error {
 		a.events = events
 	}
 	defer a.close()
-	for _, build := range []func() error{a.newPools, a.newLoop, a.newPublisher, a.newDriver} {
+	for _, build := range []func() error{a.newPools, a.newLoop, a.newResizer, a.newPublisher, a.newDriver} {
 		if err := build(); err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (a *agent) newLoop() (err error) {
 	a.library = metrics.New("controller")
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy,
-		Workers: a.workers, Metrics: a.library, Opened: a.keep, Changed: a.changed,
+		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.grow, Changed: a.changed,
 	}
 	if a.provision.hostPath {
 		c.HostPath = a.pools.Named(a.layout.hostPath)
@@ -130,6 +132,15 @@ func (a *agent) newLoop() (err error) {
 		c.CSIDriver = a.options.driver.name
 	}
 	a.loop, err = provision.New(c)
+	return err
+}
+
+// newResizer makes what grows the volumes of the loop's claims; the loop runs it.
+func (a *agent) newResizer() (err error) {
+	if a.plain() {
+		return nil
+	}
+	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.loop, Changed: a.changed})
 	return err
 }
 

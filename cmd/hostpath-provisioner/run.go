@@ -6,14 +6,18 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// changed is told by whoever makes or removes a volume.
+// changed is told by whoever makes, grows or removes a volume.
 func (a *agent) changed(pool *volume.Pool) {
 	a.keepers[pool].Purge()
+	if a.resizer != nil {
+		a.resizer.SpaceChanged()
+	}
 	a.tell()
 }
 
@@ -40,8 +44,14 @@ func (a *agent) unknown() {
 func (a *agent) looked() {
 	if a.loop != nil {
 		a.loop.PoolChanged()
+		a.resizer.SpaceChanged()
 	}
 	a.tell()
+}
+
+// grow is run by the loop, which shows what it watches.
+func (a *agent) grow(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
+	a.resizer.Run(ctx, claims, pvs)
 }
 
 // keep looks after the pools, which were opened, until the context ends.

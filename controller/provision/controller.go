@@ -46,6 +46,9 @@ type Config struct {
 	// Opened is run beside the loop from the first opening of the pools on,
 	// whether that succeeded or not; may be nil.
 	Opened func(context.Context)
+	// Beside is run beside the loop too, with the informers of this node's claims,
+	// as prepared, and of its PVs, of which some may not be saved yet; may be nil.
+	Beside func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	// Changed is called after a volume was made in, or removed from, the pool:
 	// what it can promise is another, and its trash may have grown. It must
 	// not block; may be nil.
@@ -61,6 +64,7 @@ type Controller struct {
 	workers int
 	metrics metrics.Metrics
 	opened  func(context.Context)
+	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed func(*volume.Pool)
 
 	speaker *speaker
@@ -89,12 +93,15 @@ func New(c Config) (*Controller, error) {
 	if c.Opened == nil {
 		c.Opened = func(context.Context) {}
 	}
+	if c.Beside == nil {
+		c.Beside = func(context.Context, cache.SharedIndexInformer, cache.SharedIndexInformer) {}
+	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools,
-		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, changed: c.Changed,
+		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 	}
 	if c.HostPath != nil {

@@ -21,6 +21,7 @@
 //	saving.go      a PV that cannot be saved is said, not retried in silence
 //	node.go        what this node says about itself
 //	start.go       the order of things
+//	lend.go        what the loop does for those beside it
 //
 // Nothing is decided by an error that the library would report on every node:
 // what is not ours is refused in silence by ShouldProvision and ShouldDelete.

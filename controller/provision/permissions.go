@@ -15,10 +15,11 @@ import (
 const recheck = 30 * time.Second
 
 // needed is what the loop must be allowed to do, cluster-wide, and the same for
-// both shapes; the list stands in manifests/legacy/rbac.yaml as well.
+// both shapes, and what those beside it must; the list stands in manifests/legacy/rbac.yaml as well.
 var needed = []struct{ group, resource, verbs string }{
 	{"", "persistentvolumes", "get list watch create patch delete"},
 	{"", "persistentvolumeclaims", "get list watch update"},
+	{"", "persistentvolumeclaims/status", "patch"},
 	{"", "events", "get create patch"},
 	{"storage.k8s.io", "storageclasses", "get list watch"},
 }
@@ -52,10 +53,11 @@ func (c *Controller) checkPermissions(ctx context.Context) {
 func (c *Controller) missing(ctx context.Context) ([]string, error) {
 	var missing []string
 	for _, n := range needed {
+		resource, part, _ := strings.Cut(n.resource, "/")
 		for verb := range strings.FieldsSeq(n.verbs) {
 			review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: n.resource, Verb: verb},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: resource, Subresource: part, Verb: verb},
 				}}, metav1.CreateOptions{})
 			if err != nil {
 				return nil, err

@@ -59,7 +59,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
 	c.status.set(stageStart, nil)
-	c.run(ctx, c.opened, claims.RunWithContext, records.run, records.run,
+	beside := func(ctx context.Context) { c.beside(ctx, claims, c.pvs) }
+	c.run(ctx, c.opened, beside, claims.RunWithContext, records.run, records.run,
 		c.waiting.run, c.sweepForever, c.finishForever, c.checkPermissions)
 	library.Run(ctx)
 	return nil
