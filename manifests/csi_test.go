@@ -111,6 +111,9 @@ func TestCSISwitchesInPlace(t *testing.T) {
 			case *appsv1.DaemonSet, *rbacv1.ClusterRole, *rbacv1.Role, *corev1.Namespace:
 				// These can be changed; what is in them has tests of its own.
 			default:
+				if class, ok := got.(*storagev1.StorageClass); ok {
+					class.AllowVolumeExpansion = object.(*storagev1.StorageClass).AllowVolumeExpansion // so can this
+				}
 				if !apiequality.Semantic.DeepEqual(got, object) {
 					t.Errorf("%s: %s is %+v, want that of csi, %+v", at, id, got, object)
 				}
@@ -210,6 +213,10 @@ func TestCSIPoolsLieInVolumes(t *testing.T) {
 			if class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer ||
 				class.ReclaimPolicy == nil || *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 				t.Errorf("%s: class %+v", at, class)
+			}
+			// Beside a sidecar nobody grows volumes.
+			if grows := class.AllowVolumeExpansion; grows == nil || *grows != (at != sidecars) {
+				t.Errorf("%s: class %s: allowVolumeExpansion is wrong", at, class.Name)
 			}
 		}
 		if len(named) != len(all) {

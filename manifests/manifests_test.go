@@ -102,6 +102,9 @@ func TestClassesNameTheProvisioner(t *testing.T) {
 		if c.Provisioner != provisioner {
 			t.Errorf("class %s: provisioner %q, want %q", c.Name, c.Provisioner, provisioner)
 		}
+		if c.AllowVolumeExpansion == nil || !*c.AllowVolumeExpansion {
+			t.Errorf("class %s: its claims cannot ask for more", c.Name)
+		}
 		if c.VolumeBindingMode == nil || c.ReclaimPolicy == nil {
 			t.Errorf("class %s: binding mode or reclaim policy is left to the default", c.Name)
 		} else if got := (class{*c.VolumeBindingMode, *c.ReclaimPolicy}); got != want[c.Name] {
