@@ -29,8 +29,10 @@ type failure struct {
 	pool   *volume.Pool
 	// missing bytes could not be promised; 0: that is not the reason.
 	missing int64
-	pause   time.Duration
-	until   time.Time
+	// away: the pool was not ready.
+	away  bool
+	pause time.Duration
+	until time.Time
 }
 
 func newFailing() *failing { return &failing{claims: map[string]failure{}} }
@@ -91,9 +93,12 @@ func (f *failing) possible() []string {
 
 // over reports whether the reason may be gone.
 func (f failure) over() bool {
-	if f.missing == 0 {
+	switch {
+	case f.missing > 0:
+		space, err := f.pool.Space()
+		return err == nil && space.Promisable >= f.missing
+	case f.away:
 		return f.pool.Ready() == nil
 	}
-	space, err := f.pool.Space()
-	return err == nil && space.Promisable >= f.missing
+	return false
 }

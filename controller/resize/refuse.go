@@ -33,7 +33,8 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 	}
 	wanted := class.Bytes(at.claim)
 	r.loop.Warn(ctx, at.claim, fmt.Sprintf("resize failed %d", wanted), reasonFailed, message)
-	pause := r.failing.add(key, failure{uid: at.claim.UID, wanted: wanted, pool: at.pool, missing: missing})
+	pause := r.failing.add(key, failure{uid: at.claim.UID, wanted: wanted, pool: at.pool, missing: missing,
+		away: errors.Is(why, volume.ErrNotReady)})
 	klog.FromContext(ctx).V(2).Info("Cannot grow a volume", "claim", key, "err", why, "again", pause)
 	r.queue.AddAfter(key, pause)
 	return nil

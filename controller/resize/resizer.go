@@ -21,6 +21,9 @@ const (
 	// want of an answer.
 	errorFirst = time.Second
 	errorLast  = 30 * time.Second
+	// lookAgain is how often pools are asked whether something became possible
+	// where nobody said so; others write to their disks too.
+	lookAgain = 10 * time.Second
 	// pace is the least pause between two looks at what a change of space may
 	// have made possible.
 	pace = time.Second
@@ -109,10 +112,13 @@ func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer
 	for range workers {
 		go r.work(ctx)
 	}
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
 		case <-r.wake:
 		}
 		for _, key := range r.failing.possible() {
