@@ -108,10 +108,13 @@ func TestMissingPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reduced := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Name}, Rules: role.Rules}
-	for i, r := range reduced.Rules {
+	reduced := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.Name}}
+	for _, r := range role.DeepCopy().Rules {
 		if slices.Contains(r.Resources, "persistentvolumes") {
-			reduced.Rules[i].Verbs = slices.DeleteFunc(r.Verbs, func(v string) bool { return v == "patch" })
+			r.Verbs = slices.DeleteFunc(r.Verbs, func(v string) bool { return v == "patch" })
+		}
+		if !slices.Contains(r.Resources, "persistentvolumeclaims/status") {
+			reduced.Rules = append(reduced.Rules, r)
 		}
 	}
 	if _, err := roles.Create(t.Context(), reduced, metav1.CreateOptions{}); err != nil {
@@ -129,13 +132,13 @@ func TestMissingPermission(t *testing.T) {
 	if _, err := env.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	missing := `missing: patch persistentvolumes(;|\n|$)`
+	missing := `missing: patch persistentvolumes, patch persistentvolumeclaims/status(;|\n|$)`
 	a := s.Start(s.Node("01"), harness.Options{Kubeconfig: kubeconfig})
 	a.AwaitUnready(missing)
 	if !regexp.MustCompile(missing).MatchString(a.Log()) {
 		t.Errorf("the log does not match %q", missing)
 	}
-	reduced.Rules[0].Verbs = append(reduced.Rules[0].Verbs, "patch")
+	reduced.Rules = role.Rules
 	if _, err := roles.Update(t.Context(), reduced, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

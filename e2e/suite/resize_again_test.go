@@ -1,0 +1,173 @@
+package suite
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// It does not take another word of the user when space comes back, nor does a claim that goes meanwhile leave anything.
+func TestGrowWhenSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	size := half(s, a)
+	first := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
+	second, gone := s.Create(harness.Claim{Node: a.Node.Name}), s.Create(harness.Claim{Node: a.Node.Name})
+	for _, c := range []*corev1.PersistentVolumeClaim{first, second, gone} {
+		s.Bound(c)
+	}
+	s.Write(filepath.Join(a.Pool, harness.PVName(first)), "data", make([]byte, size-1<<20))
+	ask(s, second, bytes(size))
+	ask(s, gone, bytes(size))
+	for _, c := range []*corev1.PersistentVolumeClaim{second, gone} {
+		s.Eventually(15*time.Second, "refusal", func() error {
+			return saysWhy(s, c, corev1.PersistentVolumeClaimControllerResizeInfeasible)
+		})
+	}
+	s.Delete(gone)
+	s.Gone(harness.PVName(gone))
+	s.Delete(first)
+	wantSize(s, a, second, bytes(size)) // sooner than it is tried without a reason
+	wantTree(s, a.Pool, harness.PVName(second))
+}
+
+// A disk that is away is no question of space, and no reason to ask for less.
+func TestGrowWhenThePoolIsBack(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	node := s.Node("01")
+	disk := s.Disk("ext4", diskSize)
+	disk.Mount(node.Pool)
+	a := s.Agent(node, harness.Options{})
+	claim := s.Create(harness.Claim{Node: node.Name})
+	s.Bound(claim)
+	s.Unmount(node.Pool)
+	ask(s, claim, "20Mi")
+	s.Eventually(20*time.Second, "refusal", func() error { return saysWhy(s, claim, "", "not ready", node.Name) })
+	disk.Mount(node.Pool)
+	wantSize(s, a, claim, "20Mi")
+	if err := s.Warned(claim.UID, reasonResizeFailed, "not ready"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever was done when an agent ended, the next start does the rest. In each row the volume has 20Mi already, and
+// claim and PV say less, as an agent leaves them that is killed before it writes.
+func TestGrowIsResumed(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	rows := []struct{ name, asked, pv string }{
+		{"before the PV", "20Mi", "10Mi"},
+		{"before the claim", "20Mi", "20Mi"},
+		{"less is asked for meanwhile", "15Mi", "10Mi"},
+	}
+	claims := make([]*corev1.PersistentVolumeClaim, len(rows))
+	for i := range rows {
+		claims[i] = s.Create(harness.Claim{Node: a.Node.Name})
+	}
+	for _, claim := range claims {
+		s.Bound(claim)
+		ask(s, claim, "20Mi")
+	}
+	for _, claim := range claims {
+		wantSize(s, a, claim, "20Mi")
+	}
+	a.Stop()
+	for i, row := range rows {
+		s.PatchPV(harness.PVName(claims[i]), fmt.Sprintf(`{"spec":{"capacity":{"storage":%q}}}`, row.pv))
+		if err := patchClaim(s, claims[i], `{"status":{"capacity":{"storage":"10Mi"},"allocatedResources":null}}`, "status"); err != nil {
+			t.Fatal(err)
+		}
+		if row.asked != "20Mi" {
+			ask(s, claims[i], row.asked)
+		}
+	}
+	a.Restart()
+	for i, row := range rows {
+		s.Eventually(15*time.Second, row.name, func() error { return hasSize(s, a, claims[i], "20Mi") })
+	}
+	if err := a.MetricIs(3*20<<20, "hostpath_pool_promised_bytes"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent that is killed at any change that growing makes on the disk.
+func TestGrowKilled(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	program, err := env.Faulty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := s.Agent(s.Node("01"), harness.Options{Program: program})
+	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	s.Bound(claim)
+	s.Eventually(10*time.Second, "bound", func() error { return a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) })
+	const opening, most = 5, 20 // changes until the records are read, and in all
+	steps := map[string]bool{}
+	for n, size := opening, int64(10<<20); ; n++ {
+		if n > most {
+			t.Fatalf("more than %d steps", most)
+		}
+		a.Kill()
+		size += 1 << 20
+		ask(s, claim, bytes(size))
+		a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
+		s.Eventually(20*time.Second, "killed, or grown", func() error {
+			if !a.Alive() {
+				return nil
+			}
+			return hasSize(s, a, claim, bytes(size))
+		})
+		over := a.Alive()
+		if !over {
+			steps[lastKill(a)] = true
+			a.Restart()
+		}
+		wantSize(s, a, claim, bytes(size))
+		if over {
+			if t.Logf("growing is over before step %d; killed at %v", n, steps); !steps["expand.record"] {
+				t.Error("the agent was not killed while it grew a volume")
+			}
+			return
+		}
+	}
+}
+
+// lastKill is the step before which the agent was killed last.
+func lastKill(a *harness.Agent) string {
+	all := killed.FindAllStringSubmatch(a.Log(), -1)
+	return all[len(all)-1][1]
+}
+
+// The PVs of older provisioners say the whole disk's size, which is never taken back; what is promised grows.
+func TestGrowAdopted(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	s.Bound(claim)
+	a.Stop()
+	s.PatchPV(harness.PVName(claim), `{"spec":{"capacity":{"storage":"100Gi"}}}`)
+	if err := patchClaim(s, claim, `{"status":{"capacity":{"storage":"100Gi"}}}`, "status"); err != nil {
+		t.Fatal(err)
+	}
+	a.Restart()
+	a.AwaitReady()
+	ask(s, claim, "20Mi")
+	s.Eventually(15*time.Second, "promise", func() error {
+		if v := a.Volume(harness.PVName(claim)); v.Bytes != 20<<20 {
+			return fmt.Errorf("the volume has %d bytes", v.Bytes)
+		}
+		return resized(s, claim, 1)
+	})
+	if pv, now := s.PV(harness.PVName(claim)), s.Read(claim); pv.Spec.Capacity.Storage().String() != "100Gi" ||
+		now.Status.Capacity.Storage().String() != "100Gi" {
+		t.Errorf("PV %v, claim %v", pv.Spec.Capacity, now.Status.Capacity)
+	}
+}

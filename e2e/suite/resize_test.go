@@ -1,0 +1,267 @@
+package suite
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+const (
+	reasonResizeFailed = "VolumeResizeFailed"
+	reasonResized      = "VolumeResizeSuccessful"
+)
+
+// patchClaim changes a claim, or its status, by a merge patch.
+func patchClaim(s *harness.Scene, claim *corev1.PersistentVolumeClaim, patch string, part ...string) error {
+	s.Helper()
+	_, err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(s.Context(), claim.Name,
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{}, part...)
+	return err
+}
+
+// ask changes what the claim asks for.
+func ask(s *harness.Scene, claim *corev1.PersistentVolumeClaim, size string) {
+	s.Helper()
+	if err := patchClaim(s, claim, fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)); err != nil {
+		s.Fatalf("ask for %s: %v", size, err)
+	}
+}
+
+// hasSize returns nil where claim, PV and volume say the size, and nothing of growing is left to say.
+func hasSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, size string) error {
+	s.Helper()
+	want := resource.MustParse(size)
+	st, pv := s.Read(claim).Status, s.PV(harness.PVName(claim))
+	if st.Capacity.Storage().Cmp(want) != 0 || st.AllocatedResources.Storage().Cmp(want) != 0 || pv.Spec.Capacity.Storage().Cmp(want) != 0 {
+		return fmt.Errorf("the claim has %s (allocated %s), the PV %s, want %s; conditions %+v; events %v", st.Capacity.Storage(),
+			st.AllocatedResources.Storage(), pv.Spec.Capacity.Storage(), size, st.Conditions, s.Events(claim.UID))
+	}
+	if len(st.Conditions)+len(st.AllocatedResourceStatuses) > 0 {
+		return fmt.Errorf("the claim still says %+v, %v", st.Conditions, st.AllocatedResourceStatuses)
+	}
+	if v := a.Volume(harness.PVName(claim)); v.Bytes != want.Value() {
+		return fmt.Errorf("the volume has %d bytes, want %s", v.Bytes, size)
+	}
+	return nil
+}
+
+func wantSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, size string) {
+	s.Helper()
+	s.Eventually(15*time.Second, "claim "+claim.Name+" has "+size, func() error { return hasSize(s, a, claim, size) })
+}
+
+// saysWhy returns nil where the claim's one condition says why it does not grow, in words like the patterns.
+func saysWhy(s *harness.Scene, claim *corev1.PersistentVolumeClaim, state corev1.ClaimResourceStatus, patterns ...string) error {
+	s.Helper()
+	st := s.Read(claim).Status
+	if len(st.Conditions) != 1 || st.Conditions[0].Type != corev1.PersistentVolumeClaimControllerResizeError ||
+		st.Conditions[0].Status != corev1.ConditionTrue || st.AllocatedResourceStatuses[corev1.ResourceStorage] != state {
+		return fmt.Errorf("the claim says %+v, %v, want one error and %q; events %v", st.Conditions, st.AllocatedResourceStatuses, state, s.Events(claim.UID))
+	}
+	for _, p := range patterns {
+		if words := st.Conditions[0].Message; !regexp.MustCompile(p).MatchString(words) {
+			return fmt.Errorf("condition %q does not match %q", words, p)
+		}
+	}
+	return nil
+}
+
+// resized returns nil where success was said so many times.
+func resized(s *harness.Scene, claim *corev1.PersistentVolumeClaim, times int) error {
+	s.Helper()
+	for _, e := range s.Events(claim.UID) {
+		if e.Reason == reasonResized && e.Type == corev1.EventTypeNormal && e.Ours() {
+			times -= e.Count
+		}
+	}
+	if times != 0 {
+		return fmt.Errorf("success was said %d times too few: %v", times, s.Events(claim.UID))
+	}
+	return nil
+}
+
+// Both shapes grow on both nodes, each by its own agent, and all that says a size says the new one.
+func TestGrow(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	var agents []*harness.Agent
+	for _, node := range []harness.Node{s.Node("01"), s.Node("02")} {
+		agents = append(agents, s.Start(node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, node.Pool)}))
+	}
+	var claims [][]*corev1.PersistentVolumeClaim
+	for _, a := range agents {
+		a.AwaitReady()
+		claims = append(claims, []*corev1.PersistentVolumeClaim{
+			s.Create(harness.Claim{Node: a.Node.Name}), s.Create(harness.Claim{Class: harness.ClassCSI, Selected: a.Node.Name})})
+	}
+	for i := range agents {
+		for shape, claim := range claims[i] {
+			if pv := s.Bound(claim); (pv.Spec.CSI != nil) != (shape == 1) {
+				t.Fatalf("claim %d has the PV %+v", shape, pv.Spec.PersistentVolumeSource)
+			}
+		}
+	}
+	begin := time.Now()
+	for i, a := range agents {
+		for _, claim := range claims[i] {
+			ask(s, claim, "25Mi")
+		}
+		for _, claim := range claims[i] {
+			wantSize(s, a, claim, "25Mi")
+			s.Eventually(5*time.Second, "said", func() error { return resized(s, claim, 1) })
+			if err := s.Unwarned(claim.UID); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := a.MetricIs(2*25<<20, "hostpath_pool_promised_bytes"); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("four claims grew in %s", time.Since(begin).Round(time.Millisecond))
+	ask(s, claims[0][0], "30000001") // as it is written, and again
+	wantSize(s, agents[0], claims[0][0], "30000001")
+	for i, a := range agents {
+		for _, v := range a.Inspect().Volumes {
+			if v.Owner.UID != string(claims[i][0].UID) && v.Owner.UID != string(claims[i][1].UID) {
+				t.Errorf("node %d has the volume %+v", i, v)
+			}
+		}
+		if other := agents[1-i].Log(); strings.Contains(other, harness.PVName(claims[i][0])) {
+			t.Errorf("the agent of the other node speaks of %s", harness.PVName(claims[i][0]))
+		}
+	}
+}
+
+// What is too much is said with numbers, once, and concerns nobody else; less is good again.
+func TestGrowTooMuch(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	claim, other := s.Create(harness.Claim{Node: a.Node.Name}), s.Create(harness.Claim{Node: a.Node.Name})
+	s.Bound(claim)
+	s.Bound(other)
+	ask(s, claim, "1Ti")
+	patterns := []string{a.Node.Name, `to 1Ti\b`, fmt.Sprintf(`\bwanted %d\b`, int64(1<<40-10<<20)),
+		fmt.Sprintf(`\btotal %d\b`, metric(s, a, "hostpath_pool_total_bytes"))}
+	s.Eventually(15*time.Second, "refusal", func() error {
+		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
+	})
+	s.AwaitWarning(claim.UID, reasonResizeFailed, patterns...)
+	ask(s, other, "20Mi")
+	wantSize(s, a, other, "20Mi")
+	if got := s.Read(claim).Status.Capacity.Storage(); got.Value() != 10<<20 {
+		t.Errorf("the claim has %s", got)
+	}
+	if err := a.MetricIs(30<<20, "hostpath_pool_promised_bytes"); err != nil {
+		t.Error(err)
+	}
+
+	version := s.Read(claim).ResourceVersion
+	s.Always(2*time.Second, "nothing is written in vain", func() error {
+		if now := s.Read(claim).ResourceVersion; now != version {
+			return fmt.Errorf("version %s, was %s", now, version)
+		}
+		return nil
+	})
+	ask(s, claim, "11Mi")
+	wantSize(s, a, claim, "11Mi")
+	if err := s.Warned(claim.UID, reasonResizeFailed); err != nil {
+		t.Error(err)
+	}
+	if err := resized(s, claim, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the class says no, the API server does.
+func TestGrowNotAllowed(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	class := s.Class("fixed", func(c *storagev1.StorageClass) { c.AllowVolumeExpansion = nil })
+	claim := s.Create(harness.Claim{Class: class, Node: a.Node.Name})
+	s.Bound(claim)
+	err := patchClaim(s, claim, `{"spec":{"resources":{"requests":{"storage":"20Mi"}}}}`)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "must support resize") {
+		t.Errorf("got %v, want the API server's refusal", err)
+	}
+}
+
+// Many that grow at once get no more than there is, all of them together.
+func TestGrowOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	a := smallNode(s, "01")
+	const many, fit = 20, 7
+	room := metric(s, a, "hostpath_pool_promisable_bytes")
+	more := (room - many<<20) / fit
+	claims := make([]*corev1.PersistentVolumeClaim, many)
+	var wg sync.WaitGroup
+	for i := range claims {
+		wg.Go(func() { claims[i] = s.Create(harness.Claim{Node: a.Node.Name, Size: "1Mi"}) })
+	}
+	wg.Wait()
+	for _, c := range claims {
+		s.Bound(c)
+	}
+	more -= 1 << 20 // what the directories themselves take
+	for _, c := range claims {
+		wg.Go(func() { ask(s, c, bytes(1<<20+more)) })
+	}
+	wg.Wait()
+	s.Eventually(30*time.Second, "all answered", func() error {
+		grown := 0
+		for _, c := range claims {
+			now := s.Read(c).Status.Capacity.Storage().Value()
+			switch {
+			case now == 1<<20+more:
+				grown++
+			case now != 1<<20:
+				return fmt.Errorf("claim %s has %d bytes", c.Name, now)
+			default:
+				if err := saysWhy(s, c, corev1.PersistentVolumeClaimControllerResizeInfeasible); err != nil {
+					return err
+				}
+			}
+		}
+		if grown != fit {
+			return fmt.Errorf("%d claims grew, %d fit", grown, fit)
+		}
+		return a.MetricIs(float64(many<<20+fit*more), "hostpath_pool_promised_bytes")
+	})
+	if promised := metric(s, a, "hostpath_pool_promised_bytes"); promised > room {
+		t.Errorf("%d bytes promised, there were %d", promised, room)
+	}
+}
+
+// A claim that goes while it grows takes everything with it.
+func TestGrowAndGo(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	var claims []*corev1.PersistentVolumeClaim
+	for range 4 {
+		claims = append(claims, s.Create(harness.Claim{Node: a.Node.Name}))
+	}
+	for _, c := range claims {
+		s.Bound(c)
+	}
+	for i, c := range claims {
+		ask(s, c, fmt.Sprintf("%dMi", 20+i))
+		s.Delete(c)
+	}
+	for _, c := range claims {
+		s.Gone(harness.PVName(c))
+	}
+	s.Eventually(20*time.Second, "empty pool", func() error { return empty(s, a) })
+}
