@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -95,9 +96,9 @@ func (r *Resizer) SpaceChanged() {
 	}
 }
 
-// Run grows volumes until the context ends. The informers are run by the
-// caller: of this node's claims, and of its PVs. Of a PV without UID nothing is
-// believed, for it may never be saved; of claims only what nobody prepared.
+// Run grows volumes until the context ends. The informers, of this node's
+// claims and of its PVs, are run by the caller. What they have tells where to
+// look; it is acted upon only as the API server has it.
 func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	defer r.queue.ShutDown()
 	r.claims, r.pvs = claims.GetStore(), pvs.GetStore()
@@ -160,11 +161,14 @@ func (r *Resizer) work(ctx context.Context) {
 		if stop {
 			return
 		}
-		if err := r.sync(ctx, key); err != nil && ctx.Err() == nil {
+		switch err := r.sync(ctx, key); {
+		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:
+			r.queue.Forget(key) // what is gone meanwhile need not grow
+		case apierrors.IsConflict(err):
+			r.queue.AddRateLimited(key) // somebody else wrote first
+		default:
 			klog.FromContext(ctx).Error(err, "Cannot grow a volume yet; trying again", "claim", key)
 			r.queue.AddRateLimited(key)
-		} else {
-			r.queue.Forget(key)
 		}
 		r.queue.Done(key)
 	}
