@@ -35,6 +35,9 @@ func TestGrowWhenSpaceComesBack(t *testing.T) {
 	s.Delete(first)
 	wantSize(s, a, second, bytes(size)) // sooner than it is tried without a reason
 	wantTree(s, a.Pool, harness.PVName(second))
+	if err := s.Warned(second.UID, reasonResizeFailed); err != nil {
+		t.Error(err)
+	}
 }
 
 // A disk that is away is no question of space, and no reason to ask for less.
@@ -170,4 +173,25 @@ func TestGrowAdopted(t *testing.T) {
 		now.Status.Capacity.Storage().String() != "100Gi" {
 		t.Errorf("PV %v, claim %v", pv.Spec.Capacity, now.Status.Capacity)
 	}
+}
+
+// A claim that goes while it grows takes everything with it.
+func TestGrowAndGo(t *testing.T) {
+	t.Parallel()
+	s, a := oneNode(t)
+	var claims []*corev1.PersistentVolumeClaim
+	for range 4 {
+		claims = append(claims, s.Create(harness.Claim{Node: a.Node.Name}))
+	}
+	for _, c := range claims {
+		s.Bound(c)
+	}
+	for i, c := range claims {
+		ask(s, c, fmt.Sprintf("%dMi", 20+i))
+		s.Delete(c)
+	}
+	for _, c := range claims {
+		s.Gone(harness.PVName(c))
+	}
+	s.Eventually(20*time.Second, "empty pool", func() error { return empty(s, a) })
 }

@@ -1,11 +1,15 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -255,23 +259,30 @@ func TestGrowOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// A claim that goes while it grows takes everything with it.
-func TestGrowAndGo(t *testing.T) {
+// Where the kernel holds a volume to its size, it holds it to the new one.
+func TestGrowRaisesTheLimit(t *testing.T) {
 	t.Parallel()
-	s, a := oneNode(t)
-	var claims []*corev1.PersistentVolumeClaim
-	for range 4 {
-		claims = append(claims, s.Create(harness.Claim{Node: a.Node.Name}))
+	s := env.Scene(t)
+	node := s.Node("01")
+	s.Disk("btrfs", diskSize).Mount(node.Pool)
+	a := s.Agent(node, harness.Options{Flags: []string{"--enable-btrfs-quota"}})
+	claim := s.Create(harness.Claim{Node: node.Name})
+	s.Bound(claim)
+	file := filepath.Join(node.Pool, harness.PVName(claim), "data")
+	write := func() error {
+		f, err := os.Create(file)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(make([]byte, 20<<20))
+		return errors.Join(err, f.Sync(), f.Close())
 	}
-	for _, c := range claims {
-		s.Bound(c)
+	if err := write(); !errors.Is(err, syscall.EDQUOT) {
+		t.Fatalf("20Mi written into 10Mi: %v", err)
 	}
-	for i, c := range claims {
-		ask(s, c, fmt.Sprintf("%dMi", 20+i))
-		s.Delete(c)
+	ask(s, claim, "40Mi")
+	wantSize(s, a, claim, "40Mi")
+	if err := write(); err != nil {
+		t.Errorf("20Mi written into 40Mi: %v", err)
 	}
-	for _, c := range claims {
-		s.Gone(harness.PVName(c))
-	}
-	s.Eventually(20*time.Second, "empty pool", func() error { return empty(s, a) })
 }
