@@ -122,7 +122,7 @@ func (a *agent) newLoop() (err error) {
 	}
 	a.library = metrics.New("controller")
 	c := provision.Config{
-		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy,
+		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
 		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.grow, Changed: a.changed,
 	}
 	if a.provision.hostPath {
@@ -162,7 +162,7 @@ func (a *agent) newDriver() (err error) {
 	}
 	a.driver, err = csi.New(csi.Config{
 		DriverName: d.name, Version: d.version, NodeID: a.nodeName, KubeletDir: d.kubeletDir, Pools: a.pools, Changed: a.changed,
-		Adopt: !a.provision.csi, Unknown: a.unknown,
+		WholeDisk: a.wholeDisk, Adopt: !a.provision.csi, Unknown: a.unknown,
 	})
 	if err == nil {
 		a.kubelet, err = d.registration()

@@ -43,6 +43,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"unknown command":  {[]string{"serve"}, `"serve"`},
 		"bad policy":       {[]string{node, pool, "--reclaim-policy=Recycle"}, `"Recycle"`},
 		"bad mode":         {[]string{node, pool, "--directory-mode=rwx"}, `"rwx"`},
+		"bad capacity":     {[]string{node, pool, "--capacity=disk"}, "--capacity"},
 		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},

@@ -29,6 +29,7 @@ type options struct {
 	directoryMode string
 	selinuxLabel  string
 	reserve       string
+	capacity      string
 	overcommit    float64
 	btrfsQuota    bool
 	purgeRate     int
@@ -45,6 +46,7 @@ type options struct {
 	mode         fs.FileMode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
+	wholeDisk    bool
 	layout       layout
 }
 
@@ -90,6 +92,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"octal mode of new volume directories; a mode without world access needs pods that run as root or own the directory")
 	f.StringVar(&o.selinuxLabel, "selinux-label", volume.LabelAuto,
 		"SELinux label of new volume directories; auto sets "+volume.DefaultLabel+" where the filesystem carries labels, an empty one sets none")
+	f.StringVar(&o.capacity, "capacity", "request",
+		"capacity that new PVs show: request, what their claim asked for, or filesystem, the size of the whole disk, as older provisioners wrote it; what is promised is the request either way")
 	f.StringVar(&o.reserve, "reserve", "0",
 		"space of the pool that is never promised, as a quantity such as 10Gi")
 	f.Float64Var(&o.overcommit, "overcommit", 1,
@@ -137,6 +141,13 @@ func (o *options) check() error {
 		return fmt.Errorf("--directory-mode %q is not an octal mode such as 0770", o.directoryMode)
 	}
 	o.mode = unixMode(uint32(mode))
+	switch o.capacity {
+	case "request":
+	case "filesystem":
+		o.wholeDisk = true
+	default:
+		return fmt.Errorf("--capacity %q is neither request nor filesystem", o.capacity)
+	}
 	reserve, err := resource.ParseQuantity(o.reserve)
 	if err != nil || reserve.Sign() < 0 {
 		return fmt.Errorf("--reserve %q is not a quantity such as 10Gi", o.reserve)

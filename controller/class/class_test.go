@@ -194,3 +194,20 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// The rule of older provisioners, for those who compare with df.
+func TestWholeDisk(t *testing.T) {
+	const mib, gib = 1 << 20, 1 << 30
+	for _, row := range []struct{ total, asked, want int64 }{
+		{270553174016, gib, 251 * gib}, // 251.97 GiB
+		{10 * gib, gib, 10 * gib},
+		{10*gib - 1, gib, 10239 * mib},
+		{10 * mib, mib, 10 * mib},
+		{10*mib - 1, mib, 10*mib - 1},
+		{5 * gib, 7*gib + 1, 7*gib + 1}, // promised more than once
+	} {
+		if got := class.WholeDisk(row.total, row.asked); got.Value() != row.want {
+			t.Errorf("WholeDisk(%d, %d) = %d, want %d", row.total, row.asked, got.Value(), row.want)
+		}
+	}
+}

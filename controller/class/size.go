@@ -22,3 +22,17 @@ func Size(bytes int64) string {
 	}
 	return fmt.Sprintf("%s%ci", strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0"), units[0])
 }
+
+// WholeDisk is the capacity that older provisioners write on every PV: the size
+// of the filesystem, rounded down to whole GiB from 10 GiB on, to whole MiB from
+// 10 MiB on, and not at all below. It is never less than what was asked for.
+func WholeDisk(total, asked int64) resource.Quantity {
+	const mib, gib = 1 << 20, 1 << 30
+	for _, unit := range []int64{gib, mib} {
+		if total >= 10*unit {
+			total -= total % unit
+			break
+		}
+	}
+	return *resource.NewQuantity(max(total, asked), resource.BinarySI)
+}

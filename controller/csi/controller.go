@@ -40,7 +40,17 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 		return nil, err
 	}
 	s.config.Changed(pool)
-	return &csi.CreateVolumeResponse{Volume: s.answer(pool, v)}, nil
+	res := &csi.CreateVolumeResponse{Volume: s.answer(pool, v)}
+	// A request that bounds the size is kept to, whatever the PV shall show.
+	if s.config.WholeDisk && req.GetCapacityRange().GetLimitBytes() == 0 {
+		space, err := pool.Space()
+		if err != nil {
+			return nil, err
+		}
+		shown := class.WholeDisk(space.Total, v.Bytes)
+		res.Volume.CapacityBytes = shown.Value()
+	}
+	return res, nil
 }
 
 // wanted checks a request to create, and says what shall be made where.

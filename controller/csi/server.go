@@ -26,6 +26,9 @@ type Config struct {
 	// Pools of the node. The caller opens and closes them, and a pool that is
 	// not ready is no error.
 	Pools *volume.Pools
+	// WholeDisk answers a create with the size of the filesystem in place of
+	// what was asked for, which then stands in the PV, as older drivers did.
+	WholeDisk bool
 	// Adopt is set where this process sees no PVs: directories of older drivers
 	// are then given a record when a call names them.
 	Adopt bool

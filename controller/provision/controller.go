@@ -39,6 +39,9 @@ type Config struct {
 	// ReclaimPolicy of new hostPath PVs; empty means the class's, as always for
 	// CSI PVs.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
+	// WholeDisk writes the size of the filesystem on new PVs in place of what
+	// was asked for, as older provisioners did. What is promised is the same.
+	WholeDisk bool
 	// Workers handle claims, and as many handle PVs; 0 means 4.
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
@@ -62,6 +65,7 @@ type Controller struct {
 	pools   *volume.Pools
 	shapes  []shape // that are served: one or two
 	workers int
+	whole   bool // Config.WholeDisk
 	metrics metrics.Metrics
 	opened  func(context.Context)
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
@@ -101,7 +105,7 @@ func New(c Config) (*Controller, error) {
 	}
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools,
-		workers: c.Workers, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
+		workers: c.Workers, whole: c.WholeDisk, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 	}
 	if c.HostPath != nil {

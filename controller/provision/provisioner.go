@@ -74,7 +74,21 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if words := c.unlimited(pool, v); words != "" {
 		c.speaker.note(ctx, claimRef(o.PVC), "unlimited", reasonUnlimited, words)
 	}
-	return s.newPV(o, pool, v), lib.ProvisioningFinished, nil
+	return c.describe(s, o, pool, v)
+}
+
+// describe is Provision's answer for a volume that is made.
+func (c *Controller) describe(s shape, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
+	*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	pv := s.newPV(o, pool, v)
+	if c.whole {
+		space, err := pool.Space()
+		if err != nil {
+			return c.failed(s, o, c.refusalFor(pool, err))
+		}
+		pv.Spec.Capacity[corev1.ResourceStorage] = class.WholeDisk(space.Total, v.Bytes)
+	}
+	return pv, lib.ProvisioningFinished, nil
 }
 
 // unlimited says, of the first volume that a pool makes without the limit it

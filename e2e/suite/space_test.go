@@ -163,3 +163,26 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whoever compares a PV with df gets the disk's size there, by a flag. What is promised stays what was asked for.
+func TestWholeDisk(t *testing.T) {
+	s := env.Scene(t)
+	node := s.Node("01")
+	s.Disk("ext4", diskSize).Mount(node.Pool)
+	a := s.Agent(node, harness.Options{
+		CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, node.Pool), Flags: []string{"--capacity=filesystem"},
+	})
+	total := metric(s, a, "hostpath_pool_total_bytes")
+	for _, claim := range []*corev1.PersistentVolumeClaim{
+		s.Create(harness.Claim{Node: node.Name, Size: "8Mi"}),
+		s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name, Size: "8Mi"}),
+	} {
+		pv := s.Bound(claim)
+		if got, want := pv.Spec.Capacity.Storage().Value(), total-total%(1<<20); got != want {
+			t.Errorf("the PV %s shows %d bytes, want %d", pv.Name, got, want)
+		}
+		if v := a.Volume(pv.Name); v.Bytes != 8<<20 {
+			t.Errorf("promised %d bytes, want 8Mi", v.Bytes)
+		}
+	}
+}
