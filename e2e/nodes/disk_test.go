@@ -41,19 +41,19 @@ func TestPodWithoutItsDirectory(t *testing.T) {
 	}
 }
 
-// disk is a filesystem in a file, mounted over a node's volumes as an administrator would, or a boot in another order.
+// disk is a filesystem in a file, mounted over a directory of a node as an administrator would, or a boot in another order.
 type disk struct {
-	node    *cluster.Node
-	image   string
-	mounted bool
+	node      *cluster.Node
+	image, at string
+	mounted   bool
 }
 
-func newDisk(s *harness.Scene, n *cluster.Node) *disk {
+func newDisk(s *harness.Scene, n *cluster.Node, filesystem, at string, bytes int64) *disk {
 	s.Helper()
-	d := &disk{node: n, image: filepath.Join(s.TempDir(), "disk")}
+	d := &disk{node: n, image: filepath.Join(s.TempDir(), "disk"), at: at}
 	must(s, "make image", os.WriteFile(d.image, nil, 0o600))
-	must(s, "make image", os.Truncate(d.image, 64<<20))
-	command(s, "mkfs.ext4", "-q", d.image)
+	must(s, "make image", os.Truncate(d.image, bytes))
+	command(s, "mkfs."+filesystem, "-q", d.image)
 	s.Cleanup(func() {
 		if err := d.unmount(); err != nil {
 			s.Error(err)
@@ -63,7 +63,7 @@ func newDisk(s *harness.Scene, n *cluster.Node) *disk {
 }
 
 func (d *disk) mount() error {
-	_, err := onNode(d.node, "mount", "-o", "loop", d.image, "/var/hpvolumes")
+	_, err := onNode(d.node, "mount", "-o", "loop", d.image, d.at)
 	d.mounted = err == nil
 	return err
 }
@@ -75,7 +75,7 @@ func (d *disk) unmount() error {
 	}
 	var err error
 	for range 20 { // the agent may be looking at it
-		if _, err = onNode(d.node, "umount", "/var/hpvolumes"); err == nil {
+		if _, err = onNode(d.node, "umount", d.at); err == nil {
 			d.mounted = false
 			return nil
 		}
@@ -95,7 +95,7 @@ func TestDiskMountedOverThePool(t *testing.T) {
 	id := inspect(s, one).Pool.ID
 
 	begin := time.Now()
-	d := newDisk(s, one)
+	d := newDisk(s, one, "ext4", "/var/hpvolumes", 64<<20)
 	must(s, "mount", d.mount())
 	wantUnready(s, one, id, begin)
 	waiting := s.Create(harness.Claim{Node: one.Name})

@@ -91,8 +91,9 @@ func (a *Agent) MetricIs(want float64, name string, labels ...string) error {
 // Report is what the agent's program says of a pool without asking the cluster.
 type Report struct {
 	Pool struct {
-		Path, ID, Holder string
-		Held             bool
+		Path, ID, Holder  string
+		Held              bool
+		Limits, Unlimited string
 	}
 	Space struct {
 		Total, Free, Used, External, Promised, Promisable int64
@@ -107,7 +108,7 @@ type Report struct {
 // ReportVolume is one volume of a Report.
 type ReportVolume struct {
 	Name, State, PV, ReclaimPolicy string
-	Bytes                          int64
+	Bytes, Limit, Used             int64
 	Owner                          struct{ Namespace, Name, UID string }
 	Missing, Adopted, Ephemeral    bool
 }
