@@ -91,9 +91,16 @@ func deploy(ctx context.Context) error {
 	if err := local.Load(ctx, filepath.Join(root, "_artifacts", "hostpath-provisioner.tar")); err != nil {
 		return err
 	}
+	// The demo leaves an agent that serves both kinds of claims and has the pool, and that agent's other pool in it.
+	if _, err := kubectl("", "-n", harness.Namespace, "delete", "daemonset", csiSet, "--ignore-not-found", "--cascade=foreground"); err != nil {
+		return err
+	}
+	for _, n := range local.Nodes() {
+		if _, err := onNode(n, "rm", "-rf", "/var/hpvolumes/csi"); err != nil {
+			return err
+		}
+	}
 	for _, args := range [][]string{
-		// The demo leaves an agent that serves both kinds of claims, and has the pool.
-		{"-n", harness.Namespace, "delete", "daemonset", csiSet, "--ignore-not-found", "--cascade=foreground"},
 		// An agent that is there already has the image of before, under the same name.
 		{"-n", harness.Namespace, "delete", "pod", "-l", agentLabel},
 		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},
