@@ -14,16 +14,22 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
-// Whether volumes are held to their size, and how, by the pool.
-func TestLimitsMetric(t *testing.T) {
+func openPool(t *testing.T) *volume.Pool {
+	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
+	t.Cleanup(func() { pool.Close() })
 	if err := pool.Open(); err != nil {
 		t.Fatal(err)
 	}
+	return pool
+}
+
+// Whether volumes are held to their size, and how, by the pool.
+func TestLimitsMetric(t *testing.T) {
+	pool := openPool(t)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	w := httptest.NewRecorder()
@@ -39,14 +45,7 @@ func TestLimitsMetric(t *testing.T) {
 
 // A volume's use is exported once somebody looked, its limit only where there is one.
 func TestUsesMetric(t *testing.T) {
-	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	if err := pool.Open(); err != nil {
-		t.Fatal(err)
-	}
+	pool := openPool(t)
 	owner := volume.Owner{Namespace: "default", Name: "data", UID: "1"}
 	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Limit: volume.LimitNone}); err != nil {
 		t.Fatal(err)

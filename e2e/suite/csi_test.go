@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,20 +84,10 @@ func TestCSIWithPod(t *testing.T) {
 
 func wantCSIMeta(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume) {
 	s.Helper()
-	annotations := map[string]string{
+	wantMetaWith(s, a, pv, map[string]string{
 		harness.AnnProvisionedBy: harness.Driver,
 		harness.AnnPool:          a.Inspect().Pool.ID,
-	}
-	if !maps.Equal(pv.Annotations, annotations) {
-		s.Errorf("annotations %v, want %v", pv.Annotations, annotations)
-	}
-	if want := map[string]string{harness.LabelNode: a.Node.Name}; !maps.Equal(pv.Labels, want) {
-		s.Errorf("labels %v, want %v", pv.Labels, want)
-	}
-	finalizers := []string{"external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection"}
-	if got := slices.Sorted(slices.Values(pv.Finalizers)); !slices.Equal(got, finalizers) {
-		s.Errorf("finalizers %q, want %q", got, finalizers)
-	}
+	})
 }
 
 func wantCSISpec(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {

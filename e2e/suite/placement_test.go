@@ -78,12 +78,17 @@ func TestImmediateWithAnnotation(t *testing.T) {
 
 func wantMeta(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume) {
 	s.Helper()
-	annotations := map[string]string{
+	wantMetaWith(s, a, pv, map[string]string{
 		harness.AnnIdentity:        harness.Provisioner,
 		harness.AnnProvisionOnNode: a.Node.Name,
 		harness.AnnProvisionedBy:   harness.Provisioner,
 		harness.AnnPool:            a.Inspect().Pool.ID,
-	}
+	})
+}
+
+// wantMetaWith checks what the PVs of both shapes have, and the annotations, which differ.
+func wantMetaWith(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume, annotations map[string]string) {
+	s.Helper()
 	if !maps.Equal(pv.Annotations, annotations) {
 		s.Errorf("annotations %v, want %v", pv.Annotations, annotations)
 	}
