@@ -2,7 +2,6 @@ package volume
 
 import (
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,7 +74,7 @@ func newRecord(s Spec, state State) Record {
 	return Record{
 		Version: recordVersion, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Limit: s.Limit, Inodes: s.Inodes,
-		Created: time.Now().UTC().Truncate(time.Second),
+		Created: now(),
 	}
 }
 

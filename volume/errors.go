@@ -27,6 +27,8 @@ var (
 	ErrNotEmpty = errors.New("volume is not empty")
 	// ErrNoLimits: a limit is required, and the filesystem enforces none.
 	ErrNoLimits = errors.New("no limit can be enforced")
+	// ErrMigrating: the volume's PV is being replaced; try again later.
+	ErrMigrating = errors.New("volume is being migrated")
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )

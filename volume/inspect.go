@@ -50,10 +50,22 @@ type VolumeReport struct {
 	Adopted       bool      `json:"adopted,omitempty"`
 	Ephemeral     bool      `json:"ephemeral,omitempty"`
 	Created       time.Time `json:"created"`
+	// Migration says how far the volume's PV is on its way to another kind; nil
+	// where it never was.
+	Migration *MigrationReport `json:"migration,omitempty"`
 	// Limit and Used are bytes as the kernel has them now; 0 where it holds
 	// the volume to nothing.
 	Limit int64 `json:"limit,omitempty"`
 	Used  int64 `json:"used,omitempty"`
+}
+
+// MigrationReport is a Migration without the PVs.
+type MigrationReport struct {
+	Step    MigrationStep `json:"step"`
+	To      string        `json:"to"`
+	Stopped string        `json:"stopped,omitempty"`
+	Began   time.Time     `json:"began"`
+	Changed time.Time     `json:"changed"`
 }
 
 // TrashReport is one volume in the trash. Its promise was returned; Name and
@@ -151,10 +163,17 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 		all = append(all, VolumeReport{
 			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
-			Limit: u.Limit.Bytes, Used: u.Bytes,
+			Migration: inspectMigration(r.Migration), Limit: u.Limit.Bytes, Used: u.Bytes,
 		})
 	}
 	return all
+}
+
+func inspectMigration(m *Migration) *MigrationReport {
+	if m == nil {
+		return nil
+	}
+	return &MigrationReport{Step: m.Step, To: m.To, Stopped: m.Stopped, Began: m.Began, Changed: m.Changed}
 }
 
 func inspectTrash(h *handle) ([]TrashReport, error) {

@@ -58,6 +58,8 @@ type Record struct {
 	// LimitID is the ID under which the kernel counts the volume: a hint, the
 	// inode has the truth. 0, as in records of older programs: no limit.
 	LimitID uint64 `json:"limitID,omitempty"`
+	// Migration is the journal of a PV that is, or was, replaced by another.
+	Migration *Migration `json:"migration,omitempty"`
 	// Trash is the volume's name in the trash once it is deleting.
 	Trash string `json:"trash,omitempty"`
 }

@@ -24,6 +24,13 @@ func TestRecoverTable(t *testing.T) {
 			record(t, path, r)
 		}
 	}
+	moving := func(step volume.MigrationStep) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			r := base
+			r.State, r.Migration = volume.Bound, &volume.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
+			record(t, path, r)
+		}
+	}
 	dir := func(name string) func(*testing.T, string) {
 		return func(t *testing.T, path string) { mkdir(t, filepath.Join(path, name)) }
 	}
@@ -50,6 +57,9 @@ func TestRecoverTable(t *testing.T) {
 		{name: "C5 creating, in place", found: []put{in("creating"), dir("v")}, state: "ready", dirs: []string{"v"}},
 		{name: "C6 ready", found: []put{in("ready"), dir("v")}, state: "ready", dirs: []string{"v"}},
 		{name: "B1 bound", found: []put{in("bound"), dir("v")}, state: "bound", dirs: []string{"v"}},
+		{name: "M1 prepared", found: []put{moving("prepared"), dir("v")}, state: "bound", dirs: []string{"v"}},
+		{name: "M3 cutover", found: []put{moving("cutover"), dir("v")}, state: "bound", dirs: []string{"v"}},
+		{name: "M10 done", found: []put{moving("done"), dir("v")}, state: "bound", dirs: []string{"v"}},
 		{name: "D1 deleting, in place", found: []put{in("deleting"), file("v/data", "x")},
 			trash: []string{"GONE", "GONE.json"}},
 		{name: "D2 deleting, in the trash", found: []put{in("deleting"), dir(trash + "/GONE")},
@@ -221,6 +231,13 @@ func TestKilledAnywhere(t *testing.T) {
 		{"adopt", func(p *volume.Pool) error { return os.MkdirAll(filepath.Join(p.Path(), "v", "sub"), 0o755) },
 			func(p *volume.Pool) error { _, err := p.Adopt(spec("v", gib)); return err },
 			[]string{"adopt.record", "record.write", "record.rename", "record.sync"}, "bound"},
+		{"begin migration", prepared(bind), func(p *volume.Pool) error { return begun(p.BeginMigration("v", journal)) },
+			journalSteps("begin"), "bound"},
+		{"cut over", prepared(bind, begin), func(p *volume.Pool) error { return p.CutOver("v") }, journalSteps("cutover"), "bound"},
+		{"finish migration", prepared(bind, begin, cutOver), func(p *volume.Pool) error { return over(p.FinishMigration("v", "")) },
+			journalSteps("finish"), "bound"},
+		{"cancel migration", prepared(bind, begin), func(p *volume.Pool) error { return over(p.CancelMigration("v")) },
+			journalSteps("cancel"), "bound"},
 		{"purge", prepared(fill, del), func(p *volume.Pool) error { _, err := p.Purge(t.Context()); return err }, nil, ""},
 	} {
 		t.Run(op.name, func(t *testing.T) {

@@ -15,13 +15,16 @@ import (
 // success, so callers may retry.
 //
 // The error is ErrInUse while anything is mounted on, in or from the volume,
-// and ErrConflict where something without a record, or a file or a link
+// ErrMigrating while its PV is being replaced, and ErrConflict where something without a record, or a file or a link
 // instead of the directory, has the name; then nothing is removed.
 func (p *Pool) Delete(name string) error {
 	return p.on("delete volume", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
 			return absent(h, name)
+		}
+		if err := r.notMigrating(); err != nil {
+			return err
 		}
 		if err := h.unused(name); err != nil && !errors.Is(err, ErrNotFound) {
 			return err

@@ -118,6 +118,11 @@ func printReport(out io.Writer, r volume.Report) error {
 	for _, d := range r.Damaged {
 		fmt.Fprintf(out, "damaged   %s\n", d)
 	}
+	for _, v := range r.Volumes {
+		if v.Migration != nil && v.Migration.Stopped != "" {
+			fmt.Fprintf(out, "migration %s: %s\n", v.Name, v.Migration.Stopped)
+		}
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(r.Volumes) > 0 {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
@@ -139,6 +144,11 @@ func state(v volume.VolumeReport) string {
 	s := string(v.State)
 	if v.Adopted {
 		s += ", adopted"
+	}
+	if m := v.Migration; m != nil && m.Step == volume.MigrationDone {
+		s += ", migrated to " + m.To
+	} else if m != nil {
+		s += fmt.Sprintf(", migrating to %s (%s)", m.To, m.Step)
 	}
 	if v.Missing {
 		s += ", MISSING"

@@ -32,6 +32,7 @@ func codeOf(method string, err error) codes.Code {
 		// What the provisioner sidecar gives back to the scheduler.
 		{volume.ErrNoLimits, codes.ResourceExhausted},
 		{volume.ErrInUse, codes.FailedPrecondition},
+		{volume.ErrMigrating, codes.FailedPrecondition},
 		{mount.ErrParent, codes.FailedPrecondition},
 		{mount.ErrOther, codes.FailedPrecondition},
 		{errKind, codes.FailedPrecondition},
