@@ -30,6 +30,18 @@ const (
 	AnnIdentity = "hostPathProvisionerIdentity"
 	// AnnPool on a PV is the UUID of the pool that holds the volume.
 	AnnPool = "hostpath-provisioner.kubevirt.io/pool"
+	// AnnMigrate on a PV says which kind of PV its volume shall have, whatever
+	// the agent's flag is set to: run, back or off, as there.
+	AnnMigrate = "hostpath-provisioner.kubevirt.io/migrate"
+	// AnnReplaces on a PV is the UID of the PV of the same name and directory
+	// whose place it took.
+	AnnReplaces = "hostpath-provisioner.kubevirt.io/replaces"
+	// AnnPolicy on a PV is the reclaim policy that it gets once a migration is
+	// over; until then it has Retain.
+	AnnPolicy = "hostpath-provisioner.kubevirt.io/reclaim-policy"
+	// AnnMigrated on a claim is the UID of the PV that took the place of its
+	// first one.
+	AnnMigrated = "hostpath-provisioner.kubevirt.io/migrated"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
 	// own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"

@@ -12,7 +12,7 @@ import (
 
 // maxName is the longest name a new volume may have, in bytes: the spec's
 // bound for a volume ID, which is the name.
-const maxName = 128
+const maxName = class.MaxHandle
 
 // defaultBytes is the size of a volume where nobody named one.
 const defaultBytes = int64(1) << 30

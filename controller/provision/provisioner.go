@@ -127,7 +127,7 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 	v, err := pool.Get(name)
 	switch {
 	case err == nil:
-		return s.matches(v, pv) == nil
+		return s.matches(v, pv) == nil && !v.Migration.UnderWay()
 	case errors.Is(err, volume.ErrNotFound):
 		return s.adoptable(pv, pool, name) == nil
 	}

@@ -88,6 +88,8 @@ func (r *records) sync(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return err
+	case v.Migration.UnderWay():
+		return nil // the migration sees to both PVs
 	}
 	if err := s.matches(v, pv); err != nil {
 		r.disown(ctx, pv, err)
