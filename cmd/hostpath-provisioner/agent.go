@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -28,6 +29,7 @@ type agent struct {
 	client    kubernetes.Interface  // nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
+	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *health.Volumes
 	driver    *csi.Server
@@ -52,7 +54,7 @@ func runAgent(ctx context.Context, o *options) error {
 		a.events = events
 	}
 	defer a.close()
-	for _, build := range []func() error{a.newPools, a.newLoop, a.newResizer, a.newPublisher, a.newDriver} {
+	for _, build := range []func() error{a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newPublisher, a.newDriver} {
 		if err := build(); err != nil {
 			return err
 		}
@@ -123,7 +125,7 @@ func (a *agent) newLoop() (err error) {
 	a.library = metrics.New("controller")
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
-		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.grow, Changed: a.changed,
+		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,
 	}
 	if a.provision.hostPath {
 		c.HostPath = a.pools.Named(a.layout.hostPath)

@@ -30,6 +30,7 @@ Usage:
                                                a plain CSI driver, the standard sidecars beside it
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
+  hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs
 
 Flags, with the environment variable that sets their default in brackets:
 %s

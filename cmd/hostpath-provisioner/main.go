@@ -8,6 +8,7 @@
 //	agent.go      the parts are built
 //	run.go        joined, and run
 //	inspect.go    the command that prints pools
+//	migrate.go    flags and command of the migration to CSI PVs
 package main
 
 import (
@@ -33,6 +34,9 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "inspect" {
 		return inspect(args[1:], out)
+	}
+	if len(args) > 0 && args[0] == "migrate" {
+		return printPlan(ctx, args[1:], out)
 	}
 	o, err := parseOptions(args, out)
 	if err != nil || o == nil {

@@ -40,6 +40,7 @@ type options struct {
 	address       string
 	metrics       metricsOptions
 	provision     provisionOptions
+	migrate       migrateOptions
 	driver        driverOptions
 
 	// What the flags above mean, set by check.
@@ -49,6 +50,9 @@ type options struct {
 	wholeDisk    bool
 	layout       layout
 }
+
+// defaultAddress is that of --http-address.
+const defaultAddress = ":9898"
 
 // plain reports whether the process is a CSI driver and nothing else: it then
 // never asks the API server.
@@ -67,7 +71,7 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unknown command %q; the only command is inspect, and --help lists the flags", flags.Arg(0))
+		return nil, fmt.Errorf("unknown command %q; the commands are inspect and migrate, and --help lists the flags", flags.Arg(0))
 	}
 	o.provision.set = o.provision.set || flags.Changed("provision")
 	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
@@ -107,9 +111,10 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "",
 		"file that says where the API server is; without it, the pod's service account is used")
 	o.provision.register(f)
+	o.migrate.register(f)
 	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests a second to the API server, sustained")
 	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
-	f.StringVar(&o.address, "http-address", ":9898",
+	f.StringVar(&o.address, "http-address", defaultAddress,
 		"address of /healthz, /readyz and /metrics; an empty one turns them off")
 	o.metrics.register(f)
 
@@ -160,6 +165,9 @@ func (o *options) check() error {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
 	}
 	if err := o.metrics.check(); err != nil {
+		return err
+	}
+	if err := o.migrate.check(o.provision.hostPath && o.provision.csi); err != nil {
 		return err
 	}
 	if err := volume.CheckKernel(); err != nil {

@@ -49,9 +49,14 @@ func (a *agent) looked() {
 	a.tell()
 }
 
-// grow is run by the loop, which shows what it watches.
-func (a *agent) grow(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
-	a.resizer.Run(ctx, claims, pvs)
+// beside is run by the loop, which shows what it watches.
+func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
+	var wg sync.WaitGroup
+	wg.Go(func() { a.resizer.Run(ctx, claims, pvs) })
+	if a.migrator != nil {
+		wg.Go(func() { a.migrator.Run(ctx, claims, pvs) })
+	}
+	wg.Wait()
 }
 
 // keep looks after the pools, which were opened, until the context ends.
@@ -77,7 +82,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks())
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), a.withPlan)
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +130,9 @@ func (a *agent) collectors() []prometheus.Collector {
 	}
 	if a.driver != nil {
 		all = append(all, a.driver.Metrics())
+	}
+	if a.migrator != nil {
+		all = append(all, a.migrator)
 	}
 	if m := a.library; a.loop != nil {
 		all = append(all,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,13 +73,14 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 
 // listen opens the addresses at once, so that a taken port is an error at
 // start, and returns what serves them. An address that is empty is not served.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check) (parts []func(context.Context) error, err error) {
+func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check,
+	wrap func(http.Handler) http.Handler) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
 		if err != nil {
 			return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
 		}
-		handler := health.Handler(gatherer, checks)
+		handler := wrap(health.Handler(gatherer, checks))
 		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
 	}
 	if o.metrics.address != "" {

@@ -1,0 +1,116 @@
+package migrate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// job is a migration that is under way, as its journal has it.
+type job struct {
+	pool   *volume.Pool
+	volume string // the directory's name
+	step   volume.MigrationStep
+	to     string
+	old    *corev1.PersistentVolume // as it was when the migration began
+	new    *corev1.PersistentVolume // as it is made
+}
+
+// readJob reads the journal of a volume.
+func readJob(pool *volume.Pool, v volume.Volume) (*job, error) {
+	j := &job{pool: pool, volume: v.Name, step: v.Migration.Step, to: v.Migration.To}
+	var errs [2]error
+	j.old, errs[0] = parsePV(v.Migration.Old)
+	j.new, errs[1] = parsePV(v.Migration.New)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("journal of volume %s in pool %s: %w", v.Name, pool.Path(), err)
+	}
+	return j, nil
+}
+
+func parsePV(data []byte) (*corev1.PersistentVolume, error) {
+	pv := &corev1.PersistentVolume{}
+	if err := json.Unmarshal(data, pv); err != nil {
+		return nil, err
+	}
+	if pv.Name == "" {
+		return nil, errors.New("it holds no PV")
+	}
+	return pv, nil
+}
+
+// encodePV writes a PV as the journal keeps it.
+func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
+	pv = pv.DeepCopy()
+	pv.ManagedFields = nil
+	pv.APIVersion, pv.Kind = "v1", "PersistentVolume"
+	return json.Marshal(pv)
+}
+
+// isNew reports whether a PV is the one that this migration made. Nobody else
+// knows the UID that it names.
+func (j *job) isNew(pv *corev1.PersistentVolume) bool {
+	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
+		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) && claimUID(pv) == claimUID(j.new)
+}
+
+// source is where a PV's volume lies. The API server gives a hostPath without a
+// type the empty one.
+func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
+	s := *pv.Spec.PersistentVolumeSource.DeepCopy()
+	if s.HostPath != nil && s.HostPath.Type == nil {
+		s.HostPath.Type = new(corev1.HostPathType)
+	}
+	return s
+}
+
+// edited reports whether somebody changed a PV since it was read: anything that
+// the new one would lack. The policy is the migration's to change, and the
+// finalizers are others'.
+func edited(before, now *corev1.PersistentVolume) bool {
+	plain := func(pv *corev1.PersistentVolume) (corev1.PersistentVolumeSpec, map[string]string) {
+		spec, annotations := *pv.Spec.DeepCopy(), maps.Clone(pv.Annotations)
+		delete(annotations, class.AnnPolicy)
+		spec.PersistentVolumeReclaimPolicy = class.Policy(pv)
+		if spec.ClaimRef != nil {
+			spec.ClaimRef.ResourceVersion = ""
+		}
+		return spec, annotations
+	}
+	a, inA := plain(before)
+	b, inB := plain(now)
+	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels)
+}
+
+// libraryFinalizer is that of the provisioner library, which keeps a PV until
+// its volume is deleted.
+const libraryFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+// ours are the finalizers that a migration may take away: each guards against
+// what a migration does on purpose.
+var ours = []string{"kubernetes.io/pv-protection", libraryFinalizer}
+
+// foreign returns the finalizers of a PV that are somebody else's.
+func foreign(pv *corev1.PersistentVolume) (all []string) {
+	for _, f := range pv.Finalizers {
+		if !slices.Contains(ours, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func claimUID(pv *corev1.PersistentVolume) string {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return string(pv.Spec.ClaimRef.UID)
+}

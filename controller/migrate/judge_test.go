@@ -1,0 +1,341 @@
+package migrate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	pvName = "pvc-41d7"
+	mib    = int64(1) << 20
+)
+
+// openPool is a pool of the name "local" in a directory of its own.
+func openPool(t *testing.T) *volume.Pool {
+	t.Helper()
+	pool, err := volume.New(volume.Config{Name: "local", Path: t.TempDir() + "/pool"})
+	if err == nil {
+		err = pool.Open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+// older is the PV of the provisioner before this one: the whole disk's size, and a path without a type.
+func older() *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pvName, UID: "old-uid", ResourceVersion: "7",
+			Finalizers: []string{"kubernetes.io/pv-protection", libraryFinalizer},
+			Labels:     map[string]string{"app": "db", class.LabelNode: "node-01"},
+			Annotations: map[string]string{
+				class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnIdentity: class.HostPathProvisioner,
+				class.AnnProvisionOnNode: "node-01", "backup": "daily", corev1.LastAppliedConfigAnnotation: "{}",
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: "fast",
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/pool/" + pvName}},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: "default", Name: "data", UID: "41d7", ResourceVersion: "5"},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+}
+
+func claimOf(size string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "41d7"},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: pvName, Resources: corev1.VolumeResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+		}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+	}
+}
+
+func ordinary(pool *volume.Pool) subject {
+	return subject{pv: older(), claim: claimOf("10Mi"), pool: pool,
+		v: volume.Volume{Record: volume.Record{Name: pvName, State: volume.Bound, Bytes: 10 * mib}, Path: pool.Path() + "/" + pvName}}
+}
+
+func served(mode Mode) *node {
+	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01",
+		users: func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }}
+}
+
+// Each row spoils one thing of a PV that may be moved.
+func TestJudge(t *testing.T) {
+	pool := openPool(t)
+	annotate := func(value string) func(*subject, *node) {
+		return func(s *subject, _ *node) { s.pv.Annotations[class.AnnMigrate] = value }
+	}
+	onPV := func(edit func(*corev1.PersistentVolume)) func(*subject, *node) {
+		return func(s *subject, _ *node) { edit(s.pv) }
+	}
+	released := func(policy corev1.PersistentVolumeReclaimPolicy) func(*subject, *node) {
+		return func(s *subject, _ *node) {
+			s.claim, s.pv.Status.Phase, s.pv.Spec.PersistentVolumeReclaimPolicy = nil, corev1.VolumeReleased, policy
+		}
+	}
+	block := corev1.PersistentVolumeBlock
+	for name, row := range map[string]struct {
+		mode  Mode
+		spoil func(*subject, *node)
+		want  Verdict
+		words string
+	}{
+		"ordinary":           {Run, nil, Ready, ""},
+		"planned":            {Plan, nil, Ready, ""},
+		"back":               {Back, nil, Left, ""},
+		"only annotated":     {Annotated, nil, Left, ""},
+		"annotated":          {Annotated, annotate("run"), Ready, ""},
+		"annotation off":     {Run, annotate("off"), Left, ""},
+		"annotation back":    {Run, annotate("back"), Left, ""},
+		"annotation unknown": {Run, annotate("yes"), Refused, `"yes"`},
+		"foreign path": {Run, func(s *subject, _ *node) { s.err = errors.New("not right below the pool's") },
+			Refused, "right below"},
+		"pool not ready": {Run, func(s *subject, _ *node) { s.err = volume.ErrNotReady }, Waiting, "not ready"},
+		"no record yet":  {Run, func(s *subject, _ *node) { s.err = volume.ErrNotFound }, Waiting, "no such volume"},
+		"long name": {Run, func(s *subject, _ *node) { s.v.Name = strings.Repeat("a", 129) },
+			Refused, "129 bytes"},
+		"mount option":   {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"data=ordered"} }), Refused, "data=ordered"},
+		"fit option":     {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }), Ready, ""},
+		"block":          {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = &block }), Refused, "Block"},
+		"many writers":   {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.AccessModes[0] = corev1.ReadWriteMany }), Refused, "ReadWriteMany"},
+		"deleted":        {Run, onPV(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} }), Refused, "being deleted"},
+		"finalizer":      {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "example.com/keep") }), Refused, "example.com/keep"},
+		"failed":         {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }), Refused, "Failed"},
+		"pending":        {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumePending }), Waiting, "not bound"},
+		"missing":        {Run, func(s *subject, _ *node) { s.v.Missing = true }, Refused, "is not there"},
+		"claim gone":     {Run, func(s *subject, _ *node) { s.claim = nil }, Refused, "default/data is gone"},
+		"claim deleted":  {Run, func(s *subject, _ *node) { s.claim.DeletionTimestamp = &metav1.Time{} }, Refused, "being deleted"},
+		"claim of other": {Run, func(s *subject, _ *node) { s.claim.Spec.VolumeName = "other" }, Refused, `"other"`},
+		"claim lost":     {Run, func(s *subject, _ *node) { s.claim.Status.Phase = corev1.ClaimLost }, Waiting, "Lost"},
+		"kept":           {Run, released(corev1.PersistentVolumeReclaimRetain), Ready, ""},
+		"going":          {Run, released(corev1.PersistentVolumeReclaimDelete), Refused, "about to be deleted"},
+		"no driver":      {Run, func(_ *subject, n *node) { n.unserved = errors.New("no CSIDriver") }, Waiting, "no CSIDriver"},
+		"used": {Run, func(_ *subject, n *node) {
+			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
+		}, Waiting, "pod default/db-0"},
+		"pods unknown": {Run, func(_ *subject, n *node) {
+			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "", errors.New("forbidden") }
+		}, Waiting, "forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := ordinary(pool), served(row.mode)
+			if row.spoil != nil {
+				row.spoil(&s, n)
+			}
+			_, next, verdict, reason := n.judge(s)
+			if verdict != row.want || !strings.Contains(reason, row.words) || (verdict == Ready) != (next != nil && reason == "") {
+				t.Errorf("%s: %q, want %s with %q", verdict, reason, row.want, row.words)
+			}
+		})
+	}
+}
+
+// The PV that is made has what others wrote on the old one, and nothing of the old provisioner.
+func TestNewPV(t *testing.T) {
+	pool := openPool(t)
+	s := ordinary(pool)
+	_, pv, _, _ := served(Run).judge(s)
+	want := map[string]string{
+		class.AnnProvisionedBy: class.CSIProvisioner, class.AnnPool: pool.ID(), class.AnnReplaces: "old-uid",
+		class.AnnPolicy: "Delete", "backup": "daily",
+	}
+	if len(pv.Annotations) != len(want) {
+		t.Errorf("annotations %v, want %v", pv.Annotations, want)
+	}
+	for key, value := range want {
+		if pv.Annotations[key] != value {
+			t.Errorf("annotation %s is %q, want %q", key, pv.Annotations[key], value)
+		}
+	}
+	c := pv.Spec.CSI
+	if pv.Name != pvName || pv.UID != "" || pv.ResourceVersion != "" || len(pv.Finalizers) != 0 || pv.Labels["app"] != "db" ||
+		c == nil || c.FSType != "" || c.VolumeHandle != pvName || c.VolumeAttributes["storagePool"] != "local" ||
+		pv.Spec.HostPath != nil || class.TopologyOf(pv) != "node-01" || pv.Spec.StorageClassName != "fast" {
+		t.Errorf("PV %+v", pv)
+	}
+	if ref := pv.Spec.ClaimRef; ref.UID != "41d7" || ref.ResourceVersion != "" {
+		t.Errorf("claimRef %+v", ref)
+	}
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("policy %s: nothing may delete the volume yet", pv.Spec.PersistentVolumeReclaimPolicy)
+	}
+}
+
+// The old PV's capacity is the whole disk's.
+func TestSize(t *testing.T) {
+	pool := openPool(t)
+	for name, row := range map[string]struct {
+		edit func(*subject)
+		want string
+	}{
+		"as asked for":                 {func(*subject) {}, "10Mi"},
+		"grown, then less asked for":   {func(s *subject) { s.v.Bytes = 20 * mib }, "20Mi"},
+		"adopted, nothing is promised": {func(s *subject) { s.v.Bytes = 0 }, "10Mi"},
+		"no claim":                     {func(s *subject) { s.claim = nil }, "10Mi"},
+		"no claim, nothing promised":   {func(s *subject) { s.claim, s.v.Bytes = nil, 0 }, "251Gi"},
+	} {
+		s := ordinary(pool)
+		row.edit(&s)
+		if got := size(s); got.String() != row.want {
+			t.Errorf("%s: %s, want %s", name, got.String(), row.want)
+		}
+	}
+}
+
+// There and back gives the same PV, but for what was written on it meanwhile.
+func TestThereAndBack(t *testing.T) {
+	pool := openPool(t)
+	s := ordinary(pool)
+	_, csi, _, _ := served(Run).judge(s)
+	old, err := encodePV(s.pv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	csi.UID, csi.Status.Phase = "csi-uid", corev1.VolumeBound
+	csi.Annotations["seen"] = "yes"
+	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
+	s.pv, s.v.Migration = csi, &volume.Migration{Step: volume.MigrationDone, To: toCSI, Old: old}
+	if _, _, verdict, _ := served(Run).judge(s); verdict != Migrated {
+		t.Errorf("%s, want %s", verdict, Migrated)
+	}
+	s.mountedAt = "/var/lib/kubelet/pods/x"
+	if _, _, verdict, reason := served(Back).judge(s); verdict != Waiting || !strings.Contains(reason, "still mounted") {
+		t.Errorf("mounted: %s, %s", verdict, reason)
+	}
+	s.mountedAt = ""
+	to, back, verdict, reason := served(Back).judge(s)
+	if to != toHostPath || verdict != Ready {
+		t.Fatalf("to %q: %s, %s", to, verdict, reason)
+	}
+	if back.Spec.CSI != nil || back.Spec.HostPath.Path != "/pool/"+pvName {
+		t.Errorf("source %+v", back.Spec.PersistentVolumeSource)
+	}
+	if got := back.Spec.Capacity.Storage().String(); got != "20Mi" {
+		t.Errorf("capacity %s, want what the CSI PV has", got)
+	}
+	for key, value := range map[string]string{
+		class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnIdentity: class.HostPathProvisioner,
+		class.AnnProvisionOnNode: "node-01", "seen": "yes", class.AnnReplaces: "csi-uid", class.AnnPolicy: "Delete",
+	} {
+		if back.Annotations[key] != value {
+			t.Errorf("annotation %s is %q, want %q", key, back.Annotations[key], value)
+		}
+	}
+	// While it is under way, and after a kill, the same journal is looked at.
+	s.v.Migration = &volume.Migration{Step: volume.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
+	if to, _, verdict, reason := served(Back).judge(s); to != toHostPath || verdict != Ready {
+		t.Errorf("under way, to %q: %s, %s", to, verdict, reason)
+	}
+}
+
+func TestEdited(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(*corev1.PersistentVolume)
+		want bool
+	}{
+		"nothing":       {func(*corev1.PersistentVolume) {}, false},
+		"its own patch": {func(pv *corev1.PersistentVolume) { retained(pv) }, false},
+		"finalizers":    {func(pv *corev1.PersistentVolume) { pv.Finalizers = nil }, false},
+		"claimRef's":    {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.ResourceVersion = "9" }, false},
+		"policy": {func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}, true},
+		"label":      {func(pv *corev1.PersistentVolume) { pv.Labels["x"] = "y" }, true},
+		"annotation": {func(pv *corev1.PersistentVolume) { pv.Annotations["x"] = "y" }, true},
+		"claim":      {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }, true},
+		"path":       {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = "/etc" }, true},
+	} {
+		pv := older()
+		row.edit(pv)
+		if got := edited(older(), pv); got != row.want {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
+		}
+	}
+}
+
+// retained is a PV after the first write of a migration.
+func retained(pv *corev1.PersistentVolume) {
+	pv.Annotations[class.AnnPolicy] = string(pv.Spec.PersistentVolumeReclaimPolicy)
+	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+}
+
+func TestIsNew(t *testing.T) {
+	pool := openPool(t)
+	_, next, _, _ := served(Run).judge(ordinary(pool))
+	j := &job{old: older(), new: next}
+	made := next.DeepCopy()
+	made.UID = "new-uid"
+	if !j.isNew(made) || j.isNew(older()) {
+		t.Error("the new PV is not told from the old one")
+	}
+	for name, spoil := range map[string]func(*corev1.PersistentVolume){
+		"without the old UID": func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnReplaces) },
+		"other handle":        func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "other" },
+		"other claim":         func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" },
+	} {
+		pv := made.DeepCopy()
+		spoil(pv)
+		if j.isNew(pv) {
+			t.Errorf("%s: taken for the new PV", name)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	of := func(name string, phase corev1.PodPhase, source corev1.VolumeSource) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Status: corev1.PodStatus{Phase: phase},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: source}}}}
+	}
+	named := func(claim string) corev1.VolumeSource {
+		return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
+	}
+	got := users([]corev1.Pod{
+		of("runs", corev1.PodRunning, named("a")), of("waits", corev1.PodPending, named("b")), of("ended", corev1.PodSucceeded, named("c")),
+		of("failed", corev1.PodFailed, named("d")), of("generic", corev1.PodRunning, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
+		of("none", corev1.PodRunning, corev1.VolumeSource{}),
+	})
+	want := map[string]string{"default/a": "default/runs", "default/b": "default/waits", "default/generic-v": "default/generic"}
+	if len(got) != len(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for claim, pod := range want {
+		if got[claim] != pod {
+			t.Errorf("claim %s is used by %q, want %q", claim, got[claim], pod)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	var out strings.Builder
+	r := Report{Node: "node-01", Mode: Plan, Entries: []Entry{
+		{PV: "pv-a", Claim: "default/a", Directory: "/pool/a", To: "csi", Verdict: Ready},
+		{PV: "pv-b", Directory: "/etc", Verdict: Refused, Reason: "not ours"},
+	}}
+	if err := r.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `node node-01, --migrate-to-csi=plan: 1 ready, 1 refused
+PV    CLAIM      DIRECTORY  TO   VERDICT  REASON
+pv-a  default/a  /pool/a    csi  ready    
+pv-b  -          /etc       -    refused  not ours
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}

@@ -1,0 +1,205 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// found is a PV of this node, with its answer.
+type found struct {
+	subject
+	Entry
+	next *corev1.PersistentVolume // what takes its place, where it is Ready
+	job  *job                     // where a migration is under way
+}
+
+// look judges every PV of this node that is, or was, a hostPath PV, in the
+// order of their names, those under way first.
+func (m *Migrator) look(ctx context.Context) (all []found) {
+	busy := map[string]bool{}
+	for _, pool := range m.pools.All() {
+		volumes, err := pool.List()
+		if err != nil {
+			continue // the pool is not ready, which is said elsewhere
+		}
+		for _, v := range volumes {
+			if v.Migration.UnderWay() {
+				all = append(all, m.underWay(pool, v))
+				busy[v.PV] = true
+			}
+		}
+	}
+	if m.mode == Off {
+		return all
+	}
+	n := m.surroundings(ctx)
+	n.users = m.usersOnce(ctx)
+	for _, pv := range m.listed() {
+		if busy[pv.Name] {
+			continue
+		}
+		s := m.subject(ctx, pv, false)
+		if pv.Spec.CSI != nil && s.v.Migration == nil {
+			continue // it never was anything else
+		}
+		all = append(all, n.found(s))
+	}
+	slices.SortStableFunc(all, func(a, b found) int {
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.PV, b.PV))
+	})
+	return all
+}
+
+func rank(f found) int {
+	if f.job != nil {
+		return 0
+	}
+	return 1
+}
+
+// found is the subject with its answer.
+func (n *node) found(s subject) found {
+	f := found{subject: s, Entry: Entry{PV: s.pv.Name, Directory: s.v.Path}}
+	if ref := s.pv.Spec.ClaimRef; ref != nil {
+		f.Claim = ref.Namespace + "/" + ref.Name
+	}
+	if f.Directory == "" && s.pv.Spec.HostPath != nil {
+		f.Directory = s.pv.Spec.HostPath.Path
+	}
+	f.To, f.next, f.Verdict, f.Reason = n.judge(s)
+	return f
+}
+
+// underWay is a volume whose journal is open.
+func (m *Migrator) underWay(pool *volume.Pool, v volume.Volume) found {
+	f := found{subject: subject{pool: pool, v: v}, Entry: Entry{
+		PV: v.PV, Claim: v.Owner.Namespace + "/" + v.Owner.Name, Directory: v.Path,
+		To: v.Migration.To, Verdict: Moving, Reason: string(v.Migration.Step),
+	}}
+	if v.Migration.Stopped != "" {
+		f.Verdict, f.Reason = Stopped, v.Migration.Stopped
+	}
+	job, err := readJob(pool, v)
+	if err != nil {
+		f.Verdict, f.Reason = Stopped, err.Error()
+	}
+	f.job = job
+	return f
+}
+
+// listed are the PVs of this node: those that are watched, and those without
+// our label.
+func (m *Migrator) listed() (all []*corev1.PersistentVolume) {
+	seen := map[string]bool{}
+	for _, obj := range m.pvs.List() {
+		if pv, ok := obj.(*corev1.PersistentVolume); ok && pv.UID != "" {
+			all, seen[pv.Name] = append(all, pv), true
+		}
+	}
+	for _, pv := range m.loop.Unlabelled() {
+		if !seen[pv.Name] {
+			all = append(all, &pv)
+		}
+	}
+	return all
+}
+
+// subject collects what is known of a PV; live asks the API server for the
+// claim, which else may be some moments old.
+func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, live bool) (s subject) {
+	s.pv = pv
+	if s.pool, s.v, s.err = m.loop.Examine(pv); s.err != nil {
+		return s
+	}
+	if pv.Spec.CSI != nil {
+		s.mountedAt, s.err = mountedAt(s.pool, s.v)
+	}
+	if s.err == nil {
+		s.claim, s.err = m.claim(ctx, pv, live)
+	}
+	return s
+}
+
+// mountedAt is where the driver shows a volume to a pod, "" for nowhere. One
+// whose directory is gone is judged by its record.
+func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
+	if v.Missing {
+		return "", nil
+	}
+	err = pool.Pin(v.Name, func(p volume.Pinned) error {
+		if len(p.MountedAt) > 0 {
+			at = p.MountedAt[0]
+		}
+		return nil
+	})
+	return at, err
+}
+
+// claim returns the claim that a PV names by its UID, nil where that is gone.
+func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, live bool) (*corev1.PersistentVolumeClaim, error) {
+	ref := pv.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return nil, nil
+	}
+	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil && !live {
+		if c, ok := obj.(*corev1.PersistentVolumeClaim); ok && c.UID == ref.UID {
+			return c, nil
+		}
+	}
+	c, err := m.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && c.UID != ref.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: read its claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
+	}
+	return c, nil
+}
+
+// surroundings asks what CSI PVs need on this node.
+func (m *Migrator) surroundings(ctx context.Context) *node {
+	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, unserved: m.unserved(ctx)}
+}
+
+// unserved says why no CSI PV could be used on this node.
+func (m *Migrator) unserved(ctx context.Context) error {
+	d, err := m.client.StorageV1().CSIDrivers().Get(ctx, m.driver, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.driver)
+	case err != nil:
+		return asked("read CSIDriver "+m.driver, err)
+	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
+		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher that is not there; delete it, and apply the one of manifests/csi", m.driver)
+	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
+		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would rewrite the files' groups; set ReadWriteOnceWithFSType", m.driver)
+	}
+	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return asked("read CSINode "+m.name, err)
+	case err == nil:
+		for _, known := range n.Spec.Drivers {
+			if known.Name == m.driver {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.name, m.driver)
+}
+
+// asked is the error of a question, with the fix where it is one of permissions.
+func asked(what string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%s: %w; apply the ClusterRole of manifests/examples/migrate", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,71 @@
+package migrate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Entry is the answer for one PV.
+type Entry struct {
+	PV        string  `json:"pv"`
+	Claim     string  `json:"claim,omitempty"` // namespace/name
+	Directory string  `json:"directory"`
+	To        string  `json:"to,omitempty"` // csi or hostpath
+	Verdict   Verdict `json:"verdict"`
+	Reason    string  `json:"reason,omitempty"`
+}
+
+// Report is the plan of a node as it was last looked at.
+type Report struct {
+	Node    string  `json:"node"`
+	Mode    Mode    `json:"mode"`
+	Entries []Entry `json:"volumes"`
+}
+
+// Print writes the plan as a table, after a line that sums it up.
+func (r Report) Print(out io.Writer) error {
+	fmt.Fprintf(out, "node %s, --migrate-to-csi=%s: %s\n", r.Node, r.Mode, r.sum())
+	if len(r.Entries) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PV\tCLAIM\tDIRECTORY\tTO\tVERDICT\tREASON")
+	for _, e := range r.Entries {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", e.PV, dash(e.Claim), e.Directory, dash(e.To), e.Verdict, e.Reason)
+	}
+	return table.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// verdicts in the order in which a person asks for them.
+var verdicts = []Verdict{Ready, Moving, Stopped, Waiting, Refused, Left, Migrated}
+
+func (r Report) sum() string {
+	counts := r.counts()
+	var parts []string
+	for _, v := range verdicts {
+		if counts[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
+		}
+	}
+	if parts == nil {
+		return "no PV that is, or was, a hostPath PV"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (r Report) counts() map[Verdict]int {
+	counts := map[Verdict]int{}
+	for _, e := range r.Entries {
+		counts[e.Verdict]++
+	}
+	return counts
+}

@@ -1,0 +1,55 @@
+package migrate
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// usersOnce answers which pod of this node uses a claim from one list of pods,
+// made when it is first asked. With --migrate-used nobody is asked.
+func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
+	if m.used {
+		return func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
+	}
+	list := sync.OnceValues(func() (map[string]string, error) {
+		pods, err := m.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.name).String(),
+		})
+		if err != nil {
+			return nil, asked("list the pods of node "+m.name, err)
+		}
+		return users(pods.Items), nil
+	})
+	return func(c *corev1.PersistentVolumeClaim) (string, error) {
+		all, err := list()
+		return all[c.Namespace+"/"+c.Name], err
+	}
+}
+
+// users maps the keys of claims to a pod that uses them. A pod that ended uses
+// nothing any more, though it may be there.
+func users(pods []corev1.Pod) map[string]string {
+	all := map[string]string{}
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			name := ""
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				name = v.PersistentVolumeClaim.ClaimName
+			case v.Ephemeral != nil:
+				name = pod.Name + "-" + v.Name
+			default:
+				continue
+			}
+			all[pod.Namespace+"/"+name] = pod.Namespace + "/" + pod.Name
+		}
+	}
+	return all
+}

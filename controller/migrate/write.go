@@ -1,0 +1,113 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// Every write names the UID and the version of what was read, so that it does
+// nothing where somebody else wrote meanwhile: the API server answers Conflict,
+// and the next look sees what is there.
+
+// retain sets the policy to Retain, and notes on the PV what it was.
+func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.retain")
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: class.Policy(pv)}},
+		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+}
+
+// restore gives the PV the policy that retain noted. The library's finalizer
+// comes with it: from the same moment on the PV must outlive its volume. It does
+// nothing where nothing is noted.
+func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnPolicy] == "" {
+		return nil
+	}
+	m.step("migrate.restore")
+	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
+	policy := class.Policy(pv)
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !slices.Contains(pv.Finalizers, libraryFinalizer) {
+		meta["finalizers"] = append(slices.Clone(pv.Finalizers), libraryFinalizer)
+	}
+	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy})
+}
+
+// remove deletes the PV.
+func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.delete")
+	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion},
+	})
+	return gone(err, "delete PV "+pv.Name)
+}
+
+// release takes away the finalizers of a PV that is being deleted.
+func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.release")
+	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil), "")
+}
+
+// create makes the new PV. One that is there already is the next look's.
+func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.create")
+	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the PV: %w", err)
+	}
+	return nil
+}
+
+// touch changes the claim, so that the controller-manager looks at it now and
+// not at its next resync.
+func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+	m.step("migrate.touch")
+	patch, err := patchOf(claim.UID, claim.ResourceVersion, map[string]any{
+		"annotations": map[string]any{class.AnnMigrated: pv.UID},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	_, err = m.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
+	patch, err := patchOf(pv.UID, pv.ResourceVersion, meta, spec)
+	if err != nil {
+		return err
+	}
+	if _, err = m.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("change PV %s: %w", pv.Name, err)
+	}
+	return nil
+}
+
+// patchOf is a merge patch for this very version of an object.
+func patchOf(uid types.UID, version string, meta, spec map[string]any) ([]byte, error) {
+	meta["uid"], meta["resourceVersion"] = uid, version
+	patch := map[string]any{"metadata": meta}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
+}
+
+// gone takes an object that is not there for a success.
+func gone(err error, what string) error {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case what == "":
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
