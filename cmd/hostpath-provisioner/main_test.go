@@ -15,7 +15,8 @@ import (
 
 // clean takes away what the machine's environment would decide.
 func clean(t *testing.T) {
-	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE"} {
+	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE",
+		"MIGRATE_TO_CSI", "MIGRATE_USED"} {
 		t.Setenv(name, "")
 	}
 	os.Unsetenv("PROVISION") // empty, it says something; t.Setenv puts it back
@@ -48,6 +49,11 @@ func TestSettingsAreRefused(t *testing.T) {
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
+		"migrate how":      {[]string{node, pool, "--migrate-to-csi=now"}, `"now" is none of ["off" "plan"`},
+		"migrate alone":    {[]string{node, pool, "--migrate-to-csi=run"}, "--provision=hostpath,csi"},
+		"migrate workers":  {[]string{node, pool, "--migrate-workers=0"}, "--migrate-workers"},
+		"plan of what":     {[]string{"migrate", "plan"}, `"plan" is no flag`},
+		"plan of nobody":   {[]string{"migrate", "--http-address=127.0.0.1:1"}, "ask the agent of this container"},
 		"inspect nothing":  {[]string{"inspect"}, "PV_DIR"},
 		"inspect nowhere":  {[]string{"inspect", dir + "/none"}, "there is no directory"},
 		"inspect as what":  {[]string{"inspect", "-o", "xml", "/a"}, `"xml"`},
@@ -90,7 +96,7 @@ func TestHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "--http-address",
-		"kubevirt.io/provisionOnNode", "inspect", "/readyz", "Exit code"} {
+		"kubevirt.io/provisionOnNode", "inspect", "hostpath-provisioner migrate", "MIGRATE_TO_CSI", "/readyz", "Exit code"} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("--help does not mention %s", word)
 		}

@@ -111,6 +111,7 @@ type ReportVolume struct {
 	Bytes, Limit, Used             int64
 	Owner                          struct{ Namespace, Name, UID string }
 	Missing, Adopted, Ephemeral    bool
+	Migration                      *struct{ Step, To, Stopped string }
 }
 
 // Inspect reads the agent's pool, whether the agent runs or not.

@@ -76,6 +76,10 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
+	// The rest of what agents that migrate may do.
+	if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", "examples", "migrate", "rbac.yaml")); err != nil {
+		return err
+	}
 	// Nobody runs its pods here; the agents are processes.
 	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -65,6 +66,18 @@ func (s *Scene) NodeNamed(name, hostname string) Node {
 	node, err := s.Plane.CreateNode(s.Context(), name, hostname, labels)
 	s.must("create node", err)
 	return Node{Name: name, Hostname: node.Labels[corev1.LabelHostname], Pool: s.Path("pools", "pool-"+name[len(name)-2:])}
+}
+
+// KnowsDriver makes the node's CSINode as the kubelet does where the CSI driver registers.
+func (s *Scene) KnowsDriver(node Node) {
+	s.Helper()
+	_, err := s.Client.StorageV1().CSINodes().Create(s.Context(), &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: Driver, NodeID: node.Name, TopologyKeys: []string{TopologyNode},
+		}}},
+	}, metav1.CreateOptions{})
+	s.must("create CSINode", err)
 }
 
 // Path is a path of this test that is not there yet, on the disk of this machine; its parent is.

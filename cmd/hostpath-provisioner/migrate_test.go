@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/provision"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// planning is an agent with a plan, though nothing was looked at.
+func planning(t *testing.T) *agent {
+	t.Helper()
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: t.TempDir() + "/pool"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools, err := volume.NewPools(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := migrate.New(migrate.Config{
+		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, Loop: &provision.Controller{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &agent{migrator: m}
+}
+
+// The plan names claims of all namespaces, and the port is open to all pods.
+func TestPlanIsForItsContainerAlone(t *testing.T) {
+	handler := planning(t).withPlan(http.NotFoundHandler())
+	for remote, want := range map[string]int{
+		"127.0.0.1:1": http.StatusOK, "[::1]:1": http.StatusOK, "10.244.1.7:1": http.StatusForbidden, "nonsense": http.StatusForbidden,
+	} {
+		r := httptest.NewRequest(http.MethodGet, migrationPath, nil)
+		r.RemoteAddr = remote
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", remote, w.Code, want)
+		}
+	}
+}
+
+func TestPlanIsPrinted(t *testing.T) {
+	server := httptest.NewServer(planning(t).withPlan(http.NotFoundHandler()))
+	defer server.Close()
+	address := "--http-address=" + strings.TrimPrefix(server.URL, "http://")
+	for _, args := range [][]string{{"migrate", address}, {"migrate", "-o", "json", address}} {
+		var out bytes.Buffer
+		if err := run(context.Background(), args, &out); err != nil || !strings.Contains(out.String(), "node-01") {
+			t.Errorf("%v: %v, %q", args, err, out.String())
+		}
+	}
+	none := httptest.NewServer((&agent{}).withPlan(http.NotFoundHandler()))
+	defer none.Close()
+	err := run(context.Background(), []string{"migrate", "--http-address=" + strings.TrimPrefix(none.URL, "http://")}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "--provision=hostpath,csi") {
+		t.Errorf("an agent without a plan: %v", err)
+	}
+}

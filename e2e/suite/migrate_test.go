@@ -1,0 +1,267 @@
+package suite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+const (
+	reasonMigrating = "Migrating"
+	reasonMigrated  = "Migrated"
+	reasonStopped   = "MigrationStopped"
+
+	annReplaces = "hostpath-provisioner.kubevirt.io/replaces"
+	annMigrate  = "hostpath-provisioner.kubevirt.io/migrate"
+	annPolicy   = "hostpath-provisioner.kubevirt.io/reclaim-policy"
+	finalizer   = "external-provisioner.volume.kubernetes.io/finalizer"
+)
+
+// bothModes is an agent with one pool for both kinds of claims, which migrates as the mode says.
+func bothModes(mode string, flags ...string) harness.Options {
+	return harness.Options{CSI: "hostpath,csi", Env: []string{"MIGRATE_TO_CSI=" + mode}, Flags: flags}
+}
+
+// migrating is a node whose kubelet knows the driver, and its agent, which migrates nothing yet.
+func migrating(t *testing.T) (*harness.Scene, *harness.Agent) {
+	t.Helper()
+	s := env.Scene(t)
+	node := s.Node("01")
+	s.KnowsDriver(node)
+	return s, s.Agent(node, bothModes("off"))
+}
+
+// hosted is a bound hostPath volume with data in it.
+type hosted struct {
+	*harness.Scene
+	a     *harness.Agent
+	claim *corev1.PersistentVolumeClaim
+	pv    *corev1.PersistentVolume // as it was first
+	inode uint64
+}
+
+func newHosted(s *harness.Scene, a *harness.Agent) *hosted {
+	s.Helper()
+	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	h := &hosted{Scene: s, a: a, claim: claim, pv: s.Bound(claim)}
+	h.Write(h.pv.Spec.HostPath.Path, "data", []byte("precious"))
+	recorded(s, a.Pool, claim)
+	h.inode = h.find()
+	return h
+}
+
+// find returns the directory's inode; the data must be in it.
+func (h *hosted) find() uint64 {
+	h.Helper()
+	path := h.pv.Spec.HostPath.Path
+	if data, err := os.ReadFile(filepath.Join(path, "data")); err != nil || string(data) != "precious" {
+		h.Fatalf("the data is %q, %v", data, err)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(path, &st); err != nil {
+		h.Fatal(err)
+	}
+	return st.Ino
+}
+
+// isCSI returns nil where the migration is over.
+func (h *hosted) isCSI() error {
+	if err := h.isOver(); err != nil {
+		return err
+	}
+	pv := h.PV(h.pv.Name)
+	switch c := pv.Spec.CSI; {
+	case pv.UID == h.pv.UID || c == nil:
+		return fmt.Errorf("PV %s is still the one it was", pv.Name)
+	case c.Driver != harness.Driver || c.VolumeHandle != filepath.Base(h.pv.Spec.HostPath.Path) || c.FSType != "" ||
+		len(c.VolumeAttributes) != 1 || c.VolumeAttributes[harness.StoragePool] != "legacy":
+		return fmt.Errorf("source %+v", c)
+	case pv.Annotations[annReplaces] == "" || pv.Annotations[harness.AnnProvisionedBy] != harness.Driver ||
+		pv.Annotations["hostPathProvisionerIdentity"] != "" || pv.Annotations[harness.AnnProvisionOnNode] != "":
+		return fmt.Errorf("annotations %v", pv.Annotations)
+	}
+	v := h.a.Volume(filepath.Base(h.pv.Spec.HostPath.Path))
+	if m := v.Migration; m == nil || m.Step != "done" || m.To != "csi" || m.Stopped != "" || v.State != "bound" {
+		return fmt.Errorf("record %+v, migration %+v", v, m)
+	}
+	return nil
+}
+
+// isOver returns nil where PV and claim are bound to each other, with all that the first PV had.
+func (h *hosted) isOver() error {
+	if err := h.IsBound(h.claim); err != nil {
+		return err
+	}
+	pv := h.PV(h.pv.Name)
+	switch {
+	case pv.Status.Phase != corev1.VolumeBound || pv.Spec.ClaimRef.UID != h.claim.UID:
+		return fmt.Errorf("PV %s is %s", pv.Name, pv.Status.Phase)
+	case pv.Spec.PersistentVolumeReclaimPolicy != h.pv.Spec.PersistentVolumeReclaimPolicy || pv.Annotations[annPolicy] != "":
+		return fmt.Errorf("policy %s, annotations %v", pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
+	case !slices.Contains(pv.Finalizers, finalizer):
+		return fmt.Errorf("finalizers %v", pv.Finalizers)
+	}
+	return nil
+}
+
+// said returns nil where the claim has an event of each reason, and no warning of ours.
+func (h *hosted) said(reasons ...string) error {
+	for _, r := range reasons {
+		if !slices.ContainsFunc(h.Events(h.claim.UID), func(e harness.Event) bool { return e.Reason == r }) {
+			return fmt.Errorf("no event %s: %v", r, h.Events(h.claim.UID))
+		}
+	}
+	return h.Unwarned(h.claim.UID)
+}
+
+// The whole way: the claim's volume gets a CSI PV, grows and goes as any other, without a byte moved.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	s, a := migrating(t)
+	first, second := newHosted(s, a), newHosted(s, a)
+	a.Stop()
+	a.RestartAs(bothModes("run"))
+	for _, h := range []*hosted{first, second} {
+		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		if got := h.find(); got != h.inode {
+			t.Errorf("inode %d, was %d", got, h.inode)
+		}
+		if err := h.said(reasonMigrating, reasonMigrated); err != nil {
+			t.Error(err)
+		}
+		if err := firstError(s.Unwarned(h.pv.UID), s.Unwarned(s.PV(h.pv.Name).UID)); err != nil {
+			t.Error(err)
+		}
+	}
+	s.Eventually(10*time.Second, "metrics", func() error {
+		return firstError(a.MetricIs(2, "hostpath_migration_volumes", `verdict="migrated"`),
+			a.MetricIs(2*10<<20, "hostpath_pool_promised_bytes"))
+	})
+	ask(s, first.claim, "20Mi")
+	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, first.claim, "20Mi") })
+	s.Delete(second.claim)
+	s.Gone(second.pv.Name)
+	s.Eventually(10*time.Second, "directory gone", func() error { return harness.Missing(second.pv.Spec.HostPath.Path) })
+	first.find()
+}
+
+// The way back gives the claim the very PV that it had, but for what became of it meanwhile.
+func TestMigrateBack(t *testing.T) {
+	t.Parallel()
+	s, a := migrating(t)
+	h := newHosted(s, a)
+	a.Stop()
+	a.RestartAs(bothModes("run"))
+	s.Eventually(40*time.Second, "migrated", h.isCSI)
+	ask(s, h.claim, "20Mi")
+	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, h.claim, "20Mi") })
+	s.PatchPV(h.pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"back"}}}`, annMigrate))
+	s.Eventually(40*time.Second, "hostPath again", func() error {
+		pv := s.PV(h.pv.Name)
+		if pv.Spec.HostPath == nil || pv.Spec.HostPath.Path != h.pv.Spec.HostPath.Path {
+			return fmt.Errorf("source %+v", pv.Spec.PersistentVolumeSource)
+		}
+		if m := a.Volume(h.pv.Name).Migration; m != nil {
+			return fmt.Errorf("journal %+v", m)
+		}
+		return h.isOver()
+	})
+	pv := s.PV(h.pv.Name)
+	for _, key := range []string{harness.AnnProvisionedBy, "hostPathProvisionerIdentity", harness.AnnProvisionOnNode} {
+		if pv.Annotations[key] != h.pv.Annotations[key] {
+			t.Errorf("annotation %s is %q, was %q", key, pv.Annotations[key], h.pv.Annotations[key])
+		}
+	}
+	s.Eventually(15*time.Second, "size", func() error { return hasSize(s, a, h.claim, "20Mi") })
+	s.Always(3*time.Second, "the annotation holds", func() error {
+		if uid := s.PV(h.pv.Name).UID; uid != pv.UID {
+			return fmt.Errorf("PV %s, was %s", uid, pv.UID)
+		}
+		return nil
+	})
+	s.Delete(h.claim)
+	s.Gone(h.pv.Name)
+	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+}
+
+// Wherever the agent is killed, the next start brings it to its end.
+func TestMigrateKilled(t *testing.T) {
+	t.Parallel()
+	s, a := migrating(t)
+	program, err := env.Faulty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Stop()
+	steps := map[string]bool{}
+	for n := 1; n <= mostSteps; n++ {
+		a.RestartAs(bothModes("off"))
+		a.AwaitReady()
+		h := newHosted(s, a)
+		a.Stop()
+		o := bothModes("run")
+		o.Program = program
+		o.Env = append(o.Env, "HPP_KILL_AT="+strconv.Itoa(n))
+		a.RestartAs(o)
+		s.Eventually(40*time.Second, fmt.Sprintf("kill %d: killed, or migrated", n), func() error {
+			if !a.Alive() {
+				return nil
+			}
+			return h.isCSI()
+		})
+		if a.Alive() {
+			t.Logf("a migration is over before step %d; killed before %v", n, len(steps))
+			a.Kill()
+			for _, step := range []string{"migrate.retain", "migrate.delete", "migrate.release", "migrate.create", "migrate.touch", "migrate.restore",
+				"migrate.begin", "migrate.cutover", "migrate.finish"} {
+				if !steps[step] {
+					t.Errorf("never killed before %s: %v", step, steps)
+				}
+			}
+			return
+		}
+		all := killed.FindAllStringSubmatch(a.Log(), -1)
+		step := all[len(all)-1][1]
+		steps[step] = true
+		h.find()
+		a.RestartAs(bothModes("run"))
+		s.Eventually(40*time.Second, fmt.Sprintf("kill %d before %s: migrated", n, step), h.isCSI)
+		if got := h.find(); got != h.inode {
+			t.Errorf("kill %d before %s: inode %d, was %d", n, step, got, h.inode)
+		}
+		if err := firstError(s.Unwarned(h.claim.UID), s.Unwarned(h.pv.UID), s.Unwarned(s.PV(h.pv.Name).UID)); err != nil {
+			t.Errorf("kill %d before %s: %v", n, step, err)
+		}
+		a.Stop()
+	}
+	t.Errorf("%d steps are not enough", mostSteps)
+}
+
+// A plan changes nothing.
+func TestMigratePlan(t *testing.T) {
+	t.Parallel()
+	s, a := migrating(t)
+	h := newHosted(s, a)
+	a.Stop()
+	a.RestartAs(bothModes("plan"))
+	a.AwaitReady()
+	s.Eventually(20*time.Second, "plan", func() error { return a.MetricIs(1, "hostpath_migration_volumes", `verdict="ready"`) })
+	s.Always(3*time.Second, "nothing is changed", func() error {
+		if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" {
+			return fmt.Errorf("PV %+v", pv)
+		}
+		return nil
+	})
+	if m := a.Volume(h.pv.Name).Migration; m != nil {
+		t.Errorf("journal %+v", m)
+	}
+}
