@@ -47,8 +47,9 @@ func (p *Pool) Adopt(s Spec) (v Volume, err error) {
 }
 
 // Bind records that a PV names the volume, with the PV's name and reclaim
-// policy, and with claim and cluster where they were not known. It reports
-// whether the record changed; it does nothing where all of that is known.
+// policy, and with claim and cluster where they were not known; it is no orphan
+// any more then. It reports whether the record changed; it does nothing where
+// all of that is known.
 //
 // The error is ErrNotFound where there is no volume, ErrConflict where the
 // volume is another PV's or another claim's.
@@ -77,7 +78,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 }
 
 func bind(r Record, b Binding) Record {
-	r.State, r.PV = Bound, b.PV
+	r.State, r.PV, r.Orphan = Bound, b.PV, Orphan{}
 	// Who asked through CSI may have told the UID alone, by the volume's name.
 	if r.Owner.UID == "" || r.Owner.Name == "" && b.Owner.Name != "" {
 		r.Owner = b.Owner

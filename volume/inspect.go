@@ -21,6 +21,9 @@ type Report struct {
 	Trash    []TrashReport  `json:"trash"`   // what a purge will remove, by ID
 	Damaged  []string       `json:"damaged,omitempty"`
 	Warnings []string       `json:"warnings,omitempty"`
+	// Unrecorded are directories that no record knows. What mounts them is not
+	// looked at.
+	Unrecorded []Unrecorded `json:"unrecorded,omitempty"`
 }
 
 // PoolReport is the pool itself.
@@ -53,6 +56,8 @@ type VolumeReport struct {
 	// Migration says how far the volume's PV is on its way to another kind; nil
 	// where it never was.
 	Migration *MigrationReport `json:"migration,omitempty"`
+	// Orphan is what the agent last noted of a volume whose PV is gone.
+	Orphan Orphan `json:"orphan,omitzero"`
 	// Limit and Used are bytes as the kernel has them now; 0 where it holds
 	// the volume to nothing.
 	Limit int64 `json:"limit,omitempty"`
@@ -117,6 +122,9 @@ func inspect(h *handle, path string) (r Report, err error) {
 		return r, err
 	}
 	r.Space = l.account(st, 0, 1, 0, 0)
+	if r.Unrecorded, err = inspectUnrecorded(h, &l); err != nil {
+		return r, err
+	}
 	r.Damaged = damagedLines(damaged)
 	r.Warnings = looseMode(h.base, path)
 	r.Trash, err = inspectTrash(h)
@@ -163,7 +171,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 		all = append(all, VolumeReport{
 			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
-			Migration: inspectMigration(r.Migration), Limit: u.Limit.Bytes, Used: u.Bytes,
+			Migration: inspectMigration(r.Migration), Orphan: r.Orphan, Limit: u.Limit.Bytes, Used: u.Bytes,
 		})
 	}
 	return all

@@ -60,6 +60,8 @@ type Record struct {
 	LimitID uint64 `json:"limitID,omitempty"`
 	// Migration is the journal of a PV that is, or was, replaced by another.
 	Migration *Migration `json:"migration,omitempty"`
+	// Orphan is noted where the PV is gone.
+	Orphan Orphan `json:"orphan,omitzero"`
 	// Trash is the volume's name in the trash once it is deleting.
 	Trash string `json:"trash,omitempty"`
 }

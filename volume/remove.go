@@ -15,9 +15,17 @@ import (
 // success, so callers may retry.
 //
 // The error is ErrInUse while anything is mounted on, in or from the volume,
-// ErrMigrating while its PV is being replaced, and ErrConflict where something without a record, or a file or a link
-// instead of the directory, has the name; then nothing is removed.
+// ErrMigrating while its PV is being replaced, and ErrConflict where something
+// without a record, or a file or a link instead of the directory, has the name;
+// then nothing is removed.
 func (p *Pool) Delete(name string) error {
+	return p.DeleteIf(name, func(Record) error { return nil })
+}
+
+// DeleteIf is Delete for a caller whose reasons lie in the record: may sees the
+// record while nobody else works on the volume, and what it returns ends the
+// call with nothing removed. may must not call the pool.
+func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	return p.on("delete volume", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
@@ -26,21 +34,29 @@ func (p *Pool) Delete(name string) error {
 		if err := r.notMigrating(); err != nil {
 			return err
 		}
-		if err := h.unused(name); err != nil && !errors.Is(err, ErrNotFound) {
+		if err := may(r); err != nil {
 			return err
 		}
-		before := r
-		r.State, r.Trash = Deleting, rand.Text()
-		p.step("delete.record")
-		if err := p.put(h, r); err != nil {
-			return err
-		}
-		if err := p.finishDelete(h, r); err != nil {
-			p.restore(h, before)
-			return err
-		}
-		return nil
+		return p.delete(h, r)
 	})
+}
+
+// delete removes a volume that is in place, or whose directory is missing.
+func (p *Pool) delete(h *handle, r Record) error {
+	if err := h.unused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	before := r
+	r.State, r.Trash = Deleting, rand.Text()
+	p.step("delete.record")
+	if err := p.put(h, r); err != nil {
+		return err
+	}
+	if err := p.finishDelete(h, r); err != nil {
+		p.restore(h, before)
+		return err
+	}
+	return nil
 }
 
 // absent is the answer for a volume without a record: fine if nothing has the

@@ -1,0 +1,148 @@
+package volume
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Orphan is what was last noted of a volume whose PV is gone. The zero value
+// is a volume that is none.
+type Orphan struct {
+	// Since is when Why was first noted, to the second.
+	Since time.Time `json:"since"`
+	// Why says what is gone, and what is still there.
+	Why string `json:"why"`
+}
+
+// NoteOrphan writes on the volume's record that it is an orphan and why, and
+// returns the record. The note outlives the process; a note for the same reason
+// keeps its time. An empty why takes the note back, as Bind does. It does
+// nothing where the record says that already.
+//
+// The error is ErrNotFound where there is no volume.
+func (p *Pool) NoteOrphan(name, why string) (noted Record, err error) {
+	err = p.on("note orphan", name, func(h *handle) error {
+		r, ok := p.record(name)
+		if !ok {
+			return ErrNotFound
+		}
+		if noted = r; r.Orphan.Why == why {
+			return nil
+		}
+		r.Orphan = Orphan{}
+		if why != "" {
+			r.Orphan = Orphan{Since: time.Now().UTC().Truncate(time.Second), Why: why}
+		}
+		p.step("orphan.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
+		noted = r
+		return nil
+	})
+	return noted, err
+}
+
+// Unrecorded is a directory of the pool that no record knows.
+type Unrecorded struct {
+	Name string `json:"name"`
+	// InUse is true where something is mounted on it, in it or from it.
+	InUse bool `json:"inUse,omitempty"`
+}
+
+// Unrecorded returns the directories of the pool that no record knows, by name.
+// They are not ours: nothing ever touches them. Other pools inside this one are
+// not among them, nor are names that no volume can have.
+func (p *Pool) Unrecorded() (all []Unrecorded, err error) {
+	err = p.enter(func(h *handle) error {
+		names, err := h.children()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if p.checkName(name) != nil || p.recorded(name) {
+				continue
+			}
+			u, ok, err := p.unrecorded(h, name)
+			if err != nil {
+				return err
+			}
+			if ok {
+				all = append(all, u)
+			}
+		}
+		return nil
+	})
+	return all, failed("list what has no record", p.path, err)
+}
+
+// HasDirectory reports whether the pool has a directory of that name, whatever
+// the records say.
+func (p *Pool) HasDirectory(name string) (there bool, err error) {
+	const op = "look at directory"
+	if err := p.checkName(name); err != nil {
+		return false, failed(op, name, err)
+	}
+	err = p.enter(func(h *handle) error {
+		there, err = isDir(h.base, name)
+		return err
+	})
+	return there, failed(op, name, err)
+}
+
+// recorded reports whether there is a record for the name, damaged or not.
+func (p *Pool) recorded(name string) bool {
+	_, ok := p.record(name)
+	return ok || p.damage(name) != nil
+}
+
+// unrecorded looks again while nobody works on the name: what was listed may
+// have been a volume on its way out.
+func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err error) {
+	defer p.names.lock(name)()
+	if p.recorded(name) || h.isPool(name) {
+		return u, false, nil
+	}
+	if ok, err = isDir(h.base, name); !ok || err != nil {
+		return u, false, err
+	}
+	points, err := h.users(name)
+	return Unrecorded{Name: name, InUse: len(points) > 0}, true, err
+}
+
+// isPool reports whether a child of the pool is a pool of its own.
+func (h *handle) isPool(name string) bool {
+	is, err := isDir(h.base, name+"/"+privateName)
+	return is && err == nil
+}
+
+// children lists the names in the pool's own directory, sorted.
+func (h *handle) children() ([]string, error) {
+	names, err := list(h.base, ".")
+	slices.Sort(names)
+	return names, err
+}
+
+// inspectUnrecorded is Unrecorded for a reader beside the process that owns the
+// pool, who sees what that one is changing.
+func inspectUnrecorded(h *handle, l *ledger) ([]Unrecorded, error) {
+	names, err := h.children()
+	if err != nil {
+		return nil, err
+	}
+	var all []Unrecorded
+	for _, name := range names {
+		if _, ok := l.record(name); ok || l.damage(name) != nil || CheckName(name) != nil || h.isPool(name) {
+			continue
+		}
+		is, err := isDir(h.base, name)
+		if err != nil {
+			return nil, fmt.Errorf("look at what has no record: %w", err)
+		}
+		if _, err := readRecord(h.records, name); is && err != nil { // made since the records were read
+			all = append(all, Unrecorded{Name: name})
+		}
+	}
+	return all, nil
+}

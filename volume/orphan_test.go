@@ -1,0 +1,117 @@
+package volume_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+func TestNoteOrphan(t *testing.T) {
+	c := volume.Config{Path: filepath.Join(t.TempDir(), "pool")}
+	p := opened(t, c)
+	create(t, p, "a")
+	_, err := p.Bind("a", binding("a"))
+	ok(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		first, err := p.NoteOrphan("a", "the PV is gone")
+		ok(t, err)
+		if want := time.Now().UTC(); !first.Orphan.Since.Equal(want) || first.Orphan.Why != "the PV is gone" {
+			t.Errorf("noted %+v, want %v", first.Orphan, want)
+		}
+		time.Sleep(time.Hour)
+		again, err := p.NoteOrphan("a", "the PV is gone")
+		ok(t, err)
+		if again.Orphan != first.Orphan {
+			t.Errorf("the same reason: %+v, want %+v", again.Orphan, first.Orphan)
+		}
+		other, err := p.NoteOrphan("a", "the claim is gone too")
+		ok(t, err)
+		if got := other.Orphan.Since.Sub(first.Orphan.Since); got != time.Hour {
+			t.Errorf("another reason counts from %v after the first, want an hour", got)
+		}
+	})
+	p.Close()
+	noted := onDisk(t, p, "a").Orphan
+	p = opened(t, c)
+	v, err := p.Get("a")
+	ok(t, err)
+	if v.Orphan != noted || v.Orphan.Why != "the claim is gone too" {
+		t.Errorf("after a restart: %+v, want %+v", v.Orphan, noted)
+	}
+	if r, err := p.NoteOrphan("a", ""); err != nil || r.Orphan != (volume.Orphan{}) {
+		t.Errorf("taken back: %+v, %v", r.Orphan, err)
+	}
+	_, err = p.NoteOrphan("b", "gone")
+	is(t, err, volume.ErrNotFound)
+}
+
+// A volume whose PV is seen is no orphan.
+func TestBindTakesTheNoteBack(t *testing.T) {
+	p := newPool(t)
+	create(t, p, "a")
+	_, err := p.Bind("a", binding("a"))
+	ok(t, err)
+	_, err = p.NoteOrphan("a", "the PV is gone")
+	ok(t, err)
+	changed, err := p.Bind("a", binding("a"))
+	ok(t, err)
+	if got := onDisk(t, p, "a"); !changed || got.Orphan != (volume.Orphan{}) || got.State != volume.Bound {
+		t.Errorf("changed %v, record %+v", changed, got)
+	}
+}
+
+func TestDeleteIf(t *testing.T) {
+	p := newPool(t)
+	v := create(t, p, "a")
+	stays := errors.New("it stays")
+	err := p.DeleteIf("a", func(r volume.Record) error {
+		if r.Name != "a" || r.Owner.UID != "uid-a" {
+			t.Errorf("asked about %+v", r)
+		}
+		return stays
+	})
+	is(t, err, stays)
+	if !there(v.Path) || len(names(t, filepath.Join(p.Path(), trash))) > 0 {
+		t.Error("it did not stay")
+	}
+	ok(t, p.DeleteIf("a", func(volume.Record) error { return nil }))
+	if there(v.Path) {
+		t.Error("it is still there")
+	}
+	ok(t, p.DeleteIf("a", func(volume.Record) error { return stays })) // is gone
+}
+
+func TestUnrecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	p := opened(t, volume.Config{Path: path, Inner: []string{"csi"}})
+	create(t, p, "a")
+	for _, name := range []string{"data", "b", "csi", ".hidden", "lost+found", "inner/" + private} {
+		mkdir(t, filepath.Join(path, name))
+	}
+	write(t, filepath.Join(path, "file"), "")
+	write(t, filepath.Join(path, records, "broken"), "{")
+	mkdir(t, filepath.Join(path, "broken"))
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: path, Inner: []string{"csi"}})
+	all, err := p.Unrecorded()
+	ok(t, err)
+	if want := []volume.Unrecorded{{Name: "b"}, {Name: "data"}}; !slices.Equal(all, want) {
+		t.Errorf("unrecorded %+v, want %+v", all, want)
+	}
+	r, err := volume.Inspect(path)
+	ok(t, err)
+	// It knows no configuration.
+	if want := []volume.Unrecorded{{Name: "b"}, {Name: "csi"}, {Name: "data"}}; !slices.Equal(r.Unrecorded, want) {
+		t.Errorf("inspect: %+v, want %+v", r.Unrecorded, want)
+	}
+	for name, want := range map[string]bool{"a": true, "b": true, "none": false, "file": false} {
+		if got, err := p.HasDirectory(name); err != nil || got != want {
+			t.Errorf("directory %s: %v, %v", name, got, err)
+		}
+	}
+}
