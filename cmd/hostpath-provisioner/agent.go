@@ -32,6 +32,7 @@ type agent struct {
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *health.Volumes
+	orphans   *health.Orphans
 	driver    *csi.Server
 	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
 	library   metrics.Metrics   // of the claim loop
@@ -54,7 +55,9 @@ func runAgent(ctx context.Context, o *options) error {
 		a.events = events
 	}
 	defer a.close()
-	for _, build := range []func() error{a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newPublisher, a.newDriver} {
+	for _, build := range []func() error{
+		a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newOrphans, a.newPublisher, a.newDriver,
+	} {
 		if err := build(); err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ import (
 )
 
 const inspectHelp = `hostpath-provisioner inspect prints pools: their space, their volumes with
-owners, sizes and states, and their trash. It only reads, also while an agent runs.
+owners, sizes and states, orphans, directories without a record, and their
+trash. It only reads, also while an agent runs.
 
 Usage:
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
@@ -131,6 +132,7 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v), class.Size(v.Bytes),
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
+	printOrphans(table, r)
 	if len(r.Trash) > 0 {
 		fmt.Fprintln(table, "\nTRASH\tVOLUME\tSIZE\tSINCE")
 	}
@@ -138,6 +140,29 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
 	}
 	return table.Flush()
+}
+
+// printOrphans prints what the agent last noted of volumes without a PV, and
+// the directories that no record knows. Whether a PV names one of those, only the
+// agent can tell.
+func printOrphans(table io.Writer, r volume.Report) {
+	orphans := slices.DeleteFunc(slices.Clone(r.Volumes), func(v volume.VolumeReport) bool { return v.Orphan.Why == "" })
+	if len(orphans) > 0 {
+		fmt.Fprintln(table, "\nORPHAN\tSINCE\tWHY")
+	}
+	for _, v := range orphans {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Name, v.Orphan.Since.Format(time.DateTime), v.Orphan.Why)
+	}
+	if len(r.Unrecorded) > 0 {
+		fmt.Fprintln(table, "\nNO RECORD\tKIND")
+	}
+	for _, u := range r.Unrecorded {
+		kind := "unknown"
+		if _, is := class.Provisioned(u.Name); is {
+			kind = "named as provisioners name volumes"
+		}
+		fmt.Fprintf(table, "%s\t%s\n", u.Name, kind)
+	}
 }
 
 func state(v volume.VolumeReport) string {

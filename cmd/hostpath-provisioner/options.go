@@ -42,6 +42,7 @@ type options struct {
 	provision     provisionOptions
 	migrate       migrateOptions
 	driver        driverOptions
+	orphans       orphanOptions
 
 	// What the flags above mean, set by check.
 	mode         fs.FileMode
@@ -119,6 +120,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.metrics.register(f)
 
 	o.driver.register(f)
+	o.orphans.register(f)
 
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
@@ -133,7 +135,7 @@ func (o *options) check() error {
 	if !o.plain() && o.nodeName == "" {
 		return errors.New("the node's name is missing: set NODE_NAME (spec.nodeName by the downward API) or --node-name")
 	}
-	if err := o.driver.check(); err != nil {
+	if err := errors.Join(o.driver.check(), o.orphans.check(o.plain())); err != nil {
 		return err
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {

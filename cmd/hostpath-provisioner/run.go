@@ -56,6 +56,7 @@ func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInforme
 	if a.migrator != nil {
 		wg.Go(func() { a.migrator.Run(ctx, claims, pvs) })
 	}
+	wg.Go(func() { a.orphans.Run(ctx, pvs) })
 	wg.Wait()
 }
 
@@ -125,6 +126,9 @@ func (a *agent) checks() (all []health.Check) {
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS), a.volumes}
+	if a.orphans != nil {
+		all = append(all, a.orphans)
+	}
 	if a.metrics.volumes {
 		all = append(all, health.NewUses(a.pools.All()))
 	}

@@ -211,3 +211,25 @@ func TestWholeDisk(t *testing.T) {
 		}
 	}
 }
+
+func TestProvisioned(t *testing.T) {
+	const pv = "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+	for name, want := range map[string]struct {
+		pv string
+		is bool
+	}{
+		pv:                                {pv, true},
+		"data-" + pv:                      {pv, true},
+		"csi-" + strings.Repeat("0a", 32): {"", true},
+		"csi-" + strings.Repeat("0a", 31): {},
+		"data":                            {},
+		"pvc-data":                        {},
+		pv + ".bak":                       {},
+		"-" + pv:                          {},
+		strings.ToUpper(pv):               {},
+	} {
+		if got, is := class.Provisioned(name); got != want.pv || is != want.is {
+			t.Errorf("%s: PV %q, %v, want %q, %v", name, got, is, want.pv, want.is)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (m *Migrator) look(ctx context.Context) (all []found) {
 	}
 	n := m.surroundings(ctx)
 	n.users = m.usersOnce(ctx)
-	for _, pv := range m.listed() {
+	for _, pv := range m.loop.PVs() {
 		if busy[pv.Name] {
 			continue
 		}
@@ -93,23 +93,6 @@ func (m *Migrator) underWay(pool *volume.Pool, v volume.Volume) found {
 	}
 	f.job = job
 	return f
-}
-
-// listed are the PVs of this node: those that are watched, and those without
-// our label.
-func (m *Migrator) listed() (all []*corev1.PersistentVolume) {
-	seen := map[string]bool{}
-	for _, obj := range m.pvs.List() {
-		if pv, ok := obj.(*corev1.PersistentVolume); ok && pv.UID != "" {
-			all, seen[pv.Name] = append(all, pv), true
-		}
-	}
-	for _, pv := range m.loop.Unlabelled() {
-		if !seen[pv.Name] {
-			all = append(all, &pv)
-		}
-	}
-	return all
 }
 
 // subject collects what is known of a PV; live asks the API server for the

@@ -35,8 +35,8 @@ type Loop interface {
 	// the volume has no record yet; any other means that the PV is to be left
 	// alone.
 	Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
-	// Unlabelled are the PVs of this node that the informer does not have.
-	Unlabelled() []corev1.PersistentVolume
+	// PVs are the saved PVs of this node, from memory.
+	PVs() []*corev1.PersistentVolume
 	// Warn and Note say something about a claim once a topic, WarnPV about a PV.
 	Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
 	Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
@@ -72,9 +72,9 @@ type Migrator struct {
 	workers int
 	step    func(string)
 
-	claims, pvs cache.Store // set by Run
-	wake        chan struct{}
-	report      atomic.Pointer[Report]
+	claims cache.Store // set by Run
+	wake   chan struct{}
+	report atomic.Pointer[Report]
 }
 
 // New returns a migrator that does nothing until it is Run.
@@ -107,7 +107,7 @@ func (m *Migrator) Report() Report { return *m.report.Load() }
 // claims and of its PVs, are run by the caller. What they have tells where to
 // look; it is acted upon only as the API server has it.
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
-	m.claims, m.pvs = claims.GetStore(), pvs.GetStore()
+	m.claims = claims.GetStore()
 	if m.mode != Off {
 		if err := m.watch(pvs); err != nil {
 			klog.FromContext(ctx).Error(err, "Nothing is migrated: cannot watch PVs")

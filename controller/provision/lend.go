@@ -41,6 +41,35 @@ func (c *Controller) Examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.
 	return pool, v, s.matches(v, pv)
 }
 
+// PVs returns the saved PVs of this node that the loop knows of, from memory: the
+// watched ones, and those of the last sweep that have no label of ours yet.
+func (c *Controller) PVs() (all []*corev1.PersistentVolume) {
+	seen := map[string]bool{}
+	for _, obj := range c.pvs.GetStore().List() {
+		if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
+			all, seen[pv.Name] = append(all, pv), true
+		}
+	}
+	older := *c.older.Load()
+	for i := range older {
+		if !seen[older[i].Name] {
+			all = append(all, &older[i])
+		}
+	}
+	return all
+}
+
+// Names returns the pool and the directory that a PV names, nil where that is no
+// pool of this node, or where PVs of its shape are not served here. What else the
+// PV says may contradict it.
+func (c *Controller) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
+	s := c.shapeOf(pv)
+	if s == nil {
+		return nil, ""
+	}
+	return s.names(pv)
+}
+
 // Warn says a Warning about the claim, as the loop does its own: unless that
 // topic was said within the hour, by whichever agent.
 func (c *Controller) Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {
@@ -56,7 +85,3 @@ func (c *Controller) Note(ctx context.Context, claim *corev1.PersistentVolumeCla
 func (c *Controller) WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
 	c.speaker.warn(ctx, volumeRef(pv), topic, reason, message)
 }
-
-// Unlabelled returns the PVs of this node that have no label of ours, as last
-// swept: older ones that are about to get it, and those that are refused.
-func (c *Controller) Unlabelled() []corev1.PersistentVolume { return *c.older.Load() }

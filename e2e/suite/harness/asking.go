@@ -103,6 +103,7 @@ type Report struct {
 		ID, Name string
 	}
 	Damaged, Warnings []string
+	Unrecorded        []struct{ Name string }
 }
 
 // ReportVolume is one volume of a Report.
@@ -112,6 +113,10 @@ type ReportVolume struct {
 	Owner                          struct{ Namespace, Name, UID string }
 	Missing, Adopted, Ephemeral    bool
 	Migration                      *struct{ Step, To, Stopped string }
+	Orphan                         struct {
+		Since time.Time
+		Why   string
+	}
 }
 
 // Inspect reads the agent's pool, whether the agent runs or not.

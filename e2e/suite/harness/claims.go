@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -176,6 +177,32 @@ func (s *Scene) PatchPV(name, patch string) {
 	s.must("patch PV", err)
 }
 
+// ForcePVAway removes a PV object as somebody does who has no patience: whatever holds it, and nobody is asked.
+func (s *Scene) ForcePVAway(name string) {
+	s.Helper()
+	s.must("delete PV", s.Client.CoreV1().PersistentVolumes().Delete(s.Context(), name, metav1.DeleteOptions{}))
+	s.Eventually(soon, "PV "+name+" forced away", func() error {
+		_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		return s.IsGone(name)
+	})
+}
+
+// ClaimGone waits until there is no such claim any more.
+func (s *Scene) ClaimGone(claim *corev1.PersistentVolumeClaim) {
+	s.Helper()
+	s.Eventually(soon, "claim "+claim.Name+" gone", func() error {
+		_, err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(s.Context(), claim.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
+	})
+}
+
 // Class makes a class of its own for the test, and returns its name.
 func (s *Scene) Class(suffix string, edit func(*storagev1.StorageClass)) string {
 	s.Helper()
@@ -207,3 +234,24 @@ func (s *Scene) CSIClass(suffix string, edit func(*storagev1.StorageClass)) stri
 
 // ClassName is the name that Class gives.
 func (s *Scene) ClassName(suffix string) string { return s.Name + "-" + suffix }
+
+// LocalPV makes a PV of the local shape, on a node that is not there, that names the path.
+func (s *Scene) LocalPV(suffix, path string) {
+	s.Helper()
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.ClassName(suffix)},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Mi")},
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"elsewhere"},
+				}}}},
+			}},
+		},
+	}
+	_, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{})
+	s.must("create PV", err)
+}

@@ -20,6 +20,8 @@ const (
 	ReasonReady    = "PoolReady"
 	ReasonIgnored  = "AnnotationIgnored"
 	ReasonDelete   = "VolumeFailedDelete"
+	ReasonOrphans  = "OrphansFound"
+	ReasonMissing  = "VolumeMissing"
 )
 
 // Event is what matters of one.

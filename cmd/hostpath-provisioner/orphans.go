@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kubevirt.io/hostpath-provisioner/controller/health"
+)
+
+// orphanOptions are the flags about volumes whose PV is gone.
+type orphanOptions struct {
+	what  string
+	grace time.Duration
+}
+
+const (
+	orphansReport = "report"
+	orphansDelete = "delete"
+)
+
+func (p *orphanOptions) register(f *pflag.FlagSet) {
+	f.StringVar(&p.what, "orphans", orphansReport,
+		"what becomes of a volume whose PV is gone: report, by metric, event and inspect; or delete too, where the PV's policy was Delete, its claim is gone and nothing uses the volume")
+	f.DurationVar(&p.grace, "orphan-grace", 24*time.Hour,
+		"how long a volume stays after its PV and its claim were first found gone, with --orphans=delete")
+}
+
+// check says what is wrong with the flags. plain: nobody knows of PVs.
+func (p *orphanOptions) check(plain bool) error {
+	switch {
+	case p.what != orphansReport && p.what != orphansDelete:
+		return fmt.Errorf("--orphans %q is neither %s nor %s", p.what, orphansReport, orphansDelete)
+	case p.what == orphansDelete && plain:
+		return errors.New("--orphans=delete needs to know the PVs, and a plain CSI driver sees none: give it claims to serve with --provision, or leave that flag out")
+	case p.grace < 0:
+		return fmt.Errorf("--orphan-grace %s is negative", p.grace)
+	}
+	return nil
+}
+
+// newOrphans makes what looks for them; the loop runs it.
+func (a *agent) newOrphans() (err error) {
+	if a.plain() {
+		return nil
+	}
+	a.orphans, err = health.NewOrphans(health.OrphansConfig{
+		Client: a.client, Pools: a.pools, Loop: a.loop, Recorder: a.events, Node: nodeReference(a.nodeName),
+		Delete: a.options.orphans.what == orphansDelete, Grace: a.options.orphans.grace, Changed: a.changed,
+	})
+	return err
+}

@@ -1,0 +1,83 @@
+package health
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Everything that a record must say before its volume may go, spoilt one at a
+// time.
+func TestRemovable(t *testing.T) {
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	const grace = 24 * time.Hour
+	good := volume.Record{
+		Name: "pvc-1", State: volume.Bound, PV: "pvc-1", ReclaimPolicy: "Delete", Cluster: "here",
+		Owner:  volume.Owner{Namespace: "ns", Name: "data", UID: "1"},
+		Orphan: volume.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone"},
+	}
+	if why := removable(good, "here", grace, now); why != "" {
+		t.Fatalf("the good one stays: %s", why)
+	}
+	if why := removable(good, "elsewhere", grace, now); !strings.Contains(why, `"elsewhere"`) {
+		t.Errorf("another cluster: %q", why)
+	}
+	for what, row := range map[string]struct {
+		spoil func(*volume.Record)
+		words string
+	}{
+		"no note":             {func(r *volume.Record) { r.Orphan = volume.Orphan{} }, "no orphan"},
+		"ready":               {func(r *volume.Record) { r.State = volume.Ready }, "never seen"},
+		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "pod's own"},
+		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &volume.Migration{Step: volume.MigrationCutover} }, "being replaced"},
+		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "before this provisioner"},
+		"retained":            {func(r *volume.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
+		"of unknown policy":   {func(r *volume.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
+		"of no cluster":       {func(r *volume.Record) { r.Cluster = "" }, "cluster"},
+		"without claim":       {func(r *volume.Record) { r.Owner = volume.Owner{} }, "claim is not known"},
+		"claim's UID alone":   {func(r *volume.Record) { r.Owner = volume.Owner{UID: "1"} }, "claim is not known"},
+		"claim without UID":   {func(r *volume.Record) { r.Owner.UID = "" }, "claim is not known"},
+		"a second too young":  {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Second - grace) }, "24h"},
+		"noted in the future": {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Hour) }, "24h"},
+	} {
+		r := good
+		row.spoil(&r)
+		if why := removable(r, "here", grace, now); !strings.Contains(why, row.words) {
+			t.Errorf("%s: %q, want words like %q", what, why, row.words)
+		}
+	}
+	unknown := good
+	unknown.Cluster = ""
+	if removable(unknown, "", grace, now) == "" {
+		t.Error("two unknown clusters pass for one")
+	}
+}
+
+func TestNamesDirectory(t *testing.T) {
+	const name = "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+	hostPath := func(path string) corev1.PersistentVolumeSource {
+		return corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
+	}
+	for what, row := range map[string]struct {
+		source corev1.PersistentVolumeSource
+		want   bool
+	}{
+		"hostPath":           {hostPath("/pool/" + name), true},
+		"hostPath, unclean":  {hostPath("/pool/../link//" + name + "/"), true},
+		"hostPath below it":  {hostPath("/pool/" + name + "/disk"), true},
+		"another's hostPath": {hostPath("/pool/data-" + name), false},
+		"local":              {corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/pool/" + name}}, true},
+		"CSI of any driver":  {corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "x", VolumeHandle: name}}, true},
+		"another's CSI":      {corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{VolumeHandle: "pvc-2"}}, false},
+		"NFS":                {corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Path: "/pool/" + name}}, false},
+	} {
+		pv := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: row.source}}
+		if got := namesDirectory(pv, name); got != row.want {
+			t.Errorf("%s: %v, want %v", what, got, row.want)
+		}
+	}
+}
