@@ -177,8 +177,9 @@ func TestDiskHealthAfterAnError(t *testing.T) {
 	ails(t, p, "writes no more", "a=FilesystemReadOnly")
 }
 
-// shutdown makes ext4 refuse everything, as after an error of its disk
-// (EXT4_IOC_SHUTDOWN in fs/ext4/ioctl.c, FLAGS_NOLOGFLUSH).
+// shutdown makes ext4 or XFS refuse everything, as after an error of its disk
+// (EXT4_IOC_SHUTDOWN in fs/ext4/ioctl.c, XFS_IOC_GOINGDOWN in fs/xfs/libxfs/xfs_fs.h,
+// which have the same number; NOLOGFLUSH).
 func shutdown(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)

@@ -165,6 +165,36 @@ func TestDiskTurnsReadOnlyInTheMiddle(t *testing.T) {
 	}
 }
 
+// A disk that fails answers every request with an error. Nothing is called gone,
+// and once it is back all goes on.
+func TestDiskFails(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			image, path := testdisk.Image(t, kind), t.TempDir()
+			testdisk.Attach(t, image, path)
+			p := opened(t, volume.Config{Path: path})
+			create(t, p, "v")
+			shutdown(t, path)
+			is(t, p.Ready(), volume.ErrNotReady)
+			_, err := p.Create(spec("w", gib>>10))
+			if err == nil {
+				t.Error("it created a volume on a disk that fails")
+			}
+			if err := p.Delete("v"); err == nil {
+				t.Error("it deleted a volume on a disk that fails")
+			}
+			testdisk.Detach(t, path)
+			is(t, p.Ready(), volume.ErrNotReady)
+			testdisk.Attach(t, image, path)
+			ok(t, p.Ready())
+			if v, err := p.Get("v"); err != nil || v.Missing {
+				t.Errorf("%+v, %v", v, err)
+			}
+			create(t, p, "w")
+		})
+	}
+}
+
 func TestDiskProjectInherit(t *testing.T) {
 	path := testdisk.Mount(t, "xfs")
 	testdisk.Run(t, "chattr", "+P", path)

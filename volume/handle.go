@@ -38,18 +38,24 @@ type handle struct {
 }
 
 // place tells one directory of this moment from every other: the inode, and
-// the mount it is reached through.
+// the mount it is reached through. That of a file also has when it was written,
+// so that one that is written anew in place is another.
 type place struct {
 	major, minor uint32
 	inode, mount uint64
+	written      unix.StatxTimestamp
 }
 
 func placeOf(dir int, name string, flags int) (place, error) {
 	var st unix.Statx_t
-	if err := unix.Statx(dir, name, flags, unix.STATX_INO|unix.STATX_MNT_ID, &st); err != nil {
+	if err := unix.Statx(dir, name, flags, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID|unix.STATX_MTIME, &st); err != nil {
 		return place{}, pathError("look at", name, err)
 	}
-	return place{st.Dev_major, st.Dev_minor, st.Ino, st.Mnt_id}, nil
+	p := place{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino, mount: st.Mnt_id}
+	if st.Mode&unix.S_IFMT == unix.S_IFREG {
+		p.written = st.Mtime
+	}
+	return p, nil
 }
 
 func newHandle() *handle {
@@ -154,8 +160,19 @@ func (h *handle) writable() error {
 }
 
 // alive returns ErrNotReady on a filesystem that met an error and writes no
-// more; see writes.
+// more, see writes, and where a directory of ours is not what it was: what is
+// written there is found by nobody.
 func (h *handle) alive() error {
+	for name, fd := range map[string]int{recordsName: h.records, stagingName: h.staging, trashName: h.trash} {
+		was, err := placeOf(fd, "", unix.AT_EMPTY_PATH)
+		if err != nil {
+			return err
+		}
+		if is, err := placeOf(h.private, name, unix.AT_SYMLINK_NOFOLLOW); err != nil || is != was {
+			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
+				"which adopts again what PVs name", ErrNotReady, privateName, name)
+		}
+	}
 	all, err := mount.Self()
 	if err != nil {
 		return err

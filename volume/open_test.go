@@ -207,19 +207,6 @@ func TestPathLeadsElsewhere(t *testing.T) {
 	consistent(t, p)
 }
 
-func TestPrivateDirectoryVanishes(t *testing.T) {
-	for _, gone := range []string{private, private + "/pool.json"} {
-		p := newPool(t)
-		create(t, p, "v")
-		ok(t, os.RemoveAll(filepath.Join(p.Path(), gone)))
-		is(t, p.Delete("v"), volume.ErrNotReady)
-		is(t, p.Ready(), volume.ErrNotReady)
-		if there(filepath.Join(p.Path(), gone)) {
-			t.Errorf("%s was made anew", gone)
-		}
-	}
-}
-
 func TestStrangeIdentities(t *testing.T) {
 	for content, text := range map[string]string{
 		`{"version":2,"id":"x"}`: "use a later one", `{"version":1}`: "no id", `nonsense`: "cannot be read", ``: "cannot be read",

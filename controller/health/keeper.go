@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ const (
 
 	reasonNotReady = "PoolNotReady"
 	reasonReady    = "PoolReady"
+	reasonDamaged  = "RecordsDamaged"
 )
 
 // Keeper looks after one pool that was opened before.
@@ -63,6 +65,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) look(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name(), "path", k.Pool.Path())
 	ready, warned := true, false
+	var said []string // damaged records
 	for {
 		err := k.Pool.Ready()
 		switch {
@@ -75,6 +78,13 @@ func (k *Keeper) look(ctx context.Context) {
 			k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonReady, "pool %s in %s is ready again", k.Pool.Name(), k.Pool.Path())
 			k.Changed()
 			k.Purge()
+		}
+		if damaged := k.Pool.Damaged(); err == nil && !slices.Equal(damaged, said) {
+			if said = damaged; len(damaged) > 0 {
+				log.Info("Records are damaged; they and their volumes are left alone", "records", damaged)
+				k.Recorder.Eventf(k.Node, corev1.EventTypeWarning, reasonDamaged, "pool %s in %s: %s cannot be read, so that they and their volumes are left alone: %s",
+					k.Pool.Name(), k.Pool.Path(), counted(len(damaged), "record"), few(damaged))
+			}
 		}
 		if ready = err == nil; ready && !warned {
 			warned = true
