@@ -100,6 +100,9 @@ func (p *Pool) attempt(do func(*handle) error) (*handle, error) {
 	case p.handle == nil || p.handle.verify(p.path) != nil:
 		return p.handle, errStale
 	}
+	if err := p.handle.whole(); err != nil {
+		return nil, err
+	}
 	if err := p.handle.writable(); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,8 @@ type handle struct {
 	at place // the base when it was opened
 	in place // the private directory, likewise
 	on place // pool.json, likewise
+	// own are the directories of ownDirs, likewise.
+	own [len(ownDirs)]place
 
 	// live ends when the handle is about to be closed: long work stops then.
 	live context.Context
@@ -114,13 +117,19 @@ func checkBase(base int) error {
 	return nil // a filesystem that does not know the flag does not set it
 }
 
-// locate notes where everything is, for verify.
+// ownDirs are the directories in the private one.
+var ownDirs = [...]string{recordsName, stagingName, trashName}
+
+// locate notes where everything is, for verify and whole.
 func (h *handle) locate() error {
-	var errs [3]error
+	errs := make([]error, 3+len(ownDirs))
 	h.at, errs[0] = placeOf(h.base, "", unix.AT_EMPTY_PATH)
 	h.in, errs[1] = placeOf(h.private, "", unix.AT_EMPTY_PATH)
 	h.on, errs[2] = placeOf(h.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
-	return errors.Join(errs[:]...)
+	for i, fd := range [...]int{h.records, h.staging, h.trash} {
+		h.own[i], errs[3+i] = placeOf(fd, "", unix.AT_EMPTY_PATH)
+	}
+	return errors.Join(errs...)
 }
 
 // verify looks whether path still leads to the open pool: the same directory
@@ -159,20 +168,26 @@ func (h *handle) writable() error {
 	return nil
 }
 
-// alive returns ErrNotReady on a filesystem that met an error and writes no
-// more, see writes, and where a directory of ours is not what it was: what is
-// written there is found by nobody.
-func (h *handle) alive() error {
-	for name, fd := range map[string]int{recordsName: h.records, stagingName: h.staging, trashName: h.trash} {
-		was, err := placeOf(fd, "", unix.AT_EMPTY_PATH)
-		if err != nil {
-			return err
+// whole returns ErrNotReady where a directory of ours is not the one that was
+// opened: nobody would find what is written there. It is no reason to open the
+// pool anew, which would make an empty one in its place.
+func (h *handle) whole() error {
+	for i, name := range ownDirs {
+		is, err := placeOf(h.private, name, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return asNotReady(err)
 		}
-		if is, err := placeOf(h.private, name, unix.AT_SYMLINK_NOFOLLOW); err != nil || is != was {
+		if err != nil || is != h.own[i] {
 			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
 				"which adopts again what PVs name", ErrNotReady, privateName, name)
 		}
 	}
+	return nil
+}
+
+// alive returns ErrNotReady on a filesystem that met an error and writes no
+// more; see writes.
+func (h *handle) alive() error {
 	all, err := mount.Self()
 	if err != nil {
 		return err

@@ -3,6 +3,14 @@
 // everything that can be counted, and the HTTP endpoints that Kubernetes and
 // people ask.
 //
+// Orphans, volumes and PVs that lost each other, are found and, where that is asked
+// for, removed:
+//
+//	orphans.go         when is looked
+//	orphans_find.go    what is one
+//	orphans_remove.go  which may go
+//	orphans_say.go     event and metric
+//
 // It also does a pool's slow work, a bit at a time: emptying the trash, and
 // measuring what volumes use where the filesystem does not know.
 package health

@@ -22,6 +22,7 @@ const (
 	ReasonDelete   = "VolumeFailedDelete"
 	ReasonOrphans  = "OrphansFound"
 	ReasonMissing  = "VolumeMissing"
+	ReasonDamaged  = "RecordsDamaged"
 )
 
 // Event is what matters of one.
