@@ -177,24 +177,24 @@ func (p *Pool) stage(h *handle, r Record) (limitID uint64, err error) {
 		return 0, err
 	}
 	// The limit comes last: a small one may leave no room for the others.
-	if _, ok := h.wanted(r); ok {
-		p.step("create.limit")
-		if limitID, err = h.enforce(fd, r); err != nil {
-			return 0, err
-		}
+	if limitID, err = h.enforce(fd, r); err != nil {
+		return 0, err
 	}
+	p.step("create.flush")
 	return limitID, syncDirs(fd)
 }
 
 // unmake takes back what build did. Its own errors are of no use to anybody:
 // what it leaves is found in the record by the next call, or the next start.
 func (p *Pool) unmake(h *handle, name string, placed bool) {
-	if placed && rmdir(h.base, name) != nil {
+	if !placed {
+		if p.drop(h, name) == nil {
+			_ = p.unstage(h, name)
+		}
 		return
 	}
-	if !placed && p.drop(h, name) == nil {
-		_ = p.unstage(h, name)
-		return
+	p.step("create.rmdir")
+	if rmdir(h.base, name) == nil {
+		_ = p.dropGone(h, name)
 	}
-	_ = p.drop(h, name)
 }

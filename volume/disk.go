@@ -78,14 +78,15 @@ func readFile(dir int, name string) ([]byte, error) {
 func writeFile(dir int, name string, data []byte, step func(string)) error {
 	temp := tempPrefix + rand.Text()[:10]
 	step("write")
-	if err := writeTemp(dir, temp, data); err != nil {
+	err := writeTemp(dir, temp, data)
+	if err == nil {
+		step("rename")
+		err = pathError("rename", name, unix.Renameat(dir, temp, dir, name))
+	}
+	if err != nil {
+		step("discard")
 		_ = unix.Unlinkat(dir, temp, 0)
 		return err
-	}
-	step("rename")
-	if err := unix.Renameat(dir, temp, dir, name); err != nil {
-		_ = unix.Unlinkat(dir, temp, 0)
-		return pathError("rename", name, err)
 	}
 	step("sync")
 	return syncDirs(dir)

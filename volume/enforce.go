@@ -63,7 +63,7 @@ func (p *Pool) probe(h *handle) error {
 			h.notes = append(h.notes, fmt.Sprintf("limits cannot be turned on: %v", err))
 		}
 	}
-	if h.limits, err = limit.Probe(h.base); err != nil {
+	if h.limits, err = limit.Probe(h.base, p.steps("limit")); err != nil {
 		return err
 	}
 	h.support = h.limits.Support()
@@ -212,7 +212,6 @@ func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 	case r.LimitID != 0 && h.inForce(u, r):
 		return r.LimitID, nil
 	}
-	p.step("limit.set")
 	id, err := h.enforce(dir, r)
 	if err != nil && !errors.Is(err, limit.ErrForeign) {
 		id = r.LimitID
@@ -248,7 +247,6 @@ func (p *Pool) sweepLimits(h *handle) error {
 	if h.support.Method == limit.MethodNone {
 		return nil
 	}
-	p.step("limits.sweep")
 	_, err := h.limits.Sweep(h.base)
 	return err
 }

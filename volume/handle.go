@@ -225,7 +225,8 @@ func (h *handle) realPath() (string, error) {
 }
 
 // makeDir makes a directory for us alone where there is none, and opens it.
-func makeDir(parent int, name string) (int, error) {
+func (p *Pool) makeDir(parent int, name, step string) (int, error) {
+	p.step(step)
 	made := unix.Mkdirat(parent, name, 0o700)
 	if made != nil && made != unix.EEXIST {
 		return -1, pathError("create", name, made)
@@ -235,6 +236,7 @@ func makeDir(parent int, name string) (int, error) {
 		return -1, pathError("open", name, err)
 	}
 	if made == nil {
+		p.step("open.mode")
 		// Whatever the umask took, and the parent's setgid bit gave.
 		err = unix.Fchmod(fd, 0o700)
 	}
@@ -247,16 +249,17 @@ func makeDir(parent int, name string) (int, error) {
 
 // makeBase makes the pool's own directory, for us alone, and opens it. Its
 // parent is there, or Check had refused it.
-func makeBase(path string) (int, error) {
+func (p *Pool) makeBase(path string) (int, error) {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, pathError("open", filepath.Dir(path), err)
 	}
 	defer unix.Close(parent)
-	fd, err := makeDir(parent, filepath.Base(path))
+	fd, err := p.makeDir(parent, filepath.Base(path), "open.base")
 	if err != nil {
 		return -1, err
 	}
+	p.step("open.above")
 	if err := syncDirs(parent); err != nil {
 		unix.Close(fd)
 		return -1, err

@@ -3,6 +3,7 @@ package volume_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +13,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-const gib = int64(1) << 30
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+)
 
 // private are the paths below a pool that its readers depend on.
 const (
@@ -125,40 +129,68 @@ func ok(t *testing.T, err error) {
 // directories are its records, the ledger is their sum, nothing is half done.
 func consistent(t *testing.T, p *volume.Pool) {
 	t.Helper()
-	var dirs, recorded []string
-	var promised int64
+	var dirs, records []string
 	for _, name := range names(t, p.Path()) {
 		if name != private {
 			dirs = append(dirs, name)
 		}
 	}
-	for _, name := range names(t, filepath.Join(p.Path(), records)) {
-		r := onDisk(t, p, name)
+	all, err := recorded(p)
+	ok(t, err)
+	for _, r := range all {
+		records = append(records, r.Name)
+	}
+	if !slices.Equal(dirs, records) {
+		t.Errorf("directories %v, records %v", dirs, records)
+	}
+	for _, f := range unsound(p) {
+		t.Errorf("%s: %s", f.kind, f.text)
+	}
+}
+
+// unsound returns what must not be in a pool between two calls, whatever
+// volumes it has.
+func unsound(p *volume.Pool) (faults []fault) {
+	all, err := recorded(p)
+	if err != nil {
+		return []fault{{lost, err.Error()}}
+	}
+	var promised int64
+	for _, r := range all {
 		if r.State != volume.Ready && r.State != volume.Bound {
-			t.Errorf("record %s is %s", name, r.State)
+			faults = append(faults, fault{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}
-		recorded = append(recorded, name)
 		promised += r.Bytes
 	}
-	if !slices.Equal(dirs, recorded) {
-		t.Errorf("directories %v, records %v", dirs, recorded)
+	if s, err := p.Space(); err != nil || s.Promised != promised {
+		faults = append(faults, fault{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Promised, promised, err)})
 	}
-	s, err := p.Space()
-	ok(t, err)
-	if s.Promised != promised {
-		t.Errorf("promised %d, the records say %d", s.Promised, promised)
-	}
-	if left := names(t, filepath.Join(p.Path(), staging)); len(left) > 0 {
-		t.Errorf("staging holds %v", left)
-	}
-	for _, name := range names(t, filepath.Join(p.Path(), private)) {
-		if strings.HasPrefix(name, ".") {
-			t.Errorf("temporary file %s", name)
+	for _, left := range []string{staging + "/*", private + "/.*", records + "/.*"} {
+		if found, _ := filepath.Glob(filepath.Join(p.Path(), left)); len(found) > 0 {
+			faults = append(faults, fault{leaked, fmt.Sprintf("left over: %v", found)})
 		}
 	}
 	if w := p.Warnings(); len(w) > 0 {
-		t.Errorf("warnings %q", w)
+		faults = append(faults, fault{leaked, fmt.Sprintf("warnings %q", w)})
 	}
+	return faults
+}
+
+// recorded reads every record from the disk.
+func recorded(p *volume.Pool) (all []volume.Record, err error) {
+	entries, err := os.ReadDir(filepath.Join(p.Path(), records))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // a temporary file
+		}
+		data, err := os.ReadFile(filepath.Join(p.Path(), records, e.Name()))
+		var r volume.Record
+		if err = errors.Join(err, json.Unmarshal(data, &r)); err != nil || r.Name != e.Name() {
+			return nil, fmt.Errorf("record %s: %q, %w", e.Name(), data, err)
+		}
+		all = append(all, r)
+	}
+	return all, err
 }
 
 func onDisk(t *testing.T, p *volume.Pool, name string) (r volume.Record) {

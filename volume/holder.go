@@ -32,6 +32,7 @@ func (p *Pool) take(h *handle) error {
 	} else if err != nil {
 		return pathError("lock", lockName, err)
 	}
+	p.step("open.mode")
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return pathError("chmod", lockName, err)
 	}
@@ -40,6 +41,7 @@ func (p *Pool) take(h *handle) error {
 
 // sign writes into the lock who holds it.
 func (p *Pool) sign(private int) error {
+	p.step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
 	if err != nil {
 		return pathError("open", lockName, err)

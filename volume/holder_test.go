@@ -20,6 +20,13 @@ func TestMain(m *testing.M) {
 		hold(path)
 		return
 	}
+	if args := os.Getenv(dieEnv); args != "" {
+		if err := die(args); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

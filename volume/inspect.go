@@ -111,7 +111,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	}
 	var l ledger
 	l.reset(records, damaged, nil)
-	if h.limits, err = limit.Probe(h.base); err != nil {
+	if h.limits, err = limit.Probe(h.base, nil); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()

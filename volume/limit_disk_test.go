@@ -29,6 +29,21 @@ func TestDiskLimits(t *testing.T) {
 	})
 }
 
+// The same as the scenes, with a process that the kernel kills.
+func TestDiskCrashForReal(t *testing.T) {
+	root := testdisk.Mount(t, "btrfs")
+	d := quotaDisk{root: root, method: limit.MethodBtrfs}
+	d.pool(t) // turns on what is off
+	g := d.ground(dieForReal)
+	g.starts = map[string]bool{} // a start that dies is the same in every process
+	for _, s := range scenes {
+		switch s.name {
+		case "create", "expand", "delete", "undo", "bind", "adopt":
+			t.Run(s.name, func(t *testing.T) { g.play(t, s) })
+		}
+	}
+}
+
 // A create that fails at its last step, and is mended without a new start.
 func TestDiskLimitsTurnsReadOnly(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")

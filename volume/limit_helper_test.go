@@ -77,49 +77,85 @@ func pour(t *testing.T, path string, most int64) (n int64, err error) {
 
 func dirFD(t *testing.T, path string) int {
 	t.Helper()
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openDir(path)
 	ok(t, err)
 	return fd
 }
 
+func openDir(path string) (int, error) {
+	return unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
 // inForce returns what the kernel holds a directory to.
-func inForce(t *testing.T, path string) (limit.Usage, error) {
-	t.Helper()
-	fd := dirFD(t, path)
+func inForce(path string) (limit.Usage, error) {
+	fd, err := openDir(path)
+	if err != nil {
+		return limit.Usage{}, err
+	}
 	defer unix.Close(fd)
-	e, err := limit.Probe(fd)
-	ok(t, err)
+	e, err := limit.Probe(fd, nil)
+	if err != nil {
+		return limit.Usage{}, err
+	}
 	return e.Usage(fd)
 }
 
 // swept fails the test where a limit is left that no directory has.
 func (d quotaDisk) swept(t *testing.T) {
 	t.Helper()
-	fd := dirFD(t, d.root)
-	defer unix.Close(fd)
-	e, err := limit.Probe(fd)
-	ok(t, err)
-	if n, err := e.Sweep(fd); n != 0 || err != nil {
-		t.Errorf("%d limits were left over, %v", n, err)
+	for _, f := range d.unswept() {
+		t.Errorf("%s: %s", f.kind, f.text)
 	}
+}
+
+func (d quotaDisk) unswept() []fault {
+	fd, err := openDir(d.root)
+	if err != nil {
+		return []fault{{leaked, err.Error()}}
+	}
+	defer unix.Close(fd)
+	e, err := limit.Probe(fd, nil)
+	n := 0
+	if err == nil {
+		n, err = e.Sweep(fd)
+	}
+	if n != 0 || err != nil {
+		return []fault{{leaked, fmt.Sprintf("%d limits were left over, %v", n, err)}}
+	}
+	return nil
 }
 
 // asRecorded checks that every volume has the limit of its record, and no two
 // the same ID.
 func asRecorded(t *testing.T, p *volume.Pool) {
 	t.Helper()
+	for _, f := range unlike(p) {
+		t.Errorf("%s: %s", f.kind, f.text)
+	}
+}
+
+// unlike returns where the limits in force are not those of the records. What
+// was adopted has none.
+func unlike(p *volume.Pool) (faults []fault) {
+	all, err := recorded(p)
+	if err != nil {
+		return []fault{{lost, err.Error()}}
+	}
 	ids := map[uint64]string{}
-	for _, name := range names(t, filepath.Join(p.Path(), records)) {
-		r := onDisk(t, p, name)
-		u, err := inForce(t, filepath.Join(p.Path(), name))
-		if err != nil || u.Limit.Bytes != r.Bytes || r.LimitID == 0 {
-			t.Errorf("%s: usage %+v, %v; recorded %d bytes, ID %d", name, u, err, r.Bytes, r.LimitID)
+	for _, r := range all {
+		u, err := inForce(filepath.Join(p.Path(), r.Name))
+		switch {
+		case errors.Is(err, unix.ENOENT), r.Adopted && errors.Is(err, limit.ErrUnlimited):
+			continue // the account knows whether it should be there
+		case r.Adopted, err != nil, u.Limit.Bytes != r.Bytes, r.LimitID == 0:
+			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.LimitID)})
 		}
 		if other := ids[r.LimitID]; other != "" {
-			t.Errorf("%s and %s have the ID %d", name, other, r.LimitID)
+			faults = append(faults, fault{double, fmt.Sprintf("%s and %s have the ID %d", r.Name, other, r.LimitID)})
 		}
-		ids[r.LimitID] = name
+		ids[r.LimitID] = r.Name
 	}
+	return faults
 }
 
 func limited(name string, bytes int64) volume.Spec {

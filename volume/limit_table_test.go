@@ -15,13 +15,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
-const mib = int64(1) << 20
-
 // limitTable is what holds of pools on every filesystem with limits.
 func limitTable(t *testing.T, d quotaDisk) {
 	d.pool(t) // turns on what is off
 	for name, test := range map[string]func(*testing.T, quotaDisk){
-		"life": limitLife, "policies": limitPolicies, "killed": limitKilled, "match": limitMatch,
+		"life": limitLife, "policies": limitPolicies, "crash": limitCrash, "match": limitMatch,
 		"expand": limitExpand, "concurrent": limitConcurrent, "space": limitSpace,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
@@ -80,7 +78,7 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	if err != nil || v.Limited || v.LimitID != 0 || v.Unlimited == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := inForce(t, v.Path); !errors.Is(err, limit.ErrUnlimited) {
+	if _, err := inForce(v.Path); !errors.Is(err, limit.ErrUnlimited) {
 		t.Errorf("with a limit: %v", err)
 	}
 	_, err = p.Usage("none")
@@ -136,7 +134,7 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	e := func(path string, bytes int64) {
 		fd := dirFD(t, path)
 		defer unix.Close(fd)
-		e, err := limit.Probe(fd)
+		e, err := limit.Probe(fd, nil)
 		ok(t, err)
 		_, err = e.Set(fd, 0, limit.Limit{Bytes: bytes})
 		ok(t, err)
@@ -165,7 +163,7 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	ok(t, p.Close())
 	record(t, p.Path(), forgot)
 	p = opened(t, volume.Config{Path: p.Path()})
-	if u, err := inForce(t, v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != 0 {
+	if u, err := inForce(v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	ok(t, p.Delete("v"))

@@ -83,7 +83,7 @@ func limitExpand(t *testing.T, d quotaDisk) {
 		if !expanding {
 			return
 		}
-		u, err := inForce(t, filepath.Join(p.Path(), "v"))
+		u, err := inForce(filepath.Join(p.Path(), "v"))
 		if r := onDisk(t, p, "v"); err != nil || u.Limit.Bytes > r.Bytes {
 			t.Errorf("at %s: %+v, %v; promised %d bytes", step, u, err, r.Bytes)
 		}

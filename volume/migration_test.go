@@ -11,28 +11,8 @@ import (
 
 var journal = volume.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
 
-// What tests of killed calls prepare with, and repeat.
 func begin(p *volume.Pool) error   { return p.BeginMigration("v", journal) }
 func cutOver(p *volume.Pool) error { return p.CutOver("v") }
-
-// begun and over take a call that was finished before the kill for a success.
-func begun(err error) error {
-	if errors.Is(err, volume.ErrMigrating) {
-		return nil
-	}
-	return err
-}
-
-func over(err error) error {
-	if errors.Is(err, volume.ErrConflict) {
-		return nil
-	}
-	return err
-}
-
-func journalSteps(step string) []string {
-	return []string{"migrate." + step, "record.write", "record.rename", "record.sync"}
-}
 
 // bound is a pool with the bound volume "v".
 func bound(t *testing.T) *volume.Pool {

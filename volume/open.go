@@ -22,8 +22,7 @@ func (p *Pool) open(h *handle) (err error) {
 		return err
 	}
 	if h.base < 0 {
-		p.step("open.base")
-		if h.base, err = makeBase(p.path); err != nil {
+		if h.base, err = p.makeBase(p.path); err != nil {
 			return err
 		}
 	}
@@ -63,8 +62,7 @@ func (p *Pool) admit(h *handle, e Expected) (err error) {
 // opens it.
 func (p *Pool) layout(h *handle) (err error) {
 	if h.private < 0 {
-		p.step("open.private")
-		if h.private, err = makeDir(h.base, privateName); err != nil {
+		if h.private, err = p.makeDir(h.base, privateName, "open.private"); err != nil {
 			return err
 		}
 	}
@@ -72,8 +70,7 @@ func (p *Pool) layout(h *handle) (err error) {
 		fd   *int
 		name string
 	}{{&h.records, recordsName}, {&h.staging, stagingName}, {&h.trash, trashName}} {
-		p.step("open." + dir.name)
-		if *dir.fd, err = makeDir(h.private, dir.name); err != nil {
+		if *dir.fd, err = p.makeDir(h.private, dir.name, "open."+dir.name); err != nil {
 			return err
 		}
 	}

@@ -123,9 +123,10 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 		return err
 	}
 	if !there {
-		return p.drop(h, r.Name)
+		return p.dropGone(h, r.Name)
 	}
 	// The rename into place may not have been flushed before the crash.
+	p.step("recover.place")
 	if err := syncDirs(h.base, h.staging); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	if there && !trashed {
 		p.step("delete.rename")
-		if err := moveToTrash(h, r); err != nil {
+		if err := p.moveToTrash(h, r); err != nil {
 			return err
 		}
 	}
@@ -114,12 +114,13 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	return syncDirs(h.trash, h.records)
 }
 
-func moveToTrash(h *handle, r Record) error {
+func (p *Pool) moveToTrash(h *handle, r Record) error {
 	move := func() error {
 		return unix.Renameat2(h.base, r.Name, h.trash, r.Trash, unix.RENAME_NOREPLACE)
 	}
 	err := move()
 	if err == unix.EPERM && tree.Unlock(h.base, r.Name) {
+		p.step("delete.again")
 		err = move()
 	}
 	if err == unix.EBUSY {
@@ -170,10 +171,5 @@ func (p *Pool) undo(h *handle, ready Record) error {
 		}
 		return err
 	}
-	p.step("undo.sync")
-	if err := syncDirs(h.base); err != nil {
-		return err
-	}
-	p.step("undo.remove")
-	return p.drop(h, r.Name)
+	return p.dropGone(h, r.Name)
 }

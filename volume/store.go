@@ -34,6 +34,17 @@ func (p *Pool) drop(h *handle, name string) error {
 	return syncDirs(h.records)
 }
 
+// dropGone removes the record of a volume whose directory was just removed, or
+// by a process that died since. The directory goes first also where the power
+// does: it came back without a record otherwise, and kept the name.
+func (p *Pool) dropGone(h *handle, name string) error {
+	p.step("base.sync")
+	if err := syncDirs(h.base); err != nil {
+		return err
+	}
+	return p.drop(h, name)
+}
+
 // reload takes over into memory what stands on the disk, if it can be told.
 func (p *Pool) reload(h *handle, name string) {
 	r, err := readRecord(h.records, name)

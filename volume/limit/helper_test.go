@@ -93,7 +93,7 @@ func await(t *testing.T, what string, there func() bool) {
 func noLimits(t *testing.T, dir string, reasons ...string) {
 	t.Helper()
 	fd := open(t, dir)
-	e, err := Probe(fd)
+	e, err := Probe(fd, nil)
 	ok(t, err)
 	s := e.Support()
 	told := slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(s.Reason, reason) })

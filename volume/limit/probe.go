@@ -10,20 +10,24 @@ import (
 // Probe returns what enforces limits on the filesystem of dir, as the kernel
 // reports it: that an ioctl succeeds says nothing, as those that set a project
 // ID succeed with quota off, too. It changes nothing on disk. Call it once when
-// a pool is opened. Where nothing enforces limits the Enforcer says why; an
+// a pool is opened. step is called before every change that the Enforcer makes
+// later, with a word for it; nil does nothing. Where nothing enforces limits the Enforcer says why; an
 // error means that dir cannot be asked at all.
-func Probe(dir int) (Enforcer, error) {
+func Probe(dir int, step func(string)) (Enforcer, error) {
+	if step == nil {
+		step = func(string) {}
+	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(dir, &st); err != nil {
 		return nil, fmt.Errorf("statfs: %w", err)
 	}
 	switch uint32(st.Type) {
 	case unix.XFS_SUPER_MAGIC:
-		return probeProject(dir, MethodXFS, xfsWords), nil
+		return probeProject(dir, MethodXFS, xfsWords, step), nil
 	case unix.EXT4_SUPER_MAGIC:
-		return probeProject(dir, MethodExt4, ext4Words), nil
+		return probeProject(dir, MethodExt4, ext4Words, step), nil
 	case unix.BTRFS_SUPER_MAGIC:
-		return probeBtrfs(dir), nil
+		return probeBtrfs(dir, step), nil
 	}
 	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have limits on directories, and this filesystem (type %#x) is none of them",
 		uint32(st.Type))}, nil
@@ -46,7 +50,7 @@ var (
 	}
 )
 
-func probeProject(dir int, method Method, say words) Enforcer {
+func probeProject(dir int, method Method, say words, step func(string)) Enforcer {
 	counted, enforced, err := projectState(dir)
 	switch {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
@@ -58,10 +62,10 @@ func probeProject(dir int, method Method, say words) Enforcer {
 	case !enforced:
 		return none{reason: say.unenforced}
 	}
-	return newProject(method)
+	return newProject(method, step)
 }
 
-func probeBtrfs(dir int) Enforcer {
+func probeBtrfs(dir int, step func(string)) Enforcer {
 	_, reason, err := squotaState(dir)
 	if err != nil {
 		return none{reason: fmt.Sprintf("btrfs does not tell about quota: %v", err)}
@@ -69,5 +73,5 @@ func probeBtrfs(dir int) Enforcer {
 	if reason != "" {
 		return none{reason: reason}
 	}
-	return squota{}
+	return squota{step: step}
 }

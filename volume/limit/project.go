@@ -20,15 +20,20 @@ type project struct {
 	method Method
 	// candidate proposes a new ID.
 	candidate func() uint32
+	// step announces a change.
+	step func(string)
 }
 
-func newProject(method Method) project {
-	return project{method: method, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
+func newProject(method Method, step func(string)) project {
+	return project{method: method, step: step, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
 }
 
 func (p project) Support() Support { return Support{Method: p.method, Inodes: true} }
 
-func (p project) Make(parent int, name string) error { return unix.Mkdirat(parent, name, 0o700) }
+func (p project) Make(parent int, name string) error {
+	p.step("make")
+	return unix.Mkdirat(parent, name, 0o700)
+}
 
 func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 	want, err := p.checked(dir, want)
@@ -55,6 +60,7 @@ func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 	if err := want.allowed(now); err != nil {
 		return 0, err
 	}
+	p.step("set")
 	if err := setQuota(dir, id, want); err != nil {
 		return 0, fmt.Errorf("set the limit of project %d: %w", id, err)
 	}
@@ -114,6 +120,7 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 		if q.Inodes > 0 || !q.limited() {
 			continue
 		}
+		p.step("clear")
 		if err := setQuota(dir, id, Limit{}); err != nil {
 			return cleared, fmt.Errorf("clear the limit of project %d, which nothing has: %w", id, err)
 		}
@@ -177,6 +184,7 @@ func (p project) take(dir int, id uint32) (alone bool, err error) {
 	}
 	before := a
 	a.Project, a.Flags = id, a.Flags|ProjectInherit
+	p.step("assign")
 	switch err := Set(dir, a); {
 	case errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC):
 		return false, nil // somebody's since, and full
@@ -187,6 +195,7 @@ func (p project) take(dir int, id uint32) (alone bool, err error) {
 	if err == nil && q.Inodes == 1 && !q.limited() {
 		return true, nil
 	}
+	p.step("giveback")
 	return false, errors.Join(err, Set(dir, before))
 }
 

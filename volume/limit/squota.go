@@ -25,18 +25,22 @@ import (
 // Not held is a subvolume for which its maker names other qgroups, or none
 // (BTRFS_SUBVOL_QGROUP_INHERIT), which takes no privilege either. And data that
 // two volumes share by reflink counts for the one that wrote it.
-type squota struct{}
+type squota struct {
+	step func(string) // announces a change
+}
 
 // groupLevel makes a qgroup one of level 1; the level is in the upper 16 bits.
 const groupLevel = 1 << 48
 
 func (squota) Support() Support { return Support{Method: MethodBtrfs} }
 
-func (squota) Make(parent int, name string) error {
+func (s squota) Make(parent int, name string) error {
+	s.step("make")
 	if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
 		return err
 	}
 	// It has what the umask left of 0777.
+	s.step("mode")
 	return unix.Fchmodat(parent, name, 0o700, 0)
 }
 
@@ -70,11 +74,11 @@ func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
 	if err := want.allowed(now); err != nil {
 		return 0, err
 	}
-	return id, enforce(dir, id, want.Bytes, now.Limit.Bytes)
+	return id, s.enforce(dir, id, want.Bytes, now.Limit.Bytes)
 }
 
 // enforce puts the subvolume into its group, with the limit.
-func enforce(dir int, id uint64, want, now int64) error {
+func (s squota) enforce(dir int, id uint64, want, now int64) error {
 	// Through the volume itself nothing can be changed once it is full: the
 	// kernel reserves for the change in the subvolume of the descriptor.
 	above, err := unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -82,18 +86,21 @@ func enforce(dir int, id uint64, want, now int64) error {
 		return fmt.Errorf("open the directory above: %w", err)
 	}
 	defer unix.Close(above)
+	s.step("group")
 	if err := createGroup(above, groupLevel|id); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("create the qgroup 1/%d: %w", id, err)
 	}
 	// That the group is there does not mean that the subvolume is in it: after
 	// a restart the kernel gives the ID of a removed one to a new one, and the
 	// group may still be the old one's.
+	s.step("join")
 	if err := assignGroup(above, id-firstID, groupLevel|id); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("put the subvolume %d into the qgroup 1/%d: %w", id-firstID, id, err)
 	}
 	if want == now {
 		return nil
 	}
+	s.step("set")
 	if err := limitGroup(above, groupLevel|id, want); err != nil {
 		return fmt.Errorf("set the limit of the qgroup 1/%d: %w", id, err)
 	}
@@ -114,7 +121,8 @@ func (squota) Usage(dir int) (Usage, error) {
 
 // Remove destroys the subvolume; its space is freed in the background. It
 // leaves one with subvolumes inside to the caller.
-func (squota) Remove(parent int, name string) (bool, error) {
+func (s squota) Remove(parent int, name string) (bool, error) {
+	s.step("remove")
 	err := subvolume(parent, btrfsSnapDestroy, name)
 	switch err {
 	case nil, unix.ENOENT:
@@ -128,7 +136,7 @@ func (squota) Remove(parent int, name string) (bool, error) {
 
 // Sweep removes the groups whose subvolume is gone. The kernel keeps one until
 // it has freed the space.
-func (squota) Sweep(dir int) (cleared int, err error) {
+func (s squota) Sweep(dir int) (cleared int, err error) {
 	groups, err := groupsDir(dir)
 	if err != nil {
 		return 0, err
@@ -145,6 +153,7 @@ func (squota) Sweep(dir int) (cleared int, err error) {
 		}
 		there, err := subvolumeExists(dir, id-firstID)
 		if !there && err == nil {
+			s.step("clear")
 			err = removeGroup(dir, groupLevel|id)
 		}
 		switch {
@@ -238,7 +247,7 @@ func squotaState(dir int) (groups, reason string, err error) {
 // It changes somebody's filesystem for good: kernels before Linux 6.7 will not
 // mount it any more for writing. What is there already is not counted.
 func Enable(dir int) error {
-	e, err := Probe(dir)
+	e, err := Probe(dir, nil)
 	if err != nil {
 		return err
 	}

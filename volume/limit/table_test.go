@@ -63,7 +63,7 @@ func newPool(t *testing.T, d disk, path string) pool {
 		ok(t, os.MkdirAll(filepath.Join(p.path, name), 0o777))
 	}
 	p.base, p.stage, p.bins = open(t, p.path), open(t, p.path+"/staging"), open(t, p.path+"/trash")
-	e, err := Probe(p.base)
+	e, err := Probe(p.base, nil)
 	ok(t, err)
 	if s := e.Support(); s.Method != d.method || s.Reason != "" {
 		t.Fatalf("support %+v", s)

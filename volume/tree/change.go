@@ -9,20 +9,28 @@ import (
 // change does something to name in dir, at the pace. Where flags of the entry
 // or of dir forbid it, they are cleared and it is tried again.
 func (r *remover) change(dir int, name string, do func() error) error {
+	if err := r.wait(); err != nil {
+		return err
+	}
+	err := do()
+	if err == unix.EPERM && unlock(dir, name) {
+		if err := r.wait(); err != nil {
+			return err
+		}
+		err = do()
+	}
+	return err
+}
+
+// wait lets the pace and the context have their say before a change.
+func (r *remover) wait() error {
 	if r.fatal == nil {
 		r.fatal = r.ctx.Err()
 	}
 	if r.fatal == nil && r.pace != nil {
 		r.fatal = r.pace(r.ctx)
 	}
-	if r.fatal != nil {
-		return r.fatal
-	}
-	err := do()
-	if err == unix.EPERM && unlock(dir, name) {
-		err = do()
-	}
-	return err
+	return r.fatal
 }
 
 // unlock clears the flags of name and of its directory dir that keep even

@@ -1,0 +1,46 @@
+//go:build disk || vm
+
+package volume_test
+
+import (
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/limit"
+)
+
+// limitCrash plays the scenes on a filesystem with limits: then they are as
+// recorded, and none is left over. A copy of a pool would not have them.
+func limitCrash(t *testing.T, d quotaDisk) {
+	g := d.ground(dieHere)
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) { g.play(t, s) })
+	}
+	d.empty(t)
+}
+
+func (d quotaDisk) ground(die dying) ground {
+	least := map[string]int{"create": 17, "expand": 5, "purge": 14}
+	if d.method == limit.MethodBtrfs {
+		least = map[string]int{"create": 18, "expand": 7, "purge": 4}
+	}
+	return ground{
+		limit: volume.LimitRequired, path: d.newPath, lag: d.lag, least: least, die: die,
+		starts: map[string]bool{"create": true, "expand": true, "undo": true, "delete": true, "purge": true},
+		limits: unlike,
+		swept: func() []fault {
+			if d.method == limit.MethodBtrfs {
+				return nil // the kernel has them until it freed the space
+			}
+			return d.unswept()
+		},
+	}
+}
+
+// empty fails the test where something is left once the kernel is done.
+func (d quotaDisk) empty(t *testing.T) {
+	t.Helper()
+	d.settle()
+	purge(t, d.pool(t))
+	d.swept(t)
+}

@@ -1,0 +1,217 @@
+package volume_test
+
+import (
+	"cmp"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// The harness kills every call right before each change that it makes to the
+// disk, kills the start after that in the same way, and then holds what is
+// there against what callers were told. life_test.go has how a process dies.
+
+// A scene is a call that dies.
+type scene struct {
+	name    string
+	prepare []op // nothing of it is killed
+	call    op
+	beside  op // under way on another volume when the kill comes; none where it is zero
+	// least is how many steps the call makes at the least: one that is not
+	// announced any more is missed.
+	least int
+}
+
+const size = 4 * mib
+
+var (
+	createV  = op{"create", "v", size}
+	fillV    = op{do: "fill", name: "v"}
+	bindV    = op{do: "bind", name: "v"}
+	loseV    = op{do: "lose", name: "v"}
+	deleteV  = op{do: "delete", name: "v"}
+	expandV  = op{"expand", "v", 2 * size}
+	purgeAll = op{do: "purge"}
+	createW  = op{"create", "w", size}
+	beginV   = op{do: "begin migration", name: "v"}
+	cutOverV = op{do: "cut over", name: "v"}
+)
+
+// scenes are all calls that change the disk, and a few with another beside.
+var scenes = []scene{
+	{name: "open", call: op{do: "open"}, least: 18},
+	{name: "create", call: createV, least: 13},
+	{name: "create again what was lost", prepare: []op{createV, loseV}, call: createV, least: 13},
+	{name: "bind", prepare: []op{createV}, call: bindV, least: 4},
+	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
+	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
+	{name: "delete", prepare: []op{createV, fillV, bindV}, call: deleteV, least: 8},
+	{name: "delete what was lost", prepare: []op{createV, bindV, loseV}, call: deleteV, least: 7},
+	{name: "adopt", prepare: []op{{do: "mkdir", name: "v"}}, call: op{"adopt", "v", size}, least: 4},
+	{name: "purge", prepare: []op{createV, fillV, deleteV}, call: purgeAll, least: 13},
+	{name: "note orphan", prepare: []op{createV, bindV}, call: op{do: "note orphan", name: "v"}, least: 4},
+	{name: "begin migration", prepare: []op{createV, bindV}, call: beginV, least: 4},
+	{name: "cut over", prepare: []op{createV, bindV, beginV}, call: cutOverV, least: 4},
+	{name: "finish migration", prepare: []op{createV, bindV, beginV, cutOverV}, call: op{do: "finish migration", name: "v"}, least: 4},
+	{name: "cancel migration", prepare: []op{createV, bindV, beginV}, call: op{do: "cancel migration", name: "v"}, least: 4},
+	{name: "create beside a create", call: createV, beside: createW, least: 13},
+	{name: "expand beside a create", prepare: []op{createV}, call: expandV, beside: createW, least: 4},
+	{name: "delete beside a create", prepare: []op{createV, fillV}, call: deleteV, beside: createW, least: 8},
+	{name: "purge beside a delete", prepare: []op{createW, createV, fillV, deleteV}, call: purgeAll,
+		beside: op{do: "delete", name: "w"}, least: 13},
+}
+
+// A ground is where the pools of the harness lie.
+type ground struct {
+	limit volume.LimitPolicy
+	path  func(*testing.T) string // of no pool yet
+	// copy makes another of a pool that nobody has open. Where it is nil, the
+	// pool is made once more from the beginning.
+	copy func(t *testing.T, from, to string)
+	// limits returns what is wrong with the limits of an open pool.
+	limits func(*volume.Pool) []fault
+	// swept returns what a start left of limits that no directory has.
+	swept func() []fault
+	// lag is how long what was removed may still be counted.
+	lag time.Duration
+	// least is of calls that make another number of steps here.
+	least map[string]int
+	// starts has the names of the scenes after which the start dies, too; nil
+	// is every one without another call beside.
+	starts map[string]bool
+	die    dying
+}
+
+func TestCrash(t *testing.T) {
+	g := ground{
+		path:   func(t *testing.T) string { return filepath.Join(t.TempDir(), "pool") },
+		copy:   copyTree,
+		limits: func(*volume.Pool) []fault { return nil },
+		swept:  func() []fault { return nil },
+		die:    dieHere,
+	}
+	for _, s := range scenes {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel() // it waits for the disk most of the time
+			g.play(t, s)
+		})
+	}
+}
+
+// play kills the call before its first step, its second, and so on.
+func (g ground) play(t *testing.T, s scene) {
+	opening := s.call.do == "open"
+	steps, died, answer := g.die(t, g.world(t, s), s, 0, opening)
+	if died {
+		t.Fatal("it died, and nothing killed it")
+	}
+	n, starts := 1, 0
+	for ; ; n++ {
+		w := g.world(t, s)
+		// How many steps it makes depends on what else the kernel removes.
+		if _, died, _ := g.die(t, w, s, n, opening); !died {
+			break
+		}
+		starts += g.startDies(t, s, n, w, answer)
+	}
+	if least := cmp.Or(g.least[s.call.do], s.least); n-1 < least {
+		t.Errorf("killed at %d steps, want %d at the least", n-1, least)
+	}
+	t.Logf("%s: killed at %d of %d steps, and the starts after that at %d", s.name, n-1, steps, starts)
+}
+
+// startDies kills the start after the kill at the n-th step likewise, and returns
+// how often it did.
+func (g ground) startDies(t *testing.T, s scene, n int, left *world, answer string) (count int) {
+	t.Helper()
+	for again := true; again; {
+		w := left
+		if again = s.beside == (op{}) && (g.starts == nil || g.starts[s.name]); again {
+			if g.copy != nil {
+				w = left.copy(t, g)
+			} else if count > 0 {
+				w = g.world(t, s)
+				g.die(t, w, s, n, s.call.do == "open")
+			}
+			if _, again, _ = g.die(t, w, scene{call: op{do: "open"}}, count+1, true); again {
+				count++
+			}
+		}
+		if g.mended(t, w, s, answer); t.Failed() {
+			t.Fatalf("killed at step %d, and the start after that at its step %d", n, count)
+		}
+	}
+	return count
+}
+
+// A world is a pool that nobody has open, and what its callers know of it.
+type world struct {
+	*account
+	path  string
+	limit volume.LimitPolicy
+}
+
+// world is as the scene begins.
+func (g ground) world(t *testing.T, s scene) *world {
+	t.Helper()
+	w := &world{newAccount(), g.path(t), g.limit}
+	if s.call.do == "open" {
+		return w
+	}
+	p := opened(t, volume.Config{Path: w.path})
+	for _, o := range append([]op{{"create", "bystander", size}}, s.prepare...) {
+		if _, err := w.do(p, o); err != nil {
+			t.Fatalf("%v: %v", o, err)
+		}
+	}
+	ok(t, p.Close())
+	return w
+}
+
+func (w *world) copy(t *testing.T, g ground) *world {
+	t.Helper()
+	other := &world{w.clone(), w.path + "-left", w.limit}
+	g.copy(t, w.path, other.path)
+	return other
+}
+
+// do makes a call and notes what came of it.
+func (w *world) do(p *volume.Pool, o op) (answer string, err error) {
+	w.asked(o)
+	answer, err = o.call(p, w.limit)
+	w.told(o, err)
+	return answer, err
+}
+
+// mended opens what was left, and makes the call again: it succeeds, with the
+// answer that it has when nobody dies.
+func (g ground) mended(t *testing.T, w *world, s scene, answer string) {
+	t.Helper()
+	p := opened(t, volume.Config{Path: w.path})
+	if g.lag > 0 {
+		ok(t, p.Close())
+		time.Sleep(g.lag)
+		p = opened(t, volume.Config{Path: w.path})
+	}
+	defer p.Close()
+	g.held(t, w, p)
+	for _, f := range g.swept() {
+		t.Errorf("%s: %s", f.kind, f.text)
+	}
+	again, err := w.do(p, s.call)
+	if err != nil || again != answer && s.call.do != "open" {
+		t.Errorf("%v again: %q, %v; want %q", s.call, again, err, answer)
+	}
+	g.held(t, w, p)
+	purge(t, p)
+	g.held(t, w, p)
+}
+
+func (g ground) held(t *testing.T, w *world, p *volume.Pool) {
+	t.Helper()
+	for _, f := range append(append(w.account.held(p), unsound(p)...), g.limits(p)...) {
+		t.Errorf("%s: %s", f.kind, f.text)
+	}
+}

@@ -1,0 +1,244 @@
+package volume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// An op is one call of a pool, or what somebody else does to its disk.
+type op struct {
+	do    string
+	name  string
+	bytes int64
+}
+
+func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
+
+// call does it and returns what the caller is told.
+func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err error) {
+	var v volume.Volume
+	dir := filepath.Join(p.Path(), o.name)
+	s := spec(o.name, o.bytes)
+	s.Limit = limit
+	switch o.do {
+	case "create":
+		v, err = p.Create(s)
+	case "bind":
+		if _, err = p.Bind(o.name, binding(o.name)); err == nil {
+			v, err = p.Get(o.name)
+		}
+	case "expand":
+		v, err = p.Expand(o.name, o.bytes)
+	case "adopt":
+		v, err = p.Adopt(s)
+	case "undo":
+		return "", p.Undo(o.name)
+	case "delete":
+		return "", p.Delete(o.name)
+	case "note orphan":
+		_, err := p.NoteOrphan(o.name, "its PV is gone")
+		return "", err
+	case "begin migration":
+		return "", done(p.BeginMigration(o.name, journal), volume.ErrMigrating)
+	case "cut over":
+		return "", p.CutOver(o.name)
+	case "finish migration":
+		return "", done(p.FinishMigration(o.name, ""), volume.ErrConflict)
+	case "cancel migration":
+		return "", done(p.CancelMigration(o.name), volume.ErrConflict)
+	case "purge":
+		more, err := p.Purge(context.Background())
+		return fmt.Sprint("more: ", more), err
+	case "open":
+		return p.ID(), nil
+	case "mkdir":
+		return "", os.MkdirAll(filepath.Join(dir, "sub"), 0o755)
+	case "fill":
+		deep := filepath.Join(dir, "a", "b")
+		return "", orErr(os.MkdirAll(deep, 0o755), func() error { return os.WriteFile(filepath.Join(deep, "data"), []byte("x"), 0o600) })
+	case "lose":
+		return "", os.Remove(dir)
+	default:
+		return "", fmt.Errorf("no such op: %v", o)
+	}
+	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.Limited, v.Missing), err
+}
+
+// done takes a call that was finished before the kill, and says so, for a success.
+func done(err, already error) error {
+	if errors.Is(err, already) {
+		return nil
+	}
+	return err
+}
+
+func orErr(err error, next func() error) error {
+	if err != nil {
+		return err
+	}
+	return next()
+}
+
+// A truth is how a volume is, as far as callers depend on it. The zero value
+// is of one that is not there.
+type truth struct {
+	Record, Dir, Bound, Adopted, Orphan bool
+	Bytes                               int64
+	Migration                           volume.MigrationStep
+}
+
+// after is what a success of the op makes of a volume.
+func (o op) after(t truth) truth {
+	switch o.do {
+	case "create":
+		if !t.Record {
+			t = truth{Record: true, Bytes: o.bytes}
+		}
+		t.Dir = true
+	case "bind":
+		t.Bound = true
+	case "expand":
+		t.Bytes = o.bytes
+	case "adopt":
+		t.Record, t.Bound, t.Adopted, t.Bytes = true, true, true, o.bytes
+	case "mkdir":
+		t.Dir = true
+	case "lose":
+		t.Dir = false
+	case "note orphan":
+		t.Orphan = true
+	case "begin migration":
+		t.Migration = volume.MigrationPrepared
+	case "cut over":
+		t.Migration = volume.MigrationCutover
+	case "finish migration":
+		t.Migration = volume.MigrationDone
+	case "cancel migration":
+		t.Migration = ""
+	case "undo", "delete":
+		return truth{}
+	}
+	return t
+}
+
+// An account has what callers of a pool were told, so that what is there after
+// a crash can be held against it: a call that returned holds, and one that did
+// not is done or not.
+type account struct {
+	mu   sync.Mutex
+	may  map[string][]truth // how a volume may be; not here: not at all
+	were map[string][]truth // before the call under way
+}
+
+func newAccount() *account { return &account{may: map[string][]truth{}, were: map[string][]truth{}} }
+
+func (a *account) of(name string) []truth {
+	if may := a.may[name]; may != nil {
+		return may
+	}
+	return []truth{{}}
+}
+
+// asked notes a call that is about to be made.
+func (a *account) asked(o op) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.of(o.name)
+	a.were[o.name] = before
+	a.may[o.name] = append(slices.Clone(before), o.each(before)...)
+	// What was lost is made again from nothing: nobody had used it.
+	if o.do == "create" && slices.ContainsFunc(before, func(t truth) bool { return t.Record && !t.Dir }) {
+		a.may[o.name] = append(a.may[o.name], truth{})
+	}
+}
+
+// told notes how the call ended. One that failed changed nothing.
+func (a *account) told(o op, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.may[o.name] = a.were[o.name]
+	if err == nil {
+		a.may[o.name] = o.each(a.were[o.name])
+	}
+}
+
+func (o op) each(before []truth) (after []truth) {
+	for _, t := range before {
+		after = append(after, o.after(t))
+	}
+	return after
+}
+
+func (a *account) clone() *account {
+	b := newAccount()
+	for name, may := range a.may {
+		b.may[name] = may
+	}
+	return b
+}
+
+// A fault is what must not be after a crash: something told is lost, something
+// is left that nothing has, or counts twice.
+type fault struct{ kind, text string }
+
+const (
+	lost   = "lost"
+	leaked = "leaked"
+	double = "double"
+)
+
+// held compares the pool with the account.
+func (a *account) held(p *volume.Pool) (faults []fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	is, err := truths(p)
+	if err != nil {
+		return []fault{{lost, err.Error()}}
+	}
+	for name := range a.may {
+		is[name] = is[name] // also those that are not there
+	}
+	for name, t := range is {
+		may := a.of(name)
+		if slices.Contains(may, t) {
+			continue
+		}
+		kind := lost
+		if !slices.ContainsFunc(may, func(m truth) bool { return m.Record || m.Dir }) {
+			kind = leaked
+		}
+		faults = append(faults, fault{kind, fmt.Sprintf("volume %s is %+v, and may be %+v", name, t, may)})
+	}
+	return faults
+}
+
+// truths reads from the disk how every volume is.
+func truths(p *volume.Pool) (map[string]truth, error) {
+	is := map[string]truth{}
+	entries, err := os.ReadDir(p.Path())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Name() != private {
+			is[e.Name()] = truth{Dir: true}
+		}
+	}
+	all, err := recorded(p)
+	for _, r := range all {
+		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == volume.Bound, Adopted: r.Adopted,
+			Bytes: r.Bytes, Orphan: r.Orphan.Why != ""}
+		if r.Migration != nil {
+			t.Migration = r.Migration.Step
+		}
+		is[r.Name] = t
+	}
+	return is, err
+}
