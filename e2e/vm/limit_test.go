@@ -54,25 +54,28 @@ func run(t *testing.T, m vm.Machine, args ...string) {
 // limits is a machine with the tests of a package and the disks for limits.
 func limits(t *testing.T, pkg string) vm.Machine {
 	t.Helper()
-	dir := t.TempDir()
-	program := filepath.Join(dir, "limit.test")
+	m := machine(t, pkg)
+	m.Disks = []string{
+		disk(t, "mkfs.xfs"),
+		disk(t, "mkfs.ext4", "-O", "project,quota", "-E", "quotatype=prjquota"),
+		disk(t, "mkfs.ext4"),
+	}
+	m.Env = []string{"XFS=/dev/vda", "EXT4=/dev/vdb", "PLAIN=/dev/vdc"}
+	m.Modules = []string{"xfs", "quota_v2"}
+	m.Output = os.Stdout
+	return m
+}
+
+// machine is one with the tests of a package.
+func machine(t *testing.T, pkg string) vm.Machine {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "limit.test")
 	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, pkg)
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
-	return vm.Machine{
-		Disks: []string{
-			disk(t, "mkfs.xfs"),
-			disk(t, "mkfs.ext4", "-O", "project,quota", "-E", "quotatype=prjquota"),
-			disk(t, "mkfs.ext4"),
-		},
-		Env:     []string{"XFS=/dev/vda", "EXT4=/dev/vdb", "PLAIN=/dev/vdc"},
-		Modules: []string{"xfs", "quota_v2"},
-		Program: program,
-		Output:  os.Stdout,
-		Log:     os.Stdout,
-	}
+	return vm.Machine{Program: program, Log: os.Stdout}
 }
 
 // disk makes an image with a filesystem. The least that mkfs.xfs accepts is 300 MiB.
