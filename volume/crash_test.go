@@ -107,6 +107,7 @@ func (g ground) play(t *testing.T, s scene) {
 	if died {
 		t.Fatal("it died, and nothing killed it")
 	}
+	g.emptied(t, s)
 	n, starts := 1, 0
 	for ; ; n++ {
 		w := g.world(t, s)
@@ -120,6 +121,28 @@ func (g ground) play(t *testing.T, s scene) {
 		t.Errorf("killed at %d steps, want %d at the least", n-1, least)
 	}
 	t.Logf("%s: killed at %d of %d steps, and the starts after that at %d", s.name, n-1, steps, starts)
+}
+
+// emptied makes the call and deletes every volume: nothing is promised then, by
+// a reservation that nobody gave back either.
+func (g ground) emptied(t *testing.T, s scene) {
+	t.Helper()
+	w := g.world(t, s)
+	p := opened(t, volume.Config{Path: w.path})
+	defer p.Close()
+	_, err := w.do(p, s.call)
+	ok(t, err)
+	all, err := p.List()
+	ok(t, err)
+	for _, v := range all {
+		if v.Migration.UnderWay() { // it would not be deleted
+			_, err := w.do(p, op{do: "cancel migration", name: v.Name})
+			ok(t, err)
+		}
+		_, err := w.do(p, op{do: "delete", name: v.Name})
+		ok(t, err)
+	}
+	g.held(t, w, p)
 }
 
 // startDies kills the start after the kill at the n-th step likewise, and returns
