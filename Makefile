@@ -36,7 +36,7 @@ test-disk: ## real filesystems, mounts, csi-sanity; needs root
 	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
 	go test -race -count=1 -tags disk ./volume/... ./controller/csi/... ./controller/health/...
 	cd e2e && go test -count=1 ./sanity/...
-	cd e2e && go test -count=1 -v ./vm # what this kernel may lack, in a virtual machine
+	cd e2e && go test -count=1 -v -timeout 30m ./vm # what this kernel may lack, in a virtual machine
 
 test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)

@@ -119,9 +119,12 @@ func (p *Pool) moveToTrash(h *handle, r Record) error {
 		return unix.Renameat2(h.base, r.Name, h.trash, r.Trash, unix.RENAME_NOREPLACE)
 	}
 	err := move()
-	if err == unix.EPERM && tree.Unlock(h.base, r.Name) {
-		p.step("delete.again")
-		err = move()
+	if err == unix.EPERM {
+		p.step("delete.unlock")
+		if tree.Unlock(h.base, r.Name) {
+			p.step("delete.again")
+			err = move()
+		}
 	}
 	if err == unix.EBUSY {
 		return fmt.Errorf("%w: something is mounted on it", ErrInUse)

@@ -200,7 +200,7 @@ func (r *remover) moveUp(dir int, name string) error {
 		}
 		err := r.moveTo(t, dir, name)
 		// A top that hands down a project ID takes no directory of another.
-		if err == unix.EXDEV && clearInherit(t.fd) {
+		if err == unix.EXDEV && r.wait() == nil && clearInherit(t.fd) {
 			err = r.moveTo(t, dir, name)
 		}
 		switch err {
