@@ -84,7 +84,7 @@ type ground struct {
 	die    dying
 }
 
-func TestCrash(t *testing.T) {
+func TestKilledAnywhere(t *testing.T) {
 	g := ground{
 		path:   func(t *testing.T) string { return filepath.Join(t.TempDir(), "pool") },
 		copy:   copyTree,
@@ -234,7 +234,7 @@ func (g ground) mended(t *testing.T, w *world, s scene, answer string) {
 
 func (g ground) held(t *testing.T, w *world, p *volume.Pool) {
 	t.Helper()
-	for _, f := range append(append(w.account.held(p), unsound(p)...), g.limits(p)...) {
+	for _, f := range append(append(w.held(p), unsound(p)...), g.limits(p)...) {
 		t.Errorf("%s: %s", f.kind, f.text)
 	}
 }

@@ -30,7 +30,7 @@ func TestDiskLimits(t *testing.T) {
 }
 
 // The same as the scenes, with a process that the kernel kills.
-func TestDiskCrashForReal(t *testing.T) {
+func TestDiskKilledForReal(t *testing.T) {
 	root := testdisk.Mount(t, "btrfs")
 	d := quotaDisk{root: root, method: limit.MethodBtrfs}
 	d.pool(t) // turns on what is off

@@ -89,11 +89,11 @@ func (c *cut) say(format string, args ...any) {
 	saying.Lock()
 	defer saying.Unlock()
 	_, err := os.Stdout.WriteString(line)
-	drained := unix.EINTR
+	drained := error(unix.EINTR)
 	for drained == unix.EINTR {
-		drained, _ = unix.IoctlSetInt(1, unix.TCSBRK, 1).(unix.Errno) // tcdrain(3)
+		drained = unix.IoctlSetInt(1, unix.TCSBRK, 1) // tcdrain(3)
 	}
-	if err != nil || drained != 0 {
+	if err != nil || drained != nil {
 		panic(fmt.Sprintf("the world outside hears nothing: %v, %v", err, drained))
 	}
 }
@@ -142,7 +142,7 @@ func (c *cut) check() {
 		select {} // nothing more can be said; the machine ends when it is cut
 	}
 	for range 2 { // before the trash is emptied, and after
-		for _, f := range append(append(c.world.account.held(c.pool), unsound(c.pool)...), c.unlike()...) {
+		for _, f := range append(append(c.world.held(c.pool), unsound(c.pool)...), c.unlike()...) {
 			c.fault(f)
 		}
 		c.empty()
@@ -184,7 +184,9 @@ func (c *cut) close() {
 }
 
 // unlimited reports whether the kernel is too old for limits on btrfs.
-func (c *cut) unlimited() bool { return c.kind == "btrfs" && !there("/sys/fs/btrfs/features/simple_quota") }
+func (c *cut) unlimited() bool {
+	return c.kind == "btrfs" && !there("/sys/fs/btrfs/features/simple_quota")
+}
 
 func (c *cut) unlike() []fault {
 	if c.unlimited() {

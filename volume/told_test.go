@@ -203,7 +203,9 @@ func (a *account) held(p *volume.Pool) (faults []fault) {
 		return []fault{{lost, err.Error()}}
 	}
 	for name := range a.may {
-		is[name] = is[name] // also those that are not there
+		if _, there := is[name]; !there {
+			is[name] = truth{}
+		}
 	}
 	for name, t := range is {
 		may := a.of(name)
