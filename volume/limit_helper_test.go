@@ -26,6 +26,8 @@ type quotaDisk struct {
 	// lag is how long an inode may be counted that was removed: XFS does that
 	// in the background.
 	lag time.Duration
+	// slow is a disk of an emulated machine: a test does there what it must.
+	slow bool
 	// settle waits for what the kernel frees in the background.
 	settle func()
 }

@@ -79,6 +79,7 @@ type cut struct {
 	kind, disk, root, told string
 	pool                   *volume.Pool
 	world                  *world
+	said                   map[fault]bool
 }
 
 var saying sync.Mutex
@@ -98,7 +99,17 @@ func (c *cut) say(format string, args ...any) {
 	}
 }
 
-func (c *cut) fault(f fault) { c.say("fault %s %s", f.kind, f.text) }
+// fault says once what should not be.
+func (c *cut) fault(f fault) {
+	if c.said[f] {
+		return
+	}
+	if c.said == nil {
+		c.said = map[fault]bool{}
+	}
+	c.said[f] = true
+	c.say("fault %s %s", f.kind, f.text)
+}
 
 // account is what callers were told before the cut.
 func (c *cut) account() (*account, error) {

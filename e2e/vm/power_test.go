@@ -84,11 +84,11 @@ func (c *campaign) cut(t *testing.T, round int) {
 	ctx, cut := context.WithTimeout(t.Context(), atMost)
 	defer cut()
 	w := &listener{cut: cut}
-	switch {
-	case round%3 == 2:
+	switch round % 3 {
+	case 2:
 		w.pattern, w.left = regexp.MustCompile(`(?m)^power: start$`), 1
 		w.delay = time.Duration(rand.Int64N(int64(2 * time.Second)))
-	case round%3 == 1:
+	case 1:
 		w.pattern, w.left = regexp.MustCompile(`(?m)^power: \w+ told `), 150+rand.IntN(300)
 	default:
 		w.pattern, w.left = regexp.MustCompile(`(?m)^power: \w+ quiet$`), len(filesystems)*(2+rand.IntN(4))
