@@ -65,7 +65,7 @@ func (a *agent) newMigrator() (err error) {
 	if !a.provision.hostPath || !a.provision.csi {
 		return nil
 	}
-	m := &a.options.migrate
+	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, Loop: a.loop,
 		Mode: m.mode, Used: m.used, Workers: m.workers, Step: step,

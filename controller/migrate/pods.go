@@ -39,7 +39,7 @@ func users(pods []corev1.Pod) map[string]string {
 			continue
 		}
 		for _, v := range pod.Spec.Volumes {
-			name := ""
+			var name string
 			switch {
 			case v.PersistentVolumeClaim != nil:
 				name = v.PersistentVolumeClaim.ClaimName
