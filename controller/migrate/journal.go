@@ -20,13 +20,14 @@ type job struct {
 	volume string // the directory's name
 	step   volume.MigrationStep
 	to     string
+	why    string                   // it had stopped when it was last tried
 	old    *corev1.PersistentVolume // as it was when the migration began
 	new    *corev1.PersistentVolume // as it is made
 }
 
 // readJob reads the journal of a volume.
 func readJob(pool *volume.Pool, v volume.Volume) (*job, error) {
-	j := &job{pool: pool, volume: v.Name, step: v.Migration.Step, to: v.Migration.To}
+	j := &job{pool: pool, volume: v.Name, step: v.Migration.Step, to: v.Migration.To, why: v.Migration.Stopped}
 	var errs [2]error
 	j.old, errs[0] = parsePV(v.Migration.Old)
 	j.new, errs[1] = parsePV(v.Migration.New)

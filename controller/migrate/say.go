@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 )
 
 // Reasons of events.
@@ -39,7 +38,6 @@ func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVo
 
 // halted says on claim and PV why a migration does not go on.
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
-	klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
 	message := fmt.Sprintf("node %s: the migration to a %s PV stopped, and goes on by itself once this is mended: %s", m.name, words(j.to), why)
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
 		m.loop.Warn(ctx, claim, "stopped "+string(j.old.UID), reasonStopped, message)

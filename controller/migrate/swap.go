@@ -224,6 +224,9 @@ func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
 	if err := j.pool.StopMigration(j.volume, why); err != nil {
 		return err
 	}
+	if why != j.why {
+		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
+	}
 	m.halted(ctx, j, why)
 	return errStop
 }
