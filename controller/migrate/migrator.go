@@ -163,7 +163,10 @@ func (m *Migrator) publish(ctx context.Context, all []found) {
 	}
 	var table strings.Builder
 	if err := r.Print(&table); err == nil {
-		klog.FromContext(ctx).Info("Migration\n" + table.String())
+		// A line each: the log would write a line break as \n.
+		for line := range strings.Lines(table.String()) {
+			klog.FromContext(ctx).Info("Migration: " + strings.TrimSpace(line))
+		}
 	}
 }
 
