@@ -18,7 +18,6 @@ import (
 const (
 	reasonMigrating = "Migrating"
 	reasonMigrated  = "Migrated"
-	reasonStopped   = "MigrationStopped"
 
 	annReplaces = "hostpath-provisioner.kubevirt.io/replaces"
 	annMigrate  = "hostpath-provisioner.kubevirt.io/migrate"
