@@ -7,6 +7,7 @@ import (
 	"path"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -67,6 +68,8 @@ type strategy struct {
 // empty returns an object of the kind to decode into, or nil for a kind that we do not ship.
 func empty(kind string) any {
 	switch kind {
+	case "ConfigMap":
+		return &corev1.ConfigMap{}
 	case "CSIDriver":
 		return &storagev1.CSIDriver{}
 	case "ClusterRole":
@@ -97,6 +100,10 @@ func empty(kind string) any {
 		return &appsv1.StatefulSet{}
 	case "StorageClass":
 		return &storagev1.StorageClass{}
+	case "ValidatingAdmissionPolicy":
+		return &admissionv1.ValidatingAdmissionPolicy{}
+	case "ValidatingAdmissionPolicyBinding":
+		return &admissionv1.ValidatingAdmissionPolicyBinding{}
 	}
 	return nil
 }
