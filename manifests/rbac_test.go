@@ -15,7 +15,7 @@ var loopRules = map[string]string{
 	"/persistentvolumes":             "get list watch create patch delete",
 	"/persistentvolumeclaims":        "get list watch update",
 	"/persistentvolumeclaims/status": "patch",
-	"storage.k8s.io/storageclasses":  "get list watch",
+	"storage.k8s.io/storageclasses":  "list watch",
 	"/nodes":                         "get",
 	"/namespaces kube-system":        "get",
 	"/events":                        "get create patch",

@@ -15,13 +15,14 @@ import (
 const recheck = 30 * time.Second
 
 // needed is what the loop must be allowed to do, cluster-wide, and the same for
-// both shapes, and what those beside it must; the list stands in manifests/legacy/rbac.yaml as well.
+// both shapes, and what those beside it must: the rules of manifests/legacy and
+// manifests/csi but for those without which it does not start (readFacts).
 var needed = []struct{ group, resource, verbs string }{
 	{"", "persistentvolumes", "get list watch create patch delete"},
 	{"", "persistentvolumeclaims", "get list watch update"},
 	{"", "persistentvolumeclaims/status", "patch"},
 	{"", "events", "get create patch"},
-	{"storage.k8s.io", "storageclasses", "get list watch"},
+	{"storage.k8s.io", "storageclasses", "list watch"},
 }
 
 // checkPermissions asks the API server what we may do, says what is missing,
