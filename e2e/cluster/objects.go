@@ -72,12 +72,30 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	if _, err := accounts.Create(ctx, account, metav1.CreateOptions{}); ignoreExists(err) != nil {
 		return "", fmt.Errorf("service account %s/%s: %w", namespace, name, err)
 	}
-	day := int64(24 * 60 * 60)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
-	token, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
-	}
 	path := kubeconfigPath(c.settings.Dir, namespace+"-"+name)
-	return path, writeKubeconfig(path, c.URL(), servingCertificate(c.settings.Dir), token.Status.Token)
+	return path, c.writeToken(ctx, path, namespace, name, nil)
+}
+
+// PodKubeconfig makes a kubeconfig as ServiceAccountKubeconfig does, with a token of the pod's account that is bound to
+// the pod, as a kubelet gives it one: it says of which node the pod is, and ends with the pod. The pod has a node.
+func (c *ControlPlane) PodKubeconfig(ctx context.Context, pod *corev1.Pod) (string, error) {
+	path := kubeconfigPath(c.settings.Dir, pod.Namespace+"-pod-"+pod.Name)
+	return path, c.writeToken(ctx, path, pod.Namespace, pod.Spec.ServiceAccountName, &authenticationv1.BoundObjectReference{
+		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
+	})
+}
+
+// writeToken writes a kubeconfig with a token of the account, good for a day.
+func (c *ControlPlane) writeToken(ctx context.Context, path, namespace, name string, bound *authenticationv1.BoundObjectReference) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	day := int64(24 * 60 * 60)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day, BoundObjectRef: bound}}
+	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("token of service account %s/%s: %w", namespace, name, err)
+	}
+	return writeKubeconfig(path, c.URL(), servingCertificate(c.settings.Dir), token.Status.Token)
 }

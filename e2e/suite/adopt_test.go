@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -27,11 +26,7 @@ func olderPV(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeC
 func older(s *harness.Scene, pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	s.Helper()
 	s.Write(pv.Spec.HostPath.Path, "data", []byte("precious"))
-	made, err := env.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return made
+	return save(s, pv)
 }
 
 // waitingAgent is an agent that has not been started yet.

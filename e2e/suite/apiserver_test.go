@@ -12,15 +12,7 @@ import (
 // The API server may come after the agent, and may go while the agent works. This test has a control plane of its own.
 func TestAPIServerAway(t *testing.T) {
 	t.Parallel()
-	own := env.Another(t.TempDir())
-	t.Cleanup(func() {
-		if err := own.Stop(false); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := own.StartPlane(t.Context(), io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	own := ownPlane(t)
 	s := own.Scene(t)
 	a := s.Later(s.Node("01"), harness.Options{})
 	if err := own.Plane.StopAPIServer(); err != nil {
@@ -55,6 +47,21 @@ func TestAPIServerAway(t *testing.T) {
 	s.Eventually(late, "claim bound", func() error { return s.IsBound(after) })
 	s.Delete(claim)
 	s.Eventually(late, "PV gone", func() error { return s.IsGone(harness.PVName(claim)) })
+}
+
+// ownPlane is an Env with a control plane for one test alone, whose API server has these flags besides.
+func ownPlane(t *testing.T, flags ...string) *harness.Env {
+	t.Helper()
+	own := env.Another(t.TempDir(), flags...)
+	t.Cleanup(func() {
+		if err := own.Stop(false); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := own.StartPlane(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return own
 }
 
 func startAPIServer(s *harness.Scene) {

@@ -34,7 +34,7 @@ func handmadeCSI(s *harness.Scene, a *harness.Agent, uid types.UID, claim string
 // save puts a PV there as it is.
 func save(s *harness.Scene, pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	s.Helper()
-	made, err := env.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{})
+	made, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}

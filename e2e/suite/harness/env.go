@@ -35,6 +35,7 @@ type Env struct {
 	Agent string
 
 	faulty  func() (string, error)
+	flags   []string // of the API server
 	counter atomic.Int64
 }
 
@@ -60,6 +61,7 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	var err error
 	e.Plane, err = cluster.StartControlPlane(ctx, cluster.Options{
 		Dir: filepath.Join(e.Dir, "control-plane"), Version: os.Getenv("K8S_VERSION"), Log: log,
+		ExtraArgs: map[string][]string{"kube-apiserver": e.flags},
 	})
 	if err != nil {
 		return err
@@ -67,14 +69,14 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if e.Client, err = e.Plane.Client(); err != nil {
 		return err
 	}
+	for _, name := range []string{"legacy", "csi"} {
+		if err := e.Apply(name); err != nil {
+			return err
+		}
+	}
 	root, err := root()
 	if err != nil {
 		return err
-	}
-	for _, name := range []string{"legacy", "csi"} {
-		if err := e.kubectl("apply", "-k", filepath.Join(root, "manifests", name)); err != nil {
-			return err
-		}
 	}
 	// The rest of what agents that migrate may do.
 	if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", "examples", "migrate", "rbac.yaml")); err != nil {
@@ -91,12 +93,21 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	return err
 }
 
+// Apply applies a directory of manifests.
+func (e *Env) Apply(name string) error {
+	root, err := root()
+	if err != nil {
+		return err
+	}
+	return e.kubectl("apply", "-k", filepath.Join(root, "manifests", name))
+}
+
 // Faulty is the agent built with the tag faults: it can be told to kill itself.
 func (e *Env) Faulty() (string, error) { return e.faulty() }
 
-// Another returns an Env with the same programs, for a control plane of its own.
-func (e *Env) Another(dir string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty}
+// Another returns an Env with the same programs, for a control plane of its own, whose API server has these flags besides.
+func (e *Env) Another(dir string, flags ...string) *Env {
+	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, flags: flags}
 }
 
 // Stop ends the control plane. The directory goes too, but for the logs where keep is set.

@@ -1,0 +1,173 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// dry asks the API server, admission and all, and changes nothing.
+var dry = []string{metav1.DryRunAll}
+
+// deed is something that an agent of one node tries, and the words with which it is refused; none where it may.
+type deed struct {
+	name, words string
+	do          func(context.Context, kubernetes.Interface) error
+}
+
+// try does each deed with the permissions of the kubeconfig.
+func try(s *harness.Scene, kubeconfig string, deeds []deed) {
+	s.Helper()
+	client := s.As(kubeconfig)
+	for _, d := range deeds {
+		switch err := d.do(s.Context(), client); {
+		case d.words == "" && err != nil:
+			s.Errorf("%s: %v", d.name, err)
+		case d.words != "" && (!apierrors.IsForbidden(err) || !regexp.MustCompile(d.words).MatchString(err.Error())):
+			s.Errorf("%s: %v, want it forbidden with words like %q", d.name, err, d.words)
+		}
+	}
+}
+
+// The policies of manifests/policy on an API server, with agents whose tokens are bound to pods of their nodes.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	e := ownPlane(t)
+	if err := e.Apply("policy"); err != nil {
+		t.Fatal(err)
+	}
+	s := e.Scene(t)
+	a, b := s.Node("01"), s.Node("02")
+	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.CSIAccount))
+	// The API server takes a moment until it heeds a new policy.
+	s.Eventually(30*time.Second, "policies in force", func() error {
+		return inForce(s, s.As(kubeconfig), b)
+	})
+	for name, run := range map[string]func(*harness.Scene, harness.Node, harness.Node, string){
+		"PVs": pvDeeds, "claims": claimDeeds, "capacity": capacityDeeds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(e.Scene(t), a, b, kubeconfig)
+		})
+	}
+	t.Run("life", func(t *testing.T) { t.Parallel(); policedLife(e.Scene(t)) })
+	t.Run("give back", func(t *testing.T) { t.Parallel(); policedGiveBack(e.Scene(t)) })
+	t.Run("older PVs", func(t *testing.T) { t.Parallel(); policedSweep(e.Scene(t)) })
+	t.Run("hostname", func(t *testing.T) { t.Parallel(); policedHostname(e.Scene(t)) })
+	t.Run("no node", func(t *testing.T) { t.Parallel(); unboundToken(e.Scene(t), a) })
+}
+
+// inForce returns nil where each of the policies refuses something.
+func inForce(s *harness.Scene, client kubernetes.Interface, other harness.Node) error {
+	claim := s.Create(harness.Claim{Class: "none", Selected: other.Name})
+	for _, err := range []error{
+		createPV(csiPVOf(s, other))(s.Context(), client),
+		putCapacity(capacityFor(other))(s.Context(), client),
+		editClaim(claim, func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, harness.AnnSelectedNode) })(s.Context(), client),
+	} {
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("not yet: %v", err)
+		}
+	}
+	return nil
+}
+
+// unboundToken: a token of the account that says no node, as anybody gets it who may ask for tokens.
+func unboundToken(s *harness.Scene, node harness.Node) {
+	const words = `has to be of a pod on a node`
+	claim := s.Create(harness.Claim{Class: "none"})
+	try(s, s.CSIKubeconfig, []deed{
+		{"a PV", words, createPV(csiPVOf(s, node))},
+		{"capacity", words, putCapacity(capacityFor(node))},
+		{"a claim", words, editClaim(claim, func(*corev1.PersistentVolumeClaim) {})},
+	})
+	try(s, s.Kubeconfig, []deed{{"a hostPath PV", words, createPV(hostPathPVOf(s, node))}})
+}
+
+// hostPathPVOf and csiPVOf are PVs of the node as its agent would make them; nothing is on the disk.
+func hostPathPVOf(s *harness.Scene, node harness.Node) *corev1.PersistentVolume {
+	return handmadePV(s, &harness.Agent{Node: node, Pool: node.Pool}, uuid.NewUUID(), "claim")
+}
+
+func csiPVOf(s *harness.Scene, node harness.Node) *corev1.PersistentVolume {
+	return handmadeCSI(s, &harness.Agent{Node: node, Pool: node.Pool}, uuid.NewUUID(), "claim")
+}
+
+// createPV would make the PV.
+func createPV(pv *corev1.PersistentVolume) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{DryRun: dry})
+		return err
+	}
+}
+
+// patchPV would change the PV by a merge patch.
+func patchPV(pv *corev1.PersistentVolume, patch string, values ...any) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType,
+			fmt.Appendf(nil, patch, values...), metav1.PatchOptions{DryRun: dry})
+		return err
+	}
+}
+
+// deletePV would delete the PV.
+func deletePV(pv *corev1.PersistentVolume) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		return client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{DryRun: dry})
+	}
+}
+
+// editClaim would write the claim anew, changed.
+func editClaim(claim *corev1.PersistentVolumeClaim, edit func(*corev1.PersistentVolumeClaim)) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		claims := client.CoreV1().PersistentVolumeClaims(claim.Namespace)
+		now, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		edit(now)
+		_, err = claims.Update(ctx, now, metav1.UpdateOptions{DryRun: dry})
+		return err
+	}
+}
+
+// patchStatus would change the claim's status by a merge patch.
+func patchStatus(claim *corev1.PersistentVolumeClaim, patch string) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType,
+			[]byte(patch), metav1.PatchOptions{DryRun: dry}, "status")
+		return err
+	}
+}
+
+// capacityFor is what an agent of the node publishes.
+func capacityFor(node harness.Node) *storagev1.CSIStorageCapacity {
+	return &storagev1.CSIStorageCapacity{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: node.Name + ".hostpath-csi", Namespace: harness.Namespace, Labels: map[string]string{harness.LabelNode: node.Name},
+		},
+		StorageClassName: harness.ClassCSI,
+		NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{harness.TopologyNode: node.Name}},
+	}
+}
+
+// putCapacity would make the object.
+func putCapacity(o *storagev1.CSIStorageCapacity) func(context.Context, kubernetes.Interface) error {
+	return func(ctx context.Context, client kubernetes.Interface) error {
+		_, err := client.StorageV1().CSIStorageCapacities(o.Namespace).Create(ctx, o, metav1.CreateOptions{DryRun: dry})
+		return err
+	}
+}
