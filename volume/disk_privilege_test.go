@@ -25,6 +25,7 @@ const confinedPool = "HPP_TEST_CONFINED_POOL"
 // capabilities are those that a test can drop, by the names that manifests have for them.
 var capabilities = map[string]uintptr{
 	"DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "FOWNER": unix.CAP_FOWNER, "LINUX_IMMUTABLE": unix.CAP_LINUX_IMMUTABLE,
+	"SYS_ADMIN": unix.CAP_SYS_ADMIN,
 }
 
 // hostile are volumes as tenants may leave them, each by the one capability without which it stays for ever.
@@ -58,8 +59,8 @@ func TestDiskCapabilities(t *testing.T) {
 		live(t, path)
 		return
 	}
-	given := legacyCapabilities(t)
-	if want := slices.Sorted(maps.Keys(capabilities)); !slices.Equal(given, want) {
+	given := added(t, "legacy")
+	if want := slices.Sorted(maps.Keys(hostile)); !slices.Equal(given, want) {
 		t.Fatalf("manifests/legacy adds %q, this test knows of %q", given, want)
 	}
 	for _, kind := range testdisk.Kinds() {
@@ -73,7 +74,7 @@ func TestDiskCapabilities(t *testing.T) {
 					spoil(t, filepath.Join(path, name))
 				}
 				ok(t, p.Close())
-				out, err := confined(t, path, slices.DeleteFunc(slices.Clone(given), func(c string) bool { return c == missing }))
+				out, err := confined(t, "TestDiskCapabilities", path, slices.DeleteFunc(slices.Clone(given), func(c string) bool { return c == missing }))
 				var left []string
 				r, inspected := volume.Inspect(path)
 				ok(t, inspected)
@@ -109,10 +110,32 @@ func live(t *testing.T, path string) {
 	}
 }
 
-// confined runs this test again as root with these capabilities and no others. A thread that gives up capabilities of its
+// With one capability more the agent also sets limits; without it volumes are made all the same.
+func TestDiskLimitCapabilities(t *testing.T) {
+	if path := os.Getenv(confinedPool); path != "" {
+		p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
+		v, err := p.Create(spec("v", mib))
+		ok(t, err)
+		if !v.Limited {
+			t.Errorf("%+v has no limit", v)
+		}
+		ok(t, p.Delete("v"))
+		purge(t, p)
+		return
+	}
+	for mode, limits := range map[string]bool{"legacy": false, "examples/legacy-limits": true} {
+		path := filepath.Join(testdisk.Mount(t, "btrfs"), "pool")
+		out, err := confined(t, "TestDiskLimitCapabilities", path, added(t, mode))
+		if (err == nil) != limits || !limits && !strings.Contains(string(out), "has no limit") {
+			t.Errorf("%s: %v, want limits: %v\n%s", mode, err, limits, out)
+		}
+	}
+}
+
+// confined runs a test again as root with these capabilities and no others. A thread that gives up capabilities of its
 // bounding set never has them again, nor has what it starts; it ends with its goroutine.
-func confined(t *testing.T, path string, keep []string) (out []byte, err error) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestDiskCapabilities$", "-test.v")
+func confined(t *testing.T, test, path string, keep []string) (out []byte, err error) {
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	cmd.Env = append(os.Environ(), confinedPool+"="+path)
 	done := make(chan error)
 	go func() {
@@ -134,14 +157,14 @@ func confined(t *testing.T, path string, keep []string) (out []byte, err error) 
 	return out, err
 }
 
-// legacyCapabilities are what the DaemonSet of manifests/legacy adds, sorted.
-func legacyCapabilities(t *testing.T) (names []string) {
+// added are the capabilities that a DaemonSet of manifests adds, sorted.
+func added(t *testing.T, mode string) (names []string) {
 	t.Helper()
-	data, err := os.ReadFile("../manifests/legacy/daemonset.yaml")
+	data, err := os.ReadFile("../manifests/" + mode + "/daemonset.yaml")
 	ok(t, err)
 	_, text, found := strings.Cut(string(data), "              add:\n")
 	if !found {
-		t.Fatal("manifests/legacy adds no capabilities")
+		t.Fatalf("manifests/%s adds no capabilities", mode)
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
