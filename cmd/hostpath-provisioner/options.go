@@ -166,7 +166,7 @@ func (o *options) check() error {
 	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
 	}
-	if err := o.metrics.check(); err != nil {
+	if err := errors.Join(o.metrics.check(), o.checkAuth()); err != nil {
 		return err
 	}
 	if err := o.migrate.check(o.provision.hostPath && o.provision.csi); err != nil {

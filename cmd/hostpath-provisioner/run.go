@@ -83,7 +83,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), a.withPlan)
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), a.withPlan, a.client)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
@@ -19,8 +20,8 @@ import (
 // metricsOptions are the flags of /metrics over HTTPS. Names and defaults are
 // the existing driver's, whose port was not to be chosen.
 type metricsOptions struct {
-	address, cert, key, tls string
-	volumes                 bool
+	address, cert, key, tls, auth string
+	volumes                       bool
 }
 
 const driverMetricsAddress = ":8443"
@@ -30,6 +31,8 @@ func (m *metricsOptions) register(f *pflag.FlagSet) {
 		"address of /metrics over HTTPS; a plain CSI driver without --http-address has "+driverMetricsAddress+" unless this is given, and an empty one turns it off")
 	f.BoolVar(&m.volumes, "metrics-per-volume", false,
 		"export hostpath_volume_used_bytes and hostpath_volume_limit_bytes: two series for each volume of the node")
+	f.StringVar(&m.auth, "metrics-auth", "none",
+		"who may read /metrics: none asks nobody; token asks the API server whether the request's bearer token is of a user who may get the URL /metrics, and serves it on --metrics-address alone")
 	f.StringVar(&m.cert, "metrics-cert-file", "",
 		"certificate of --metrics-address, as PEM, read again when it changes; without it, a self-signed one")
 	f.StringVar(&m.key, "metrics-key-file", "", "key of --metrics-cert-file")
@@ -43,9 +46,27 @@ func (m *metricsOptions) check() error {
 		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed certificate")
 	case m.key != "" && m.cert == "":
 		return errors.New("--metrics-key-file is given without --metrics-cert-file; give both, or none for a self-signed certificate")
+	case m.auth != "none" && m.auth != "token":
+		return fmt.Errorf("--metrics-auth %q is neither none nor token", m.auth)
 	}
 	return nil
 }
+
+// checkAuth says why tokens cannot be asked for.
+func (o *options) checkAuth() error {
+	switch {
+	case !o.metrics.tokens():
+		return nil
+	case o.plain():
+		return errors.New("--metrics-auth=token: a plain CSI driver asks the API server nothing; leave it out, or give --provision")
+	case o.metrics.address == "":
+		return errors.New("--metrics-auth=token needs --metrics-address: tokens are not asked for without TLS")
+	}
+	return nil
+}
+
+// tokens reports whether who reads metrics has to show a token.
+func (m *metricsOptions) tokens() bool { return m.auth == "token" }
 
 // settleAddresses sets the addresses that depend on how the process runs. The
 // liveness-probe sidecar of a plain driver may have the port of
@@ -73,14 +94,20 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 
 // listen opens the addresses at once, so that a taken port is an error at
 // start, and returns what serves them. An address that is empty is not served.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check,
-	wrap func(http.Handler) http.Handler) (parts []func(context.Context) error, err error) {
+// wrap adds to what the health port serves. Where tokens are asked for, the
+// client asks about them.
+func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check, wrap func(http.Handler) http.Handler,
+	client kubernetes.Interface) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
 		if err != nil {
 			return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
 		}
-		handler := wrap(health.Handler(gatherer, checks))
+		open := gatherer
+		if o.metrics.tokens() {
+			open = nil // a token is not sent where everybody can read it
+		}
+		handler := wrap(health.Handler(open, checks))
 		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
 	}
 	if o.metrics.address != "" {
@@ -89,6 +116,9 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check,
 			return nil, err
 		}
 		handler := health.MetricsHandler(gatherer)
+		if o.metrics.tokens() {
+			handler = health.Authorized(client, handler)
+		}
 		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
 	}
 	return parts, nil

@@ -43,6 +43,29 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// Tokens are asked for where they can be asked about, and cannot be read on their way.
+func TestMetricsAuth(t *testing.T) {
+	clean(t)
+	dir := t.TempDir()
+	agent := []string{"--node-name=node-01", "--pv-dir=" + filepath.Join(dir, "pool"), "--metrics-auth=token"}
+	driver := []string{"--endpoint=unix:///csi.sock", fmt.Sprintf(`--datadir=[{"name":"a","path":%q}]`, filepath.Join(dir, "pool")), "--metrics-auth=token"}
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"agent":          {append(agent, "--metrics-address=:1"), ""},
+		"without TLS":    {agent, "--metrics-address"},
+		"other":          {append(agent, "--metrics-auth=basic"), `"basic" is neither none nor token`},
+		"plain driver":   {driver, "--provision"},
+		"driver, claims": {append(driver, "--nodeid=node-01", "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
+	} {
+		_, err := parseOptions(row.args, &bytes.Buffer{})
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", name, err, row.want)
+		}
+	}
+}
+
 func TestOwnHosts(t *testing.T) {
 	for name, row := range map[string]struct {
 		env  map[string]string

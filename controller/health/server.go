@@ -19,12 +19,14 @@ type Check struct {
 }
 
 // Handler answers /healthz (the process lives), /readyz (every check is fine,
-// or 503 and why not) and /metrics.
+// or 503 and why not) and, unless the gatherer is nil, /metrics.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, checks) })
-	handleMetrics(mux, gatherer)
+	if gatherer != nil {
+		handleMetrics(mux, gatherer)
+	}
 	return mux
 }
 

@@ -219,6 +219,12 @@ func (a *Agent) finish() {
 	}
 }
 
+// Address is another port of the address that is the agent's alone.
+func (a *Agent) Address(port int) string {
+	host, _, _ := strings.Cut(a.address, ":")
+	return fmt.Sprintf("%s:%d", host, port)
+}
+
 // Get asks one of the agent's endpoints.
 func (a *Agent) Get(path string) (status int, body string, err error) {
 	client := http.Client{Timeout: 5 * time.Second}

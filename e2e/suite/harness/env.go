@@ -93,13 +93,17 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	return err
 }
 
-// Apply applies a directory of manifests.
+// Apply applies a directory of manifests, or a file.
 func (e *Env) Apply(name string) error {
 	root, err := root()
 	if err != nil {
 		return err
 	}
-	return e.kubectl("apply", "-k", filepath.Join(root, "manifests", name))
+	how := "-k"
+	if filepath.Ext(name) == ".yaml" {
+		how = "-f"
+	}
+	return e.kubectl("apply", how, filepath.Join(root, "manifests", name))
 }
 
 // Faulty is the agent built with the tag faults: it can be told to kill itself.
