@@ -155,10 +155,11 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 	)
 	deeds := []deed{
 		{"give back", "", editClaim(mine, giveBack)},
+		{"migrate", "", editClaim(annotated, func(c *claim) { c.Annotations["hostpath-provisioner.kubevirt.io/migrated"] = "uid" })},
 		{"choose", "", editClaim(nobodys, choose(a.Name))},
 		{"choose another", more, editClaim(nobodys, choose(b.Name))},
 		{"pass on", more, editClaim(mine, choose(b.Name))},
-		{"ask for more", more, editClaim(mine, func(c *claim) { giveBack(c); c.Spec.VolumeName = "other" })},
+		{"bind", more, editClaim(pending, func(c *claim) { giveBack(c); c.Spec.VolumeName = "other" })},
 		{"label", more, editClaim(mine, func(c *claim) { c.Labels = map[string]string{"x": "y"} })},
 		{"annotate", more, editClaim(mine, func(c *claim) { c.Annotations["x"] = "y" })},
 		{"annotate anew", more, editClaim(annotated, func(c *claim) { c.Annotations[harness.AnnProvisionOnNode] = b.Name })},

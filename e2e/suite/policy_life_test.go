@@ -45,7 +45,7 @@ func policedLife(s *harness.Scene) {
 		ask(s, claim, "25Mi")
 		wantSize(s, a, claim, "25Mi")
 	}
-	s.Eventually(10*time.Second, "published", func() error { return says(s, agents[1], harness.ClassCSI) })
+	s.Eventually(10*time.Second, "published", func() error { _, err := s.Capacity(harness.ClassCSI, two); return err })
 	for claim := range claims {
 		pv := s.PV(harness.PVName(claim))
 		s.Delete(claim)
@@ -62,7 +62,7 @@ func policedGiveBack(s *harness.Scene) {
 	a.Restart()
 	a.AwaitReady()
 	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
-		claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name, Size: "1Ei"})
+		claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name, Size: "1Pi"})
 		s.Eventually(20*time.Second, "given back", func() error {
 			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 				return fmt.Errorf("the claim is still for %s; events %v", on, s.Events(claim.UID))
@@ -72,7 +72,7 @@ func policedGiveBack(s *harness.Scene) {
 	}
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Bound(claim)
-	ask(s, claim, "1Ei")
+	ask(s, claim, "1Pi")
 	s.Eventually(20*time.Second, "said why", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, "cannot promise")
 	})

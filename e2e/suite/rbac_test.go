@@ -166,7 +166,7 @@ func TestPermissionsAreUsed(t *testing.T) {
 func useAll(s *harness.Scene, a *harness.Agent, mode string) {
 	s.Helper()
 	claim := harness.Claim{Node: a.Node.Name}
-	delayed := harness.Claim{Class: harness.ClassDelayed, Selected: a.Node.Name, Size: "1Ei"}
+	delayed := harness.Claim{Class: harness.ClassDelayed, Selected: a.Node.Name, Size: "1Pi"}
 	if mode == "csi" {
 		claim, delayed.Class = harness.Claim{Class: harness.ClassCSI, Selected: a.Node.Name}, harness.ClassCSI
 	}
@@ -227,8 +227,7 @@ func useCapacity(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
 	class := s.CSIClass("one", nil)
 	objects := s.Client.StorageV1().CSIStorageCapacities(harness.Namespace)
-	published := func() error { return says(s, a, class) }
-	s.Eventually(10*time.Second, "published", published)
+	s.Eventually(10*time.Second, "published", func() error { _, err := s.Capacity(class, a.Node); return err })
 	// Without its label it is found by its name alone.
 	o := capacityOf(s, class, a.Node)
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, harness.LabelNode)
