@@ -74,7 +74,7 @@ func policedGiveBack(s *harness.Scene) {
 	s.Bound(claim)
 	ask(s, claim, "1Pi")
 	s.Eventually(20*time.Second, "said why", func() error {
-		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, "cannot promise")
+		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, "cannot grow")
 	})
 }
 

@@ -83,8 +83,9 @@ func asked(s *harness.Scene, log, account string) (allowed, refused map[string]b
 
 // elsewhere is what an agent may and does not use here, and why.
 var elsewhere = map[string]string{
-	"list /persistentvolumeclaims":       "needed where the API server streams no lists",
-	"list storage.k8s.io/storageclasses": "the same",
+	"list /persistentvolumeclaims":            "needed where the API server streams no lists",
+	"list storage.k8s.io/storageclasses":      "the same",
+	"get storage.k8s.io/csistoragecapacities": "an object is there already that no watch has brought",
 }
 
 // permitted is what rules allow, in the same words.
