@@ -1,0 +1,155 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// answers are what an API server says, by path; what is not there is not found.
+// A continuation is part of the path.
+type answers map[string]any
+
+func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
+	if next := r.URL.Query().Get("continue"); next != "" {
+		path += "?" + next
+	}
+	w.Header().Set("Content-Type", "application/json")
+	answer, ok := a[path]
+	switch status, failed := answer.(int); {
+	case !ok:
+		w.WriteHeader(http.StatusNotFound)
+		answer = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+	case failed:
+		w.WriteHeader(status)
+		answer = metav1.Status{Status: metav1.StatusFailure, Code: int32(status)}
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// noPVs is a claim loop that knows of none.
+type noPVs struct{}
+
+func (noPVs) PVs() []*corev1.PersistentVolume                                          { return nil }
+func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string)                    { return nil, "" }
+func (noPVs) WarnPV(context.Context, *corev1.PersistentVolume, string, string, string) {}
+
+// orphaned returns what looks for orphans at once, of the answers, in a pool with
+// one volume that was bound, and the volume.
+func orphaned(t *testing.T, says answers) (*Orphans, volume.Volume) {
+	t.Helper()
+	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	pools, err := volume.NewPools(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Open(); err != nil {
+		t.Fatal(err)
+	}
+	owner := volume.Owner{Namespace: "ns", Name: "data", UID: "1"}
+	v, err := pool.Create(volume.Spec{Name: "pvc-1", Bytes: 1 << 20, PV: "pvc-1", Owner: owner, Cluster: "here", ReclaimPolicy: "Delete"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Bind(v.Name, volume.Binding{PV: "pvc-1", Owner: owner, ReclaimPolicy: "Delete"}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(says)
+	t.Cleanup(server.Close)
+	o, err := NewOrphans(OrphansConfig{
+		Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL}), Pools: pools, Loop: noPVs{},
+		Recorder: record.NewFakeRecorder(10), Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, v
+}
+
+// Whatever the API server cannot say, or says of somebody who may want the
+// volume, keeps it.
+func TestOrphanIsKept(t *testing.T) {
+	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	pvs := func(next string, all ...corev1.PersistentVolume) corev1.PersistentVolumeList {
+		return corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{Continue: next}, Items: all}
+	}
+	system := metav1.ObjectMeta{Name: "kube-system", UID: "here"}
+	const pv, claim, list, cluster = "persistentvolumes/pvc-1", "namespaces/ns/persistentvolumeclaims/data", "persistentvolumes", "namespaces/kube-system"
+	mine := object("data")
+	mine.UID = "1"
+	for what, row := range map[string]struct {
+		path   string
+		answer any
+		noted  bool
+		goes   bool
+	}{
+		"all gone":                  {cluster, corev1.Namespace{ObjectMeta: system}, true, true},
+		"a new claim of the name":   {claim, corev1.PersistentVolumeClaim{ObjectMeta: object("data")}, true, true},
+		"the PV is there":           {pv, corev1.PersistentVolume{ObjectMeta: object("pvc-1")}, false, false},
+		"no answer about the PV":    {pv, 500, false, false},
+		"the claim is there":        {claim, corev1.PersistentVolumeClaim{ObjectMeta: mine}, true, false},
+		"a claim wants its PV":      {claim, corev1.PersistentVolumeClaim{ObjectMeta: object("data"), Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-1"}}, true, false},
+		"no answer about the claim": {claim, 403, false, false},
+		"another cluster":           {cluster, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "there"}}, true, false},
+		"no answer about it":        {cluster, 403, true, false},
+		"no list of PVs":            {list, 500, true, false},
+		"half a list of PVs":        {list, pvs("more"), true, false},
+		"a PV on a later page":      {list + "?more", pvs("", corev1.PersistentVolume{ObjectMeta: object("pvc-1")}), true, false},
+	} {
+		says := answers{cluster: corev1.Namespace{ObjectMeta: system}, list: pvs("")}
+		if strings.HasPrefix(row.path, list+"?") {
+			says[list] = pvs("more")
+		}
+		says[row.path] = row.answer
+		o, v := orphaned(t, says)
+		o.look(t.Context())
+		_, err := os.Lstat(v.Path)
+		if gone := os.IsNotExist(err); gone != row.goes {
+			t.Errorf("%s: gone %v, want %v", what, gone, row.goes)
+		}
+		now, _ := o.Pools.All()[0].Get(v.Name)
+		if noted := now.Orphan.Why != ""; !row.goes && noted != row.noted {
+			t.Errorf("%s: noted %v, want %v", what, noted, row.noted)
+		}
+		if got := counts(t, o); got != row.noted && !row.goes || got && row.goes {
+			t.Errorf("%s: counted %v", what, got)
+		}
+	}
+}
+
+// counts reports whether the metric counts a record.
+func counts(t *testing.T, o *Orphans) bool {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(o)
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%v, %v", families, err)
+	}
+	for _, m := range families[0].GetMetric() {
+		if m.GetLabel()[0].GetValue() == "record" {
+			return m.GetGauge().GetValue() == 1
+		}
+	}
+	t.Fatal("no series for records")
+	return false
+}
