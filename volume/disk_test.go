@@ -173,10 +173,15 @@ func TestDiskFails(t *testing.T) {
 			image, path := testdisk.Image(t, kind), t.TempDir()
 			testdisk.Attach(t, image, path)
 			p := opened(t, volume.Config{Path: path})
-			create(t, p, "v")
+			small := func(name string) {
+				t.Helper()
+				_, err := p.Create(spec(name, 1<<20))
+				ok(t, err)
+			}
+			small("v")
 			shutdown(t, path)
 			is(t, p.Ready(), volume.ErrNotReady)
-			_, err := p.Create(spec("w", gib>>10))
+			_, err := p.Create(spec("w", 1<<20))
 			if err == nil {
 				t.Error("it created a volume on a disk that fails")
 			}
@@ -190,7 +195,7 @@ func TestDiskFails(t *testing.T) {
 			if v, err := p.Get("v"); err != nil || v.Missing {
 				t.Errorf("%+v, %v", v, err)
 			}
-			create(t, p, "w")
+			small("w")
 		})
 	}
 }
