@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -97,6 +98,48 @@ func TestDiskHealthWhenFull(t *testing.T) {
 			ails(t, p, "", "a=", "b=")
 		})
 	}
+}
+
+// A volume with a limit is full while its filesystem is not, and nobody else's is.
+func TestDiskHealthOfAFullVolume(t *testing.T) {
+	path := filepath.Join(testdisk.Mount(t, "btrfs"), "pool")
+	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
+	var files []string
+	for name, bytes := range map[string]int64{"a": 512 << 10, "b": 1 << 20, "c": 16 << 20, "d": 1 << 20} {
+		v, err := p.Create(spec(name, bytes))
+		ok(t, err)
+		testdisk.Bind(t, v.Path, t.TempDir())
+		if name != "d" {
+			files = append(files, v.Path+"/data")
+		}
+	}
+	unix.Sync()
+	ails(t, p, "", "a=", "b=", "c=", "d=")
+	for _, file := range files {
+		for piece, full := make([]byte, 4<<10), false; !full; {
+			f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			ok(t, err)
+			_, err = f.Write(piece)
+			if full = errors.Is(err, unix.EDQUOT); !full {
+				ok(t, err)
+			}
+			f.Close()
+		}
+	}
+	unix.Sync()
+	time.Sleep(2 * time.Second) // what the kernel counted is taken for current that long
+	ails(t, p, "is full", "a=VolumeFull", "b=VolumeFull", "c=VolumeFull", "d=")
+	for _, file := range files {
+		ok(t, os.Remove(file)) // btrfs cuts none short at the limit
+	}
+	unix.Sync()
+	for range 50 {
+		time.Sleep(200 * time.Millisecond)
+		if all, err := p.Health(); err == nil && all[0].Problem == "" && all[1].Problem == "" && all[2].Problem == "" {
+			break
+		}
+	}
+	ails(t, p, "", "a=", "b=", "c=", "d=")
 }
 
 // fill writes like a tenant: without root's reserve, in pieces, flushed.

@@ -27,11 +27,21 @@ const (
 	Full Problem = "FilesystemFull"
 	// NoInodes: no file can be made on the pool's filesystem.
 	NoInodes Problem = "InodesExhausted"
+	// VolumeFull: the volume has used up what it is held to.
+	VolumeFull Problem = "VolumeFull"
 )
 
 // fullBelow is how many bytes are as good as none: XFS refuses to write while
 // it still calls some hundred kilobytes free.
 const fullBelow = 4 << 20
+
+// volumeFullBelow is the same of a volume with a limit. btrfs keeps 16 KiB, a
+// metadata block, of any limit, and makes no file while it has that much left; XFS
+// and ext4 give the last block. Of a small limit it is a share.
+const (
+	volumeFullBelow = 64 << 10
+	volumeFullShare = 16
+)
 
 // Health is how a published volume is.
 type Health struct {
@@ -93,6 +103,7 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.meter(h)
 	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
 		if there, err := isDir(h.base, name); err != nil || !there {
 			return p.noDirectory(name, err)
@@ -103,7 +114,10 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 					"delete the pods that use it, and they get the right one", i.Point, p.path, name)
 			}
 		}
-		return p.exhausted(st)
+		if problem, message := p.exhausted(st); problem != "" {
+			return problem, message
+		}
+		return p.usedUp(name)
 	}), nil
 }
 
@@ -140,4 +154,13 @@ func (p *Pool) exhausted(st *unix.Statfs_t) (Problem, string) {
 		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.path)
 	}
 	return "", ""
+}
+
+// usedUp judges a volume whose use the kernel counts against its limit.
+func (p *Pool) usedUp(name string) (Problem, string) {
+	r, _ := p.record(name)
+	if u := p.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
+		return "", ""
+	}
+	return VolumeFull, "it is full: remove data in it, or ask for more in its claim"
 }
