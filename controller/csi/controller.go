@@ -55,7 +55,7 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 
 // wanted checks a request to create, and says what shall be made where.
 func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
-	spec := volume.Spec{Name: req.GetName(), PV: req.GetParameters()[keyPV], Owner: ownerOf(req.GetName(), req.GetParameters())}
+	spec := volume.Spec{Name: req.GetName(), PV: newPV(req.GetName(), req.GetParameters()), Owner: ownerOf(req.GetName(), req.GetParameters())}
 	if err := checkName(req.GetName()); err != nil {
 		return nil, spec, err
 	}

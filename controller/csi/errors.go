@@ -36,6 +36,7 @@ func codeOf(method string, err error) codes.Code {
 		{mount.ErrParent, codes.FailedPrecondition},
 		{mount.ErrOther, codes.FailedPrecondition},
 		{errKind, codes.FailedPrecondition},
+		{errPV, codes.FailedPrecondition},
 		{volume.ErrConflict, conflict(method)},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{context.Canceled, codes.Canceled},

@@ -174,6 +174,11 @@ func (d *driver) create(t *testing.T, name string, spoil func(*proto.CreateVolum
 // target is a path that kubelet may ask for.
 func (d *driver) target(name string) string { return filepath.Join(d.kubelet, "pods", name) }
 
+// podTarget is the path that kubelet asks for where a pod uses the PV.
+func (d *driver) podTarget(pv string) string {
+	return d.target("a-pod/volumes/kubernetes.io~csi/" + pv + "/mount")
+}
+
 func (d *driver) goodPublish(v *proto.Volume, target string) *proto.NodePublishVolumeRequest {
 	return &proto.NodePublishVolumeRequest{
 		VolumeId: v.GetVolumeId(), VolumeContext: v.GetVolumeContext(), VolumeCapability: mounted(), TargetPath: d.target(target),

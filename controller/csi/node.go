@@ -38,6 +38,7 @@ type publication struct {
 	name   string
 	pool   *volume.Pool // nil until it is located, where no attribute names it
 	target *mount.Target
+	pv     string // that the target is for; "" where it does not say
 	flags  mount.Flags
 	alone  bool         // no other target may show the volume
 	make   *volume.Spec // of an ephemeral volume; nil for one that is there
@@ -66,7 +67,8 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 // publication checks a request. It opens the target's directory, which the
 // caller closes, and changes nothing.
 func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, error) {
-	p := &publication{name: req.GetVolumeId(), alone: singleWriter(req.GetVolumeCapability())}
+	p := &publication{name: req.GetVolumeId(), alone: singleWriter(req.GetVolumeCapability()),
+		pv: pvOf(s.config.KubeletDir, req.GetTargetPath())}
 	if err := volume.CheckName(p.name); err != nil {
 		return nil, err
 	}
@@ -120,6 +122,9 @@ func (p *publication) mount() error {
 		found = pinned.Volume
 		if pinned.Ephemeral != (p.make != nil) {
 			return fmt.Errorf("%w: recorded as ephemeral %v, published as ephemeral %v", errKind, pinned.Ephemeral, p.make != nil)
+		}
+		if err := p.checkPV(pinned.Volume); err != nil {
+			return err
 		}
 		if err := p.checkAlone(pinned.MountedAt); err != nil {
 			return err

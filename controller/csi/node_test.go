@@ -22,6 +22,7 @@ func TestPublishRefuses(t *testing.T) {
 	os.Remove(filepath.Join(d.pools[0].Path(), "missing"))
 	os.Symlink("/etc", d.target("link"))
 	os.WriteFile(d.target("file"), nil, 0o600)
+	os.MkdirAll(filepath.Dir(d.podTarget("other")), 0o755)
 	before := d.state(t)
 	type request = proto.NodePublishVolumeRequest
 	id := func(id string) func(*request) { return func(r *request) { r.VolumeId = id } }
@@ -63,6 +64,7 @@ func TestPublishRefuses(t *testing.T) {
 		"below a link":       {target(d.target("link/x")), codes.InvalidArgument, "symbolic link"},
 		"a file":             {target(d.target("file")), codes.InvalidArgument, "or a file"},
 		"no parent":          {target(d.target("none/x")), codes.FailedPrecondition, "is missing"},
+		"another's handle":   {target(d.podTarget("other")), codes.FailedPrecondition, `belongs to PV "v", and PV "other" has its handle`},
 		"inline, size":       {context(append(inline, "size", "much")...), codes.InvalidArgument, `"much"`},
 		"inline, no size":    {context(append(inline, "size", "0")...), codes.InvalidArgument, `"0"`},
 		"inline, attribute":  {context(append(inline, "sise", "1Gi")...), codes.InvalidArgument, `"sise"`},

@@ -60,6 +60,15 @@ func ownerOf(name string, parameters map[string]string) volume.Owner {
 	}
 }
 
+// newPV is the PV of a new volume, as far as the call tells. A sidecar that was
+// not told to say it still names the volume after its PV.
+func newPV(name string, parameters map[string]string) string {
+	if pv := parameters[keyPV]; pv != "" || claimUID(name) == "" {
+		return pv
+	}
+	return name
+}
+
 func claimUID(name string) string {
 	uid, found := strings.CutPrefix(name, "pvc-")
 	if found && regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(uid) {

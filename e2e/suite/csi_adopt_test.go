@@ -72,8 +72,8 @@ func TestCSISidecarsVolume(t *testing.T) {
 	}
 	save(s, sidecarPV(s, a, claim))
 	s.Bound(claim)
-	if v := a.Volume(name); v.State != "ready" || v.PV != "" {
-		t.Fatalf("record %+v, want one that knows no PV yet", v)
+	if v := a.Volume(name); v.State != "ready" || v.PV != name {
+		t.Fatalf("record %+v, want the PV after which the sidecar named the volume", v)
 	}
 	a.Stop()
 	a.RestartAs(local(node))

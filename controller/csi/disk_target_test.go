@@ -1,0 +1,69 @@
+//go:build disk
+
+package csi_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	proto "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+// A PV with the handle of another PV's volume gets it at no target of kubelet,
+// whatever order they come in; only kubelet's own form of a target is read.
+func TestDiskPublishForItsPV(t *testing.T) {
+	d := newRootDriver(t)
+	named := d.create(t, "named", func(r *proto.CreateVolumeRequest) { r.Parameters["csi.storage.k8s.io/pv/name"] = "its-pv" })
+	silent := func(r *proto.CreateVolumeRequest) { delete(r.Parameters, "csi.storage.k8s.io/pv/name") }
+	generated := d.create(t, "pvc-"+uid, silent)
+	unknown := d.create(t, "unknown", silent)
+	const form = "a-pod/volumes/kubernetes.io~csi/"
+	for _, row := range []struct {
+		v      *proto.Volume
+		target string
+		code   codes.Code
+		words  string
+	}{
+		{named, form + "other/mount", codes.FailedPrecondition, `belongs to PV "its-pv", and PV "other"`},
+		{named, form + "its-pv/mount", codes.OK, ""},
+		{named, form + "other/mount", codes.FailedPrecondition, "volume of another PV"},
+		{generated, form + "mine/mount", codes.FailedPrecondition, `belongs to PV "pvc-` + uid + `"`},
+		{generated, form + "pvc-" + uid + "/mount", codes.OK, ""},
+		{unknown, form + "any/mount", codes.OK, ""},
+		// Not of the form: nobody says which PV it is.
+		{named, "other", codes.OK, ""},
+		{named, form + "other/globalmount", codes.OK, ""},
+		{named, form + "more/other/mount", codes.OK, ""},
+		{named, "a-pod/volumes/kubernetes.io~nfs/other/mount", codes.OK, ""},
+	} {
+		if err := os.MkdirAll(filepath.Dir(d.target(row.target)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		before := len(d.mounts(t))
+		wants(t, d.publish(t, row.v, row.target, nil), row.code, row.words)
+		if more := len(d.mounts(t)) - before; (more == 1) != (row.code == codes.OK) {
+			t.Errorf("%s at %s: %d mounts more", row.v.VolumeId, row.target, more)
+		}
+		if row.code == codes.OK {
+			wants(t, d.unpublish(t, row.v.VolumeId, row.target), codes.OK, "")
+		}
+	}
+}
+
+// A pod's own volume is named by the pod, in the place of a PV.
+func TestDiskEphemeralAtATargetOfKubelet(t *testing.T) {
+	d := newRootDriver(t)
+	if err := os.MkdirAll(filepath.Dir(d.podTarget("scratch")), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	inline := func(r *proto.NodePublishVolumeRequest) {
+		r.VolumeId, r.TargetPath = "csi-0a1b", d.podTarget("scratch")
+		r.VolumeContext = map[string]string{"csi.storage.k8s.io/ephemeral": "true"}
+	}
+	for range 2 {
+		wants(t, d.publish(t, nil, "", inline), codes.OK, "")
+	}
+	wants(t, d.unpublish(t, "csi-0a1b", "a-pod/volumes/kubernetes.io~csi/scratch/mount"), codes.OK, "")
+}
