@@ -14,11 +14,24 @@ import (
 // recordSuffix ends the names of the records in the trash.
 const recordSuffix = ".json"
 
-// Purge empties the trash, one pass over what is there, at Config.PurgeRate.
-// It returns whether something is left: what could not be removed, for which
-// the joined errors say why, or what was deleted meanwhile. It may take long;
-// ctx stops it between two files, and the next call goes on. Calls wait for
-// each other.
+const (
+	// purgeTurn is how many changes a trash entry may take until the next one
+	// has its turn: a volume of millions of files, or one whose tenant keeps
+	// writing into it, must not keep the space of all others.
+	purgeTurn = 10000
+	// purgeTurns bounds the turns of a call, so that somebody hears of a trash
+	// that does not end.
+	purgeTurns = 100
+)
+
+// errTurn ends an entry's turn.
+var errTurn = errors.New("its turn is over")
+
+// Purge empties the trash at Config.PurgeRate, its entries in turns. It returns
+// whether something is left: what could not be removed, for which the joined
+// errors say why, or what is still to be removed, for which the caller calls
+// again. It may take long; ctx stops it between two files, and the next call
+// goes on. Calls wait for each other.
 //
 // Nothing outside the trash is touched: a mount found there stays, with the
 // directories above it, and is reported.
@@ -35,25 +48,50 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 }
 
 func (p *Pool) purge(ctx context.Context, h *handle) error {
+	pace := p.purgePace()
+	for turns := 1; ; turns++ {
+		cut, err := p.purgeOnce(ctx, h, pace)
+		if !cut || ctx.Err() != nil || turns == purgeTurns {
+			return err
+		}
+	}
+}
+
+// purgeOnce gives every entry of the trash one turn, and reports whether one was
+// cut short.
+func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bool, err error) {
 	names, err := list(h.private, trashName)
 	if err != nil {
-		return err
+		return false, err
 	}
 	slices.Sort(names)
-	pace := p.purgePace()
 	var errs []error
 	for _, name := range names {
 		if _, ok := strings.CutSuffix(name, recordSuffix); ok {
 			continue // goes with its entry, or below
 		}
-		if err := p.purgeEntry(ctx, h, name, pace); err != nil {
+		err := p.purgeEntry(ctx, h, name, turn(pace))
+		if errors.Is(err, errTurn) {
+			cut = true
+		} else if err != nil {
 			errs = append(errs, fmt.Errorf("trash entry %s: %w", name, err))
 		}
 		if ctx.Err() != nil {
-			return errors.Join(errs...)
+			return cut, errors.Join(errs...)
 		}
 	}
-	return errors.Join(append(errs, p.purgeRecords(h, names), p.sweepLimits(h))...)
+	return cut, errors.Join(append(errs, p.purgeRecords(h, names), p.sweepLimits(h))...)
+}
+
+// turn is the pace until the turn is over.
+func turn(pace tree.Pace) tree.Pace {
+	left := purgeTurn
+	return func(ctx context.Context) error {
+		if left--; left < 0 {
+			return errTurn
+		}
+		return pace(ctx)
+	}
 }
 
 // purgeEntry removes a directory of the trash, and then its record.

@@ -107,8 +107,11 @@ func (k *Keeper) purge(ctx context.Context) {
 		if err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
 			log.Error(err, "Cannot empty the trash; it is tried again")
 		}
-		if !more && err == nil {
+		if err == nil {
 			k.Changed()
+		}
+		if more && err == nil && ctx.Err() == nil {
+			continue
 		}
 		select {
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strconv"
 
@@ -23,6 +24,9 @@ const (
 	queue = 4096
 	// maxTops bounds the descriptors; two are the most that btrfs needs.
 	maxTops = 8
+	// movedPrefix begins the names of directories that moved up. What follows
+	// is another for each call, which so needs no look at what earlier ones left.
+	movedPrefix = ".moved-"
 )
 
 // Remove removes name in the directory dir with everything below it. A name
@@ -35,7 +39,7 @@ const (
 // come joined, at most a few. Deep trees are flattened: a directory moves up
 // to the top before it is emptied.
 func Remove(ctx context.Context, dir int, name string, pace Pace) error {
-	r := remover{ctx: ctx, pace: pace}
+	r := remover{ctx: ctx, pace: pace, prefix: movedPrefix + rand.Text()[:10] + "-"}
 	err := r.remove(dir, name)
 	if r.fatal != nil {
 		return r.fatal
@@ -50,6 +54,7 @@ type remover struct {
 	fatal error // ends the work: the context's error, or the pace's
 
 	tops    []*top
+	prefix  string // of the names of what moves up
 	moved   uint64 // directories moved up so far, for their names
 	removed uint64 // entries removed or moved up, to tell progress
 }
@@ -206,7 +211,10 @@ func (r *remover) moveUp(dir int, name string) error {
 		switch err {
 		case nil, unix.ENOENT:
 			return nil
-		case unix.EXDEV:
+		case unix.EXDEV, unix.ENOSPC, unix.EDQUOT, unix.EMLINK, unix.ENOKEY:
+			// Another subvolume, a top without room for one more name on a full
+			// disk or at its limit, or a directory encrypted with a key that is
+			// not there: rename(2). It is emptied where it is.
 		default:
 			return explain(name, err)
 		}
@@ -217,11 +225,11 @@ func (r *remover) moveUp(dir int, name string) error {
 func (r *remover) moveTo(t *top, dir int, name string) error {
 	for {
 		r.moved++
-		to := ".moved-" + strconv.FormatUint(r.moved, 36)
+		to := r.prefix + strconv.FormatUint(r.moved, 36)
 		err := r.change(dir, name, func() error {
 			return unix.Renameat2(dir, name, t.fd, to, unix.RENAME_NOREPLACE)
 		})
-		if err == unix.EEXIST { // left by an earlier pass, or the tenant's own
+		if err == unix.EEXIST { // a tenant who sees the names makes the next one
 			continue
 		}
 		if err == nil {
