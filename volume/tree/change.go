@@ -25,10 +25,7 @@ func (r *remover) change(dir int, name string, do func() error) error {
 // wait lets the pace and the context have their say before a change.
 func (r *remover) wait() error {
 	if r.fatal == nil {
-		r.fatal = r.ctx.Err()
-	}
-	if r.fatal == nil && r.pace != nil {
-		r.fatal = r.pace(r.ctx)
+		r.fatal = r.pace.wait(r.ctx)
 	}
 	return r.fatal
 }

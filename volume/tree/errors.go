@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +12,7 @@ import (
 // explain puts the name before an error, and into words what a mount means.
 func explain(name string, err error) error {
 	if err == unix.EXDEV || err == unix.EBUSY {
-		return fmt.Errorf("%s: something is mounted there: %w", name, err)
+		return fmt.Errorf("%s: something is mounted there: %w", shown(name), err)
 	}
 	return pathError("remove", name, err)
 }
@@ -43,9 +44,17 @@ func (f *failures) join() error {
 
 // pathError is the operating system's error with what it was about.
 func pathError(op, name string, err error) error {
-	var errno unix.Errno
-	if !errors.As(err, &errno) {
+	errno, ok := err.(unix.Errno) //nolint:errorlint // a wrapped one says already what it was about
+	if !ok {
 		return err
 	}
-	return &os.PathError{Op: op, Path: name, Err: err}
+	return &os.PathError{Op: op, Path: shown(name), Err: errno}
+}
+
+// shown is a name as a log may have it: a tenant chooses any bytes.
+func shown(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }

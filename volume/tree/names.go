@@ -1,6 +1,11 @@
 package tree
 
-import "golang.org/x/sys/unix"
+import (
+	"bytes"
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
 
 // names calls do for the entries of a directory as one read from its
 // beginning returns them, until do returns false. Entries removed meanwhile
@@ -11,20 +16,27 @@ func names(dir int, do func(name string) bool) error {
 	}
 	buf := make([]byte, 16<<10)
 	for {
-		batch, err := nextNames(dir, buf)
+		batch, err := nextEntries(dir, buf)
 		if err != nil || len(batch) == 0 {
 			return err
 		}
-		for _, name := range batch {
-			if !do(name) {
+		for _, e := range batch {
+			if !do(e.name) {
 				return nil
 			}
 		}
 	}
 }
 
-// nextNames reads on in a directory: as many names as fit buf, none at the end.
-func nextNames(dir int, buf []byte) ([]string, error) {
+// An entry is one of a directory.
+type entry struct {
+	name string
+	next int64 // where reading goes on after it
+}
+
+// nextEntries reads on in a directory: as many entries as fit buf, none at the
+// end.
+func nextEntries(dir int, buf []byte) ([]entry, error) {
 	for {
 		n, err := unix.ReadDirent(dir, buf)
 		switch {
@@ -36,8 +48,30 @@ func nextNames(dir int, buf []byte) ([]string, error) {
 			return nil, err
 		}
 		// "." and ".." are left out, so a batch may come out empty.
-		if _, _, batch := unix.ParseDirent(buf[:n], -1, nil); len(batch) > 0 {
+		if batch := parseEntries(buf[:n]); len(batch) > 0 {
 			return batch, nil
 		}
 	}
+}
+
+// Where the fields of struct linux_dirent64 are: getdents64(2).
+const (
+	entryNext   = 8
+	entryLength = 16
+	entryName   = 19
+)
+
+func parseEntries(buf []byte) (batch []entry) {
+	for len(buf) > entryName {
+		length := int(binary.NativeEndian.Uint16(buf[entryLength:]))
+		if length <= entryName || length > len(buf) {
+			return batch // which the kernel does not do
+		}
+		name, _, _ := bytes.Cut(buf[entryName:length], []byte{0})
+		if string(name) != "." && string(name) != ".." {
+			batch = append(batch, entry{string(name), int64(binary.NativeEndian.Uint64(buf[entryNext:]))})
+		}
+		buf = buf[length:]
+	}
+	return batch
 }

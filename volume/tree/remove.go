@@ -13,6 +13,14 @@ import (
 // wait, and its error ends the work. nil never waits.
 type Pace func(context.Context) error
 
+// wait lets work go on, or ends it.
+func (p Pace) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || p == nil {
+		return err
+	}
+	return p(ctx)
+}
+
 // ErrBusy is the cause where a tree keeps growing while it is removed.
 var ErrBusy = errors.New("somebody keeps writing into it")
 
