@@ -38,7 +38,7 @@ func OpenDir(dir int, name string) (int, error) {
 // openFlags opens a regular file or a directory such that its inode flags can
 // be changed. A device is never opened: that alone may set it in motion.
 func openFlags(dir int, name string) (int, error) {
-	path, err := Open(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
+	path, err := openPath(dir, name)
 	if err != nil {
 		return -1, err
 	}
@@ -50,6 +50,27 @@ func openFlags(dir int, name string) (int, error) {
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		return -1, unix.EPERM
 	}
-	// Through /proc it is the very inode just looked at, whatever has the name now.
-	return unix.Open("/proc/self/fd/"+strconv.Itoa(path), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	return reopen(path, unix.O_RDONLY)
+}
+
+// openPath opens name in the directory dir to look at it: a link as the link,
+// and nothing is set in motion.
+func openPath(dir int, name string) (int, error) {
+	return Open(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
+}
+
+// reopen opens what path has open once more, otherwise. Through /proc it is the
+// very inode that was looked at, whatever has the name now.
+func reopen(path, flags int) (int, error) {
+	return unix.Open(procPath(path), flags|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+}
+
+// procPath leads to what fd has open, also to a link.
+func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// readlink returns where the link goes that the O_PATH descriptor has open.
+func readlink(link int) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(link, "", buf)
+	return string(buf[:max(n, 0)]), err
 }

@@ -1,0 +1,65 @@
+package tree
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// link makes name a link to the copy of a file that was copied before by
+// another of its links, and reports whether it did.
+func (c *copier) link(name string, st *unix.Statx_t) (done bool, err error) {
+	if st.Nlink < 2 || c.links < 0 {
+		return false, nil
+	}
+	to, key := c.to.here().fd, linkKey(st)
+	err = unix.Linkat(c.links, key, to, name, 0)
+	if err == unix.EMLINK {
+		// The name that is kept counts as well: the last link takes its place.
+		err = unix.Renameat2(c.links, key, to, name, unix.RENAME_NOREPLACE)
+	}
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// keepLink keeps a name for the copy of a file with several links.
+func (c *copier) keepLink(name string, st *unix.Statx_t) error {
+	if st.Nlink < 2 {
+		return nil
+	}
+	if c.links < 0 {
+		if err := c.makeLinks(); err != nil {
+			return err
+		}
+	}
+	return unix.Linkat(c.to.here().fd, name, c.links, linkKey(st), 0)
+}
+
+// linkKey tells a file from every other, also from one that gets its inode
+// number after it is removed.
+func linkKey(st *unix.Statx_t) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
+}
+
+func (c *copier) makeLinks() error {
+	c.linksName = ".links-" + rand.Text() // which no tenant can guess
+	if err := unix.Mkdirat(c.base, c.linksName, 0o700); err != nil {
+		return err
+	}
+	fd, err := OpenDir(c.base, c.linksName)
+	if err == nil {
+		c.links = fd
+	}
+	return err
+}
+
+// dropLinks removes the names that were kept.
+func (c *copier) dropLinks() error {
+	if c.links < 0 {
+		return nil
+	}
+	return Remove(c.ctx, c.base, c.linksName, c.pace)
+}
