@@ -13,13 +13,19 @@ func (r *remover) change(dir int, name string, do func() error) error {
 		return err
 	}
 	err := do()
-	if err == unix.EPERM && unlock(dir, name) {
-		if err := r.wait(); err != nil {
-			return err
-		}
-		err = do()
+	if err != unix.EPERM {
+		return err
 	}
-	return err
+	above, _ := limit.Clear(dir, sticky)
+	relock, changed := unlock(dir, name)
+	defer relock()
+	if !changed && !above {
+		return err
+	}
+	if err := r.wait(); err != nil {
+		return err
+	}
+	return do()
 }
 
 // wait lets the pace and the context have their say before a change.
@@ -30,27 +36,54 @@ func (r *remover) wait() error {
 	return r.fatal
 }
 
-// unlock clears the flags of name and of its directory dir that keep even
-// root from removing it, and reports whether there were any.
-func unlock(dir int, name string) bool {
-	above, _ := limit.Clear(dir, sticky)
-	return Unlock(dir, name) || above
-}
-
 // sticky flags keep an inode from being removed, or anything from a directory.
 const sticky = limit.Immutable | limit.AppendOnly
 
-// Unlock clears the immutable and append-only flags of the file or directory
-// name in dir, and reports whether there were any. The caller found that
-// something it has to move or remove answers EPERM.
+// Unlock clears the immutable and append-only flags of the directory name in
+// dir, and reports whether there were any. The caller found that something it
+// has to move or remove answers EPERM.
 func Unlock(dir int, name string) bool {
-	fd, err := openFlags(dir, name)
+	relock, changed := unlock(dir, name)
+	relock()
+	return changed
+}
+
+// unlock is Unlock. The caller calls relock when name is removed: a file that
+// has a link left gets its flags back, for that may be in another volume.
+func unlock(dir int, name string) (relock func(), changed bool) {
+	nothing := func() {}
+	path, err := openPath(dir, name)
 	if err != nil {
-		return false
+		return nothing, false
 	}
-	defer unix.Close(fd)
-	changed, err := limit.Clear(fd, sticky)
-	return changed && err == nil
+	defer unix.Close(path)
+	var st unix.Stat_t
+	if err := unix.Fstat(path, &st); err != nil {
+		return nothing, false
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		// A device is never opened: that alone may set it in motion.
+		changed, err := limit.ClearPath(procPath(path), sticky)
+		return nothing, changed && err == nil
+	}
+	fd, err := reopen(path, unix.O_RDONLY)
+	if err != nil {
+		return nothing, false
+	}
+	before, err := limit.Get(fd)
+	if err == nil {
+		changed, err = limit.Clear(fd, sticky)
+	}
+	if changed = changed && err == nil; !changed || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Nlink == 1 {
+		unix.Close(fd)
+		return nothing, changed
+	}
+	return func() {
+		if err := unix.Fstat(fd, &st); err == nil && st.Nlink > 0 {
+			_ = limit.Set(fd, before) // nobody could be told
+		}
+		unix.Close(fd)
+	}, true
 }
 
 // clearInherit reports whether the directory handed down its project ID, and

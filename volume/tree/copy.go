@@ -258,13 +258,16 @@ func (c *copier) attribute(from, to int, st *unix.Statx_t, name string) error {
 	for _, xattr := range lost {
 		c.omit(name, "the filesystem does not take its attribute "+shown(xattr))
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("copy %s: %w", shown(c.path(name)), err)
+	}
+	return nil
 }
 
 // omit notes what is left out of the directory at hand.
 func (c *copier) omit(name, why string) {
 	if c.left.Total++; len(c.left.First) < maxLeftOut {
-		c.left.First = append(c.left.First, c.path(name)+": "+why)
+		c.left.First = append(c.left.First, shown(c.path(name))+": "+why)
 	}
 }
 
@@ -274,9 +277,9 @@ func (c *copier) path(name string) string {
 	dir, err := os.Readlink(procPath(c.from.here().fd))
 	rest, below := strings.CutPrefix(dir, c.top)
 	if err != nil || !below {
-		return shown(name)
+		return name
 	}
-	return shown(strings.TrimPrefix(rest+"/"+name, "/"))
+	return strings.TrimPrefix(rest+"/"+name, "/")
 }
 
 func (c *copier) failed(name string, err error) error {

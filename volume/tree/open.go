@@ -35,24 +35,6 @@ func OpenDir(dir int, name string) (int, error) {
 	return Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
-// openFlags opens a regular file or a directory such that its inode flags can
-// be changed. A device is never opened: that alone may set it in motion.
-func openFlags(dir int, name string) (int, error) {
-	path, err := openPath(dir, name)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(path)
-	var st unix.Stat_t
-	if err := unix.Fstat(path, &st); err != nil {
-		return -1, err
-	}
-	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
-		return -1, unix.EPERM
-	}
-	return reopen(path, unix.O_RDONLY)
-}
-
 // openPath opens name in the directory dir to look at it: a link as the link,
 // and nothing is set in motion.
 func openPath(dir int, name string) (int, error) {

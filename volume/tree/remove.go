@@ -21,7 +21,8 @@ func (p Pace) wait(ctx context.Context) error {
 	return p(ctx)
 }
 
-// ErrBusy is the cause where a tree keeps growing while it is removed.
+// ErrBusy is the cause where a tree does not come to an end, because somebody
+// changes it all the time.
 var ErrBusy = errors.New("somebody keeps writing into it")
 
 const (

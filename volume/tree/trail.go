@@ -11,8 +11,12 @@ const (
 	// keepOpen is how many directories a trail keeps open. Only below that many
 	// does it matter whether somebody moves a directory meanwhile.
 	keepOpen = 16
-	// maxDepth bounds the memory of a trail, at 40 bytes a directory.
+	// maxDepth bounds the memory of a trail, at 48 bytes a directory.
 	maxDepth = 1 << 18
+	// moreEntries is how many entries a directory may have beyond its size in
+	// bytes, of which each entry takes one at least. On btrfs what is renamed comes
+	// up again at the end, so that reading would not end while somebody renames.
+	moreEntries = 1 << 16
 )
 
 // errMoved: going up led to another directory than the one that was left.
@@ -37,6 +41,7 @@ type trail struct {
 type level struct {
 	id   inode
 	next int64 // where reading it goes on
+	left int64 // entries that may still come
 	fd   int   // -1 where it is not kept open
 }
 
@@ -47,7 +52,7 @@ func (t *trail) here() *level { return &t.steps[len(t.steps)-1] }
 // where it fails.
 func (t *trail) down(fd int) error {
 	var st unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st)
+	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_SIZE, &st)
 	if err == nil && len(t.steps) >= maxDepth {
 		err = fmt.Errorf("deeper than %d directories", maxDepth)
 	}
@@ -55,7 +60,7 @@ func (t *trail) down(fd int) error {
 		unix.Close(fd)
 		return err
 	}
-	t.steps = append(t.steps, level{id: inodeOf(&st), fd: fd})
+	t.steps = append(t.steps, level{id: inodeOf(&st), left: int64(st.Size) + moreEntries, fd: fd})
 	if above := len(t.steps) - 1 - keepOpen; above >= 0 {
 		unix.Close(t.steps[above].fd)
 		t.steps[above].fd = -1
@@ -143,7 +148,10 @@ func (t *trail) read(buf []byte, visit func(dir int, name string) (int, error)) 
 			return -1, err
 		}
 		for _, e := range batch {
-			here.next = e.next
+			if here.next = e.next; here.left == 0 {
+				return -1, ErrBusy
+			}
+			here.left--
 			if into, err := visit(here.fd, e.name); into >= 0 || err != nil {
 				return into, err
 			}
