@@ -16,7 +16,7 @@ const (
 	// moreEntries is how many entries a directory may have beyond its size in
 	// bytes, of which each entry takes one at least. On btrfs what is renamed comes
 	// up again at the end, so that reading would not end while somebody renames.
-	moreEntries = 1 << 16
+	moreEntries = 1 << 14
 )
 
 // errMoved: going up led to another directory than the one that was left.
