@@ -46,10 +46,10 @@ var hostile = map[string]func(t *testing.T, dir string){
 		f, err := os.Open(filepath.Join(dir, "frozen"))
 		ok(t, err)
 		defer f.Close()
-		a, err := limit.Get(int(f.Fd()))
+		a, err := limit.GetAttr(int(f.Fd()))
 		ok(t, err)
 		a.Flags |= limit.Immutable
-		ok(t, limit.Set(int(f.Fd()), a))
+		ok(t, limit.SetAttr(int(f.Fd()), a))
 	},
 }
 

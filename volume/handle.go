@@ -110,7 +110,7 @@ func openDir(parent int, name string) (int, error) {
 // nothing could be renamed into it from staging, or out of it to the trash
 // (xfs_rename in fs/xfs, ext4_rename in fs/ext4, which answer EXDEV).
 func checkBase(base int) error {
-	attr, err := limit.Get(base)
+	attr, err := limit.GetAttr(base)
 	if err == nil && attr.Flags&limit.ProjectInherit != 0 {
 		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", ErrInvalid)
 	}

@@ -31,30 +31,30 @@ type Attr struct {
 	_             [8]byte
 }
 
-// Get reads the attributes of the inode that fd has open; an O_PATH
+// GetAttr reads the attributes of the inode that fd has open; an O_PATH
 // descriptor will not do. A filesystem without them answers ENOTTY or
 // EOPNOTSUPP.
-func Get(fd int) (Attr, error) {
+func GetAttr(fd int) (Attr, error) {
 	var a Attr
 	return a, ioctl(fd, fsGetXattr, &a)
 }
 
-// Set writes the attributes of the inode that fd has open. Clearing Immutable
+// SetAttr writes the attributes of the inode that fd has open. Clearing Immutable
 // or AppendOnly takes CAP_LINUX_IMMUTABLE; everything else takes the owner.
-func Set(fd int, a Attr) error {
+func SetAttr(fd int, a Attr) error {
 	a.Flags &^= hasAttr
 	return ioctl(fd, fsSetXattr, &a)
 }
 
-// Clear takes flags from the inode that fd has open and reports whether any
+// ClearFlags takes flags from the inode that fd has open and reports whether any
 // of them was set. It does nothing where none was.
-func Clear(fd int, flags uint32) (changed bool, err error) {
-	a, err := Get(fd)
+func ClearFlags(fd int, flags uint32) (changed bool, err error) {
+	a, err := GetAttr(fd)
 	if err != nil || a.Flags&flags == 0 {
 		return false, err
 	}
 	a.Flags &^= flags
-	return true, Set(fd, a)
+	return true, SetAttr(fd, a)
 }
 
 func ioctl(fd int, request uintptr, a *Attr) error {

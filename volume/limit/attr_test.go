@@ -10,13 +10,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
-func TestClearDoesNothingWhereNothingIsSet(t *testing.T) {
+func TestClearFlagsDoesNothingWhereNothingIsSet(t *testing.T) {
 	f, err := os.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	_, err = limit.Get(int(f.Fd()))
+	_, err = limit.GetAttr(int(f.Fd()))
 	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) {
 		t.Log("this filesystem has no such flags; real disks are tested in volume/tree")
 		return
@@ -24,18 +24,18 @@ func TestClearDoesNothingWhereNothingIsSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := limit.Clear(int(f.Fd()), limit.Immutable|limit.AppendOnly); changed || err != nil {
+	if changed, err := limit.ClearFlags(int(f.Fd()), limit.Immutable|limit.AppendOnly); changed || err != nil {
 		t.Errorf("changed %v, %v", changed, err)
 	}
 }
 
-func TestGetOfWhatHasNoFlags(t *testing.T) {
+func TestGetAttrOfWhatHasNoFlags(t *testing.T) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := limit.Get(int(f.Fd())); err == nil {
+	if _, err := limit.GetAttr(int(f.Fd())); err == nil {
 		t.Error("procfs has no such flags")
 	}
 }

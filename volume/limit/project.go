@@ -131,7 +131,7 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 // projectOf returns the ID of ours that the directory hands down. ok is false
 // where it has none yet.
 func projectOf(dir int) (id uint32, ok bool, err error) {
-	a, err := Get(dir)
+	a, err := GetAttr(dir)
 	if err != nil {
 		return 0, false, fmt.Errorf("read the project ID: %w", err)
 	}
@@ -178,14 +178,14 @@ func (p project) assign(dir int) (uint32, error) {
 // take gives the directory the ID and reports whether it is the only one that
 // has it. Where it is not, it has none again.
 func (p project) take(dir int, id uint32) (alone bool, err error) {
-	a, err := Get(dir)
+	a, err := GetAttr(dir)
 	if err != nil {
 		return false, fmt.Errorf("read the project ID: %w", err)
 	}
 	before := a
 	a.Project, a.Flags = id, a.Flags|ProjectInherit
 	p.step("assign")
-	switch err := Set(dir, a); {
+	switch err := SetAttr(dir, a); {
 	case errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC):
 		return false, nil // somebody's since, and full
 	case err != nil:
@@ -196,7 +196,7 @@ func (p project) take(dir int, id uint32) (alone bool, err error) {
 		return true, nil
 	}
 	p.step("giveback")
-	return false, errors.Join(err, Set(dir, before))
+	return false, errors.Join(err, SetAttr(dir, before))
 }
 
 // onlyEmpty returns ErrForeign where anything is in the directory: a first

@@ -46,10 +46,10 @@ func testForeign(t *testing.T, d disk, p pool) {
 	ok(t, os.Mkdir(p.path+"/other", 0o777))
 	other := open(t, p.path+"/other")
 	if d.method != MethodBtrfs {
-		a, err := Get(other)
+		a, err := GetAttr(other)
 		ok(t, err)
 		a.Project = 42
-		ok(t, Set(other, a))
+		ok(t, SetAttr(other, a))
 	}
 	if _, err := p.Set(other, 0, Limit{Bytes: mib}); !errors.Is(err, ErrForeign) {
 		t.Errorf("a directory of somebody else: %v", err)

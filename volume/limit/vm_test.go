@@ -134,9 +134,9 @@ func TestVMOwnerMayLeave(t *testing.T) {
 			}
 			ok(t, f.Chown(1000, 1000))
 			asTenant(t, func() error {
-				a, err := Get(int(f.Fd()))
+				a, err := GetAttr(int(f.Fd()))
 				a.Project = 0
-				return errors.Join(err, Set(int(f.Fd()), a))
+				return errors.Join(err, SetAttr(int(f.Fd()), a))
 			})
 			if u := p.usage(fd); u.Bytes > mib {
 				t.Errorf("usage %+v: the kernel holds it now", u)

@@ -16,7 +16,7 @@ func (r *remover) change(dir int, name string, do func() error) error {
 	if err != unix.EPERM {
 		return err
 	}
-	above, _ := limit.Clear(dir, sticky)
+	above, _ := limit.ClearFlags(dir, sticky)
 	relock, changed := unlock(dir, name)
 	defer relock()
 	if !changed && !above {
@@ -70,9 +70,9 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	if err != nil {
 		return nothing, false
 	}
-	before, err := limit.Get(fd)
+	before, err := limit.GetAttr(fd)
 	if err == nil {
-		changed, err = limit.Clear(fd, sticky)
+		changed, err = limit.ClearFlags(fd, sticky)
 	}
 	if changed = changed && err == nil; !changed || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Nlink == 1 {
 		unix.Close(fd)
@@ -80,7 +80,7 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	}
 	return func() {
 		if err := unix.Fstat(fd, &st); err == nil && st.Nlink > 0 {
-			_ = limit.Set(fd, before) // nobody could be told
+			_ = limit.SetAttr(fd, before) // nobody could be told
 		}
 		unix.Close(fd)
 	}, true
@@ -89,6 +89,6 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 // clearInherit reports whether the directory handed down its project ID, and
 // now does not any more.
 func clearInherit(fd int) bool {
-	changed, err := limit.Clear(fd, limit.ProjectInherit)
+	changed, err := limit.ClearFlags(fd, limit.ProjectInherit)
 	return changed && err == nil
 }

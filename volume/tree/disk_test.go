@@ -57,12 +57,12 @@ func change(t *testing.T, path string, flags uint32) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	a, err := limit.Get(fd)
+	a, err := limit.GetAttr(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Flags = a.Flags&^(limit.Immutable|limit.AppendOnly) | flags
-	if err := limit.Set(fd, a); err != nil {
+	if err := limit.SetAttr(fd, a); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,12 +132,12 @@ func TestDiskRemoveProjects(t *testing.T) {
 func project(t *testing.T, path string, id uint32) {
 	t.Helper()
 	fd := open(t, path)
-	a, err := limit.Get(fd)
+	a, err := limit.GetAttr(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Project, a.Flags = id, a.Flags|limit.ProjectInherit
-	if err := limit.Set(fd, a); err != nil {
+	if err := limit.SetAttr(fd, a); err != nil {
 		t.Fatal(err)
 	}
 }
