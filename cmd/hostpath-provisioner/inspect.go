@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -105,19 +108,19 @@ func printReport(out io.Writer, r volume.Report) error {
 	if r.Pool.Held {
 		owner = "owned by " + r.Pool.Holder
 	}
-	fmt.Fprintf(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
-	fmt.Fprintf(out, "space     %s free of %s, %s promised to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
+	show(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
+	show(out, "space     %s free of %s, %s promised to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
 		class.Size(r.Space.Promised), counted(len(r.Volumes), "volume"))
 	if r.Pool.Unlimited == "" {
-		fmt.Fprintf(out, "limits    %s\n", r.Pool.Limits)
+		show(out, "limits    %s\n", r.Pool.Limits)
 	} else {
-		fmt.Fprintf(out, "limits    %s: %s\n", r.Pool.Limits, r.Pool.Unlimited)
+		show(out, "limits    %s: %s\n", r.Pool.Limits, r.Pool.Unlimited)
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintf(out, "warning   %s\n", w)
+		show(out, "warning   %s\n", w)
 	}
 	for _, d := range r.Damaged {
-		fmt.Fprintf(out, "damaged   %s\n", d)
+		show(out, "damaged   %s\n", d)
 	}
 	for _, v := range r.Volumes {
 		if v.Migration != nil && v.Migration.Stopped != "" {
@@ -129,7 +132,7 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
 	}
 	for _, v := range r.Volumes {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v), class.Size(v.Bytes),
+		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v), class.Size(v.Bytes),
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
 	printOrphans(table, r)
@@ -137,7 +140,7 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintln(table, "\nTRASH\tVOLUME\tSIZE\tSINCE")
 	}
 	for _, t := range r.Trash {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
+		show(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
 	}
 	return table.Flush()
 }
@@ -151,7 +154,7 @@ func printOrphans(table io.Writer, r volume.Report) {
 		fmt.Fprintln(table, "\nORPHAN\tSINCE\tWHY")
 	}
 	for _, v := range orphans {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Name, v.Orphan.Since.Format(time.DateTime), v.Orphan.Why)
+		show(table, "%s\t%s\t%s\n", v.Name, v.Orphan.Since.Format(time.DateTime), v.Orphan.Why)
 	}
 	if len(r.Unrecorded) > 0 {
 		fmt.Fprintln(table, "\nNO RECORD\tKIND")
@@ -161,8 +164,21 @@ func printOrphans(table io.Writer, r volume.Report) {
 		if _, is := class.Provisioned(u.Name); is {
 			kind = "named as provisioners name volumes"
 		}
-		fmt.Fprintf(table, "%s\t%s\n", u.Name, kind)
+		show(table, "%s\t%s\n", u.Name, kind)
 	}
+}
+
+// show prints as fmt.Fprintf does, but what a file said that is no text is
+// quoted: a name must not steer the terminal, or pass for another line.
+func show(out io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		text := fmt.Sprint(arg)
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			text = strconv.Quote(text)
+		}
+		args[i] = text
+	}
+	fmt.Fprintf(out, format, args...)
 }
 
 func state(v volume.VolumeReport) string {
