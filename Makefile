@@ -16,7 +16,7 @@ DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-disk test-cluster lint image demo deploy cluster-up cluster-sync cluster-down clean
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz lint image demo deploy cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +25,19 @@ build: ## the agent for this machine, in bin/
 	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
 build image: ARCHES ?= $(ARCH)
 
-test: test-unit test-disk test-cluster ## all tests, cheap ones first
+test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
 
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd
 	go test -race ./...
 	cd e2e && go vet ./... && go test ./cluster/...
+
+test-fuzz: ## every fuzz target for a moment
+	e2e/fuzz.sh 8s
+
+fuzz: FUZZTIME ?= 60s
+fuzz: ## every fuzz target for FUZZTIME=60s
+	e2e/fuzz.sh $(FUZZTIME)
 
 test-disk: ## real filesystems, mounts, csi-sanity; needs root
 	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)

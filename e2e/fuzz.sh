@@ -1,0 +1,29 @@
+#!/bin/sh
+# Runs every Fuzz target of the main module for a while, one after the other, and stops at the
+# first that finds something. What it found is then a file below testdata/fuzz: mend the code,
+# and commit the file with it.
+#
+#   e2e/fuzz.sh 60s               # all targets, a minute each
+#   e2e/fuzz.sh 10m ./volume/...  # those of some packages
+#
+# The first run builds everything with the fuzzer's instruments, which takes minutes.
+set -eu
+time=${1:?how long each target runs, such as 60s}
+shift
+[ $# -gt 0 ] || set -- ./...
+cd "$(dirname "$0")/.."
+
+# Packages with a target; to compile them all for `go test -list` would take much longer.
+targets=$(go list -f '{{$p := .ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}' "$@" |
+    while read -r package file; do
+        sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(f \*testing\.F).*|$package \1|p" "$file"
+    done)
+[ -n "$targets" ] || { echo "fuzz.sh: no targets in $*" >&2; exit 1; }
+
+total=$(echo "$targets" | wc -l)
+n=0
+echo "$targets" | while read -r package target; do
+    n=$((n + 1))
+    echo "fuzz $n/$total: $target in $package, for $time"
+    go test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$time" </dev/null
+done

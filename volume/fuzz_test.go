@@ -1,0 +1,181 @@
+package volume_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// fuzzPool is a pool at rest with one volume, and something beside it that is
+// nobody's business.
+type fuzzPool struct{ dir, path string }
+
+func newFuzzPool(t *testing.T) fuzzPool {
+	t.Helper()
+	dir := t.TempDir()
+	f := fuzzPool{dir: dir, path: filepath.Join(dir, "pool")}
+	write(t, filepath.Join(dir, "precious/file"), "precious")
+	write(t, filepath.Join(f.path, "bystander/file"), "precious")
+	write(t, filepath.Join(f.path, private, "pool.json"), `{"version":1,"id":"0b1c2d3e-4f50-4172-8394-a5b6c7d8e9f0"}`)
+	for _, name := range []string{records, staging, trash} {
+		mkdir(t, filepath.Join(f.path, name))
+	}
+	ok(t, os.Chmod(f.path, 0o700))
+	record(t, f.path, volume.Record{Version: 1, Name: "bystander", State: volume.Bound, Bytes: gib, PV: "pv-bystander"})
+	return f
+}
+
+// untouched fails the test where anything is not as it was that no call named.
+func (f fuzzPool) untouched(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{filepath.Join(f.dir, "precious/file"), filepath.Join(f.path, "bystander/file")} {
+		if data, err := os.ReadFile(path); err != nil || string(data) != "precious" {
+			t.Errorf("%s holds %q, %v", path, data, err)
+		}
+	}
+	if got := names(t, f.dir); !slices.Equal(got, []string{"pool", "precious"}) {
+		t.Errorf("beside the pool lie %q", got)
+	}
+}
+
+// fileName reports whether the kernel takes the name for a file.
+func fileName(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= 255 && !strings.ContainsAny(name, "/\x00")
+}
+
+// Whatever name comes with a call, nothing outside the volume of that name
+// changes, and a name that is accepted is one directory of the pool.
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"v", "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", "..", "../precious", "/etc", "a/b", ".hostpath-provisioner",
+		"a\x00b", strings.Repeat("x", 256), "ü", "-", "v\n"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		valid := volume.CheckName(name) == nil
+		if valid && (!fileName(name) || name[0] == '.' || filepath.Base(name) != name) {
+			t.Fatalf("%q is taken for a name", name)
+		}
+		if name == "bystander" {
+			return
+		}
+		at := newFuzzPool(t)
+		p := opened(t, volume.Config{Path: at.path, Inner: []string{"inner"}})
+		_, err := p.Create(volume.Spec{Name: name, Bytes: 1})
+		if made := err == nil; made != (valid && name != "inner") {
+			t.Fatalf("create %q: %v", name, err)
+		}
+		if err == nil && !there(filepath.Join(at.path, name)) {
+			t.Errorf("%q was made, and is not there", name)
+		}
+		_, _ = p.Adopt(volume.Spec{Name: name})
+		_, _ = p.Bind(name, volume.Binding{PV: name})
+		_, _ = p.Expand(name, 2)
+		_, _ = p.Get(name)
+		_, _ = p.ByPV(name)
+		_, _ = p.Usage(name)
+		_ = p.Pin(name, func(volume.Pinned) error { return nil })
+		_ = p.Undo(name)
+		_ = p.Delete(name)
+		_, err = p.Purge(t.Context())
+		ok(t, err)
+		consistent(t, p)
+		at.untouched(t)
+	})
+}
+
+// Where the fuzzed record's directory may be when a start finds it.
+const (
+	placed = 1 << iota
+	staged
+	trashed
+	emptied // as a create would leave it
+)
+
+// A start with any record in the pool opens it, loses nothing, finds the same
+// the next time, and leaves what it cannot understand as it is.
+func FuzzRecord(f *testing.F) {
+	for _, r := range []volume.Record{
+		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
+		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
+		{State: volume.Ready, Bytes: 1<<63 - 1, LimitID: 1 << 31, Limit: volume.LimitRequired, Inodes: 1 << 63},
+		{Version: 2, State: volume.Ready, Bytes: 1}, {State: volume.Bound, Bytes: -1},
+	} {
+		r.Name = "v"
+		data, err := json.Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, where := range []uint8{0, placed, staged | emptied, placed | trashed} {
+			f.Add("v", data, where)
+		}
+	}
+	f.Add("w", []byte(`{"name":"v","state":"ready","bytes":1}`), uint8(placed))
+	f.Add("..v", []byte("{"), uint8(0))
+	f.Fuzz(func(t *testing.T, name string, data []byte, where uint8) {
+		if !fileName(name) || name == "bystander" || strings.HasPrefix(name, ".new-") {
+			return // not a record's name, or taken
+		}
+		at := newFuzzPool(t)
+		at.put(t, name, data, where)
+		p := opened(t, volume.Config{Path: at.path})
+		all, err := p.List()
+		ok(t, err)
+		if len(all) < 1 || len(all) > 2 {
+			t.Errorf("volumes %+v", all)
+		}
+		if len(p.Damaged()) > 0 {
+			if left, err := os.ReadFile(filepath.Join(at.path, records, name)); err != nil || string(left) != string(data) {
+				t.Errorf("a record that nobody understands is now %q, %v", left, err)
+			}
+		}
+		ok(t, p.Close())
+		at.untouched(t)
+		report, err := volume.Inspect(at.path)
+		if err != nil || report.Space.Promised < 0 || report.Space.Promisable < 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+
+		p = opened(t, volume.Config{Path: at.path})
+		if again, err := p.List(); err != nil || !slices.Equal(again, all) {
+			t.Errorf("the next start finds %+v, %v; found %+v before", again, err, all)
+		}
+		if s, err := p.Space(); err != nil || s.Promised < 0 || s.Promisable < 0 || s.Used < 0 {
+			t.Errorf("space %+v, %v", s, err)
+		}
+		kept := p.Damaged()
+		_, _ = p.Expand(name, gib)
+		_ = p.Delete(name)
+		_, err = p.Purge(t.Context())
+		ok(t, err)
+		if !slices.Equal(p.Damaged(), kept) {
+			t.Errorf("damaged %q, and %q before", p.Damaged(), kept)
+		}
+		at.untouched(t)
+	})
+}
+
+// put leaves the record in the pool as a crash, or somebody, might have.
+func (f fuzzPool) put(t *testing.T, name string, data []byte, where uint8) {
+	t.Helper()
+	write(t, filepath.Join(f.path, records, name), string(data))
+	var r volume.Record
+	_ = json.Unmarshal(data, &r)
+	dirs := map[uint8]string{placed: name, staged: filepath.Join(staging, name)}
+	if fileName(r.Trash) {
+		dirs[trashed] = filepath.Join(trash, r.Trash)
+	}
+	for bit, dir := range dirs {
+		if where&bit == 0 || dir == private {
+			continue
+		}
+		mkdir(t, filepath.Join(f.path, dir))
+		if where&emptied == 0 {
+			write(t, filepath.Join(f.path, dir, "file"), "data")
+		}
+	}
+}
