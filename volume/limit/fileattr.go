@@ -12,7 +12,7 @@ type fileAttr struct {
 	ExtentSize, Extents, Project, CowExtentSize uint32
 }
 
-// ClearPath is Clear for what cannot be opened: pipes, sockets, devices and
+// ClearPath is ClearFlags for what cannot be opened: pipes, sockets, devices and
 // links. Since Linux 6.17 these can have flags, too, and file_setattr(2) alone
 // takes them away. path leads to the inode, as one below /proc/self/fd does.
 // An older kernel answers ENOSYS, and there none is set.

@@ -47,6 +47,25 @@ func reopen(path, flags int) (int, error) {
 	return unix.Open(procPath(path), flags|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 }
 
+// OpenInode opens a regular file or a directory such that its inode flags can
+// be changed; of anything else it answers EPERM. A device is never opened: that
+// alone may set it in motion.
+func OpenInode(dir int, name string) (int, error) {
+	path, err := openPath(dir, name)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(path)
+	var st unix.Stat_t
+	if err := unix.Fstat(path, &st); err != nil {
+		return -1, err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
+		return -1, unix.EPERM
+	}
+	return reopen(path, unix.O_RDONLY)
+}
+
 // procPath leads to what fd has open, also to a link.
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 

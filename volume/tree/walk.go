@@ -1,0 +1,97 @@
+package tree
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+)
+
+// Visitor is what a walk does. Any of its functions may be nil, and an error of
+// one ends the walk.
+type Visitor struct {
+	// Enter is called for the top and for everything below it, a directory
+	// before what is in it: name in the directory at, with what statx(2) said
+	// of it. Somebody else may have the name by now.
+	Enter func(at int, name string, st *unix.Statx_t) error
+	// Leave is called for every directory after what is in it.
+	Leave func(dir int) error
+}
+
+// Walk visits the directory name in dir and everything below it. What is
+// mounted in it is not visited, and no link is followed. What comes or goes
+// meanwhile may be visited or not. The pace is kept for each entry but the top.
+//
+// A name that is not there is ENOENT, a link or a file in its place ELOOP or
+// ENOTDIR, and a mount on it EXDEV.
+func Walk(ctx context.Context, dir int, name string, pace Pace, v Visitor) error {
+	w := walker{ctx: ctx, pace: pace, Visitor: v}
+	fd, err := OpenDir(dir, name)
+	if err != nil {
+		return pathError("look at", name, err)
+	}
+	var st unix.Statx_t
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st)
+	if err == nil {
+		err = w.enter(dir, name, &st)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return pathError("look at", name, err)
+	}
+	var t trail
+	defer t.close()
+	if err = t.down(fd); err == nil {
+		err = t.walk(w.visit, func() error { return w.leave(t.here().fd) })
+	}
+	return pathError("look at", name, err)
+}
+
+type walker struct {
+	ctx  context.Context
+	pace Pace
+	Visitor
+}
+
+// visit looks at one entry, and opens it where there is more in it. One that is
+// gone, or hidden by a link or a mount by now, is passed over.
+func (w *walker) visit(dir int, name string) (into int, err error) {
+	if err := w.pace.wait(w.ctx); err != nil {
+		return -1, err
+	}
+	var st unix.Statx_t
+	err = unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, &st)
+	if err == unix.ENOENT {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, pathError("look at", name, err)
+	}
+	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return -1, nil
+	}
+	if err := w.enter(dir, name, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return -1, err
+	}
+	switch fd, err := OpenDir(dir, name); err {
+	case nil:
+		return fd, nil
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
+		return -1, nil
+	default:
+		return -1, pathError("look at", name, err)
+	}
+}
+
+func (w *walker) enter(at int, name string, st *unix.Statx_t) error {
+	if w.Enter == nil {
+		return nil
+	}
+	return w.Enter(at, name, st)
+}
+
+func (w *walker) leave(dir int) error {
+	if w.Leave == nil {
+		return nil
+	}
+	return w.Leave(dir)
+}
