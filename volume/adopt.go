@@ -6,8 +6,8 @@ import "fmt"
 // touches the record alone, never the directory, and does nothing where the
 // volume is already recorded for the same claim and PV. Space is not asked
 // for: the data is there. No limit is set, whatever s.Limit says: it would not
-// count what is there. Zero bytes promise nothing; the data is then used by
-// others, as far as the pool is concerned.
+// count what is there; see LimitAdopted. Zero bytes promise nothing; the data is
+// then used by others, as far as the pool is concerned.
 //
 // The caller makes sure that the directory is the PV's. The error is
 // ErrNotFound where there is none, ErrConflict where something else has the

@@ -21,7 +21,7 @@ const changes = ` unix.Mkdirat unix.Renameat unix.Renameat2 unix.Unlinkat unix.F
 	subvolume createGroup removeGroup assignGroup limitGroup enableSquota setQuota `
 
 // announcing are the names by which a change is announced.
-const announcing = " step wait change "
+const announcing = " step wait change before "
 
 // oneStep are functions that make several changes in one step.
 var oneStep = map[string]string{

@@ -31,17 +31,23 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 	err := p.checkName(name)
 	if err == nil {
 		err = p.enter(func(h *handle) error {
-			defer p.names.lock(name)()
-			if err := p.damage(name); err != nil {
-				return err
-			}
-			if err := p.settle(h, name); err != nil {
-				return err
-			}
-			return do(h)
+			return p.hold(h, name, func() error { return do(h) })
 		})
 	}
 	return failed(op, name, err)
+}
+
+// hold calls do while nobody else works on the volume, and nothing of it is
+// half done.
+func (p *Pool) hold(h *handle, name string, do func() error) error {
+	defer p.names.lock(name)()
+	if err := p.damage(name); err != nil {
+		return err
+	}
+	if err := p.settle(h, name); err != nil {
+		return err
+	}
+	return do()
 }
 
 func (p *Pool) volume(h *handle, r Record, missing bool) Volume {

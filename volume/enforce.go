@@ -111,7 +111,8 @@ func (h *handle) wanted(r Record) (want limit.Limit, ok bool) {
 	if support.Inodes {
 		want.Inodes = r.Inodes
 	}
-	return want, r.Limit != LimitNone && !r.Adopted && support.Method != limit.MethodNone
+	unlimited := r.Limit == LimitNone || r.Adopted && r.LimitID == 0
+	return want, !unlimited && support.Method != limit.MethodNone
 }
 
 // enforce puts the limit of a volume in force and returns its ID, 0 where it
@@ -152,7 +153,9 @@ func (h *handle) limited(r Record) bool {
 func (h *handle) unlimited(r Record) string {
 	support := h.support
 	switch {
-	case r.Adopted:
+	case r.PendingID != 0:
+		return "its directory was there before; its data is being counted, and then it gets its limit"
+	case r.Adopted && r.LimitID == 0:
 		return "its directory was there before, and its data is not counted"
 	case r.Limit == LimitNone:
 		return "no limit is asked for"

@@ -75,9 +75,10 @@ type Pool struct {
 	wanted bool    // Open was called
 	closed bool    // Close was called
 
-	family  atomic.Pointer[family] // the pools of the process, this one among them
-	names   nameLocks
-	purging sync.Mutex // one purge at a time
+	family   atomic.Pointer[family] // the pools of the process, this one among them
+	names    nameLocks
+	purging  sync.Mutex // one purge at a time
+	adopting adopting   // the adopted volume that is getting its limit
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering

@@ -141,8 +141,20 @@ func (p *Pool) purgeRecords(h *handle, names []string) error {
 // fine enough to wait for every file.
 const purgeSlack = 5 * time.Millisecond
 
-// purgePace waits such that no more than Config.PurgeRate files go a second.
+// purgePace is the pace of removals, which it announces.
 func (p *Pool) purgePace() tree.Pace {
+	pace := p.pace()
+	return func(ctx context.Context) error {
+		if err := pace(ctx); err != nil {
+			return err
+		}
+		p.step("purge.remove")
+		return nil
+	}
+}
+
+// pace waits such that no more than Config.PurgeRate files are handled a second.
+func (p *Pool) pace() tree.Pace {
 	var next time.Time
 	return func(ctx context.Context) error {
 		if p.config.PurgeRate > 0 {
@@ -157,7 +169,6 @@ func (p *Pool) purgePace() tree.Pace {
 			}
 			next = next.Add(time.Second / time.Duration(p.config.PurgeRate))
 		}
-		p.step("purge.remove")
 		return nil
 	}
 }

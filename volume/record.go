@@ -52,7 +52,7 @@ type Record struct {
 	// Ephemeral: made for one pod, and goes when it is unpublished.
 	Ephemeral bool      `json:"ephemeral,omitempty"`
 	Created   time.Time `json:"created"`
-	// Limit and Inodes are as asked for; nothing limits an adopted volume.
+	// Limit and Inodes are as asked for.
 	Limit  LimitPolicy `json:"limit,omitempty"`
 	Inodes uint64      `json:"inodes,omitempty"`
 	// LimitID is the ID under which the kernel counts the volume: a hint, the
@@ -62,6 +62,11 @@ type Record struct {
 	Migration *Migration `json:"migration,omitempty"`
 	// Orphan is noted where the PV is gone.
 	Orphan Orphan `json:"orphan,omitzero"`
+	// PendingID is the ID that the inodes of an adopted volume are being given,
+	// and Switching whether its directories are being told to hand it down; see
+	// LimitAdopted. Both are of a volume without a limit.
+	PendingID uint64 `json:"pendingID,omitempty"`
+	Switching bool   `json:"switching,omitempty"`
 	// Trash is the volume's name in the trash once it is deleting.
 	Trash string `json:"trash,omitempty"`
 }

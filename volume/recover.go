@@ -91,8 +91,8 @@ func readRecords(h *handle) (records map[string]Record, damaged map[string]error
 	return records, damaged, nil
 }
 
-// settle brings a volume that is half made or half gone to the state before
-// or after. It does nothing for any other. The caller holds the volume's lock,
+// settle brings a volume that is half made, half gone or half switched to its
+// limit to the state before or after. It does nothing for any other. The caller holds the volume's lock,
 // or has the pool to itself.
 func (p *Pool) settle(h *handle, name string) error {
 	r, ok := p.record(name)
@@ -101,6 +101,8 @@ func (p *Pool) settle(h *handle, name string) error {
 		return p.settleCreating(h, r)
 	case ok && r.State == Deleting:
 		return p.settleDeleting(h, r)
+	case ok && r.Switching:
+		return p.switchBack(h, r)
 	}
 	return nil
 }

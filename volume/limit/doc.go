@@ -47,6 +47,7 @@
 //	limit.go    the contract: Enforcer, Limit, Usage, errors
 //	probe.go    which Enforcer a filesystem gets, and why it gets none
 //	project.go  project quota; quota.go its system calls, attr.go the inode's flags and ID
+//	adopt.go    project quota for a directory that was filled before
 //	squota.go   simple quota; btrfs.go its system calls
 //	none.go     no limits
 package limit

@@ -146,7 +146,7 @@ func projectOf(dir int) (id uint32, ok bool, err error) {
 		a.Flags&ProjectInherit != 0)
 }
 
-// tries bounds the IDs that assign looks at. With a billion of them the second
+// tries bounds the IDs that are looked at. With a billion of them the second
 // is hardly ever needed.
 const tries = 1000
 
@@ -159,31 +159,46 @@ func (p project) assign(dir int) (uint32, error) {
 		return 0, err
 	}
 	for range tries {
+		id, err := p.free(dir)
+		if err != nil {
+			return 0, err
+		}
+		alone, err := p.take(dir, id, ProjectInherit)
+		if alone || err != nil {
+			return id, err
+		}
+	}
+	return 0, errNoID()
+}
+
+// free returns an ID that nothing has at this moment.
+func (p project) free(dir int) (uint32, error) {
+	for range tries {
 		id := p.candidate()
 		q, err := quotaOf(dir, id)
 		if err != nil {
 			return 0, fmt.Errorf("read the quota of project %d: %w", id, err)
 		}
-		if q.used() {
-			continue
-		}
-		alone, err := p.take(dir, id)
-		if alone || err != nil {
-			return id, err
+		if !q.used() {
+			return id, nil
 		}
 	}
-	return 0, fmt.Errorf("no free project ID after %d tries from %d to %d", tries, firstID, lastID)
+	return 0, errNoID()
 }
 
-// take gives the directory the ID and reports whether it is the only one that
-// has it. Where it is not, it has none again.
-func (p project) take(dir int, id uint32) (alone bool, err error) {
+func errNoID() error {
+	return fmt.Errorf("no free project ID after %d tries from %d to %d", tries, firstID, lastID)
+}
+
+// take gives the directory the ID, and flags, and reports whether it is the only
+// one that has the ID. Where it is not, all is as before.
+func (p project) take(dir int, id, flags uint32) (alone bool, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {
 		return false, fmt.Errorf("read the project ID: %w", err)
 	}
 	before := a
-	a.Project, a.Flags = id, a.Flags|ProjectInherit
+	a.Project, a.Flags = id, a.Flags|flags
 	p.step("assign")
 	switch err := SetAttr(dir, a); {
 	case errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC):
