@@ -124,7 +124,7 @@ func printReport(out io.Writer, r volume.Report) error {
 	}
 	for _, v := range r.Volumes {
 		if v.Migration != nil && v.Migration.Stopped != "" {
-			fmt.Fprintf(out, "migration %s: %s\n", v.Name, v.Migration.Stopped)
+			show(out, "migration %s: %s\n", v.Name, v.Migration.Stopped)
 		}
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -190,6 +190,9 @@ func state(v volume.VolumeReport) string {
 		s += ", migrated to " + m.To
 	} else if m != nil {
 		s += fmt.Sprintf(", migrating to %s (%s)", m.To, m.Step)
+	}
+	if v.Limiting {
+		s += ", limit under way"
 	}
 	if v.Missing {
 		s += ", MISSING"

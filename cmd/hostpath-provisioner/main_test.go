@@ -48,6 +48,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
+		"no pods seen":     {[]string{node, pool, "--limit-adopted"}, "hostPath"},
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"migrate how":      {[]string{node, pool, "--migrate-to-csi=now"}, `"now" is none of ["off" "plan"`},
 		"migrate alone":    {[]string{node, pool, "--migrate-to-csi=run"}, "--provision=hostpath,csi"},

@@ -11,6 +11,7 @@
 //	orphans_remove.go  which may go
 //	orphans_say.go     event and metric
 //
-// It also does a pool's slow work, a bit at a time: emptying the trash, and
-// measuring what volumes use where the filesystem does not know.
+// It also does a pool's slow work, a bit at a time: emptying the trash,
+// measuring what volumes use where the filesystem does not know, and, where it
+// is asked to, giving adopted volumes their limits.
 package health

@@ -36,13 +36,14 @@ var (
 	volumesDesc    = poolDesc("volumes", "Number of volumes by state.", "state")
 	missingDesc    = poolDesc("missing_volumes", "Number of volumes whose directory is not there.")
 	limitsDesc     = poolDesc("limits", "1 if volumes are held to their size, 0 if not; method says how.", "method")
+	adoptedDesc    = poolDesc("adopted_unlimited_volumes", "Number of adopted volumes that nothing holds to their size.")
 	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
-		promisableDesc, limitsDesc, volumesDesc, missingDesc, damagedDesc} {
+		promisableDesc, limitsDesc, volumesDesc, missingDesc, adoptedDesc, damagedDesc} {
 		out <- d
 	}
 }
@@ -87,15 +88,19 @@ func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
 		return
 	}
 	states := map[volume.State]int{volume.Creating: 0, volume.Ready: 0, volume.Bound: 0, volume.Deleting: 0}
-	missing := 0
+	missing, adopted := 0, 0
 	for _, v := range volumes {
 		states[v.State]++
 		if v.Missing {
 			missing++
+		}
+		if v.Adopted && !v.Limited {
+			adopted++
 		}
 	}
 	for state, n := range states {
 		gauge(volumesDesc, float64(n), string(state))
 	}
 	gauge(missingDesc, float64(missing))
+	gauge(adoptedDesc, float64(adopted))
 }

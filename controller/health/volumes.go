@@ -121,13 +121,18 @@ func (w *watch) judge(log klog.Logger, all []volume.Health) {
 	}
 }
 
-// event tells the owner. Where the record does not name it wholly, as with a
-// sidecar that passes no claim on, the log has to do.
 func (w *watch) event(r volume.Record, kind, reason, message string) {
+	tellOwner(w.recorder, r, kind, reason, w.node, message)
+}
+
+// tellOwner writes an event on whom a volume belongs to. Where the record does
+// not name it wholly, as with a sidecar that passes no claim on, the log has to
+// do.
+func tellOwner(recorder record.EventRecorder, r volume.Record, kind, reason, node, message string) {
 	if o := r.Owner; o.Namespace == "" || o.Name == "" || o.UID == "" {
 		return
 	}
-	w.recorder.Eventf(ownerReference(r), kind, reason, "volume %s on node %s: %s", r.Name, w.node, message)
+	recorder.Eventf(ownerReference(r), kind, reason, "volume %s on node %s: %s", r.Name, node, message)
 }
 
 func ownerReference(r volume.Record) *corev1.ObjectReference {
