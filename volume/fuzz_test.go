@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ const (
 func FuzzRecord(f *testing.F) {
 	for _, r := range []volume.Record{
 		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
-		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
+		{State: volume.Bound, Adopted: true, Bytes: 1, PendingID: 1 << 30, Switching: true}, {State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
 		{State: volume.Ready, Bytes: 1<<63 - 1, LimitID: 1 << 31, Limit: volume.LimitRequired, Inodes: 1 << 63},
 		{Version: 2, State: volume.Ready, Bytes: 1}, {State: volume.Bound, Bytes: -1},
 	} {
@@ -141,7 +142,7 @@ func FuzzRecord(f *testing.F) {
 		}
 
 		p = opened(t, volume.Config{Path: at.path})
-		if again, err := p.List(); err != nil || !slices.Equal(again, all) {
+		if again, err := p.List(); err != nil || !reflect.DeepEqual(again, all) {
 			t.Errorf("the next start finds %+v, %v; found %+v before", again, err, all)
 		}
 		if s, err := p.Space(); err != nil || s.Promised < 0 || s.Promisable < 0 || s.Used < 0 {
