@@ -187,6 +187,14 @@ func (a *Agent) Kill() {
 	<-a.done
 }
 
+// Ended says how the process ended, such as "signal: killed"; "" while it runs.
+func (a *Agent) Ended() string {
+	if a.Alive() {
+		return ""
+	}
+	return a.cmd.ProcessState.String()
+}
+
 // Pause lets the agent do nothing more until it is killed.
 func (a *Agent) Pause() {
 	a.scene.Helper()

@@ -125,19 +125,25 @@ func (a *Agent) Inspect() Report {
 	return a.scene.Inspect(a.Pool)
 }
 
-// Inspect reads the pool in the directory.
+// Inspect reads the pool in the directory; it must be one.
 func (s *Scene) Inspect(pool string) Report {
 	s.Helper()
-	cmd := exec.Command(s.Env.Agent, "inspect", "-o", "json", pool)
-	out, err := cmd.Output()
+	r, err := s.Env.Report(pool)
+	s.must("inspect", err)
+	return r
+}
+
+// Report reads the pool in the directory. The error has the agent's words where it is none.
+func (e *Env) Report(pool string) (r Report, err error) {
+	out, err := exec.Command(e.Agent, "inspect", "-o", "json", pool).Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		s.Fatalf("inspect %s: %v\n%s", pool, err, failed.Stderr)
+		return r, fmt.Errorf("%s: %w\n%s", pool, err, failed.Stderr)
 	}
-	s.must("inspect", err)
-	var r Report
-	s.must("read what inspect said", json.Unmarshal(out, &r))
-	return r
+	if err == nil {
+		err = json.Unmarshal(out, &r)
+	}
+	return r, err
 }
 
 // Volume is the one volume of that name in the pool; it must be there.

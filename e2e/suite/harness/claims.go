@@ -52,9 +52,8 @@ type Claim struct {
 	Edit func(*corev1.PersistentVolumeClaim)
 }
 
-// Create makes the claim.
-func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
-	s.Helper()
+// Object is the claim as it is made; where it has no name, the API server gives it one.
+func (c Claim) Object() *corev1.PersistentVolumeClaim {
 	fill := func(field *string, value string) {
 		if *field == "" {
 			*field = value
@@ -82,7 +81,13 @@ func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 	if c.Edit != nil {
 		c.Edit(claim)
 	}
-	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), claim, metav1.CreateOptions{})
+	return claim
+}
+
+// Create makes the claim.
+func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
+	s.Helper()
+	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), c.Object(), metav1.CreateOptions{})
 	s.must("create claim", err)
 	return made
 }

@@ -8,10 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Pod makes a pod that mounts the claim and may run on any of the hostnames.
-func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
-	s.Helper()
-	pod := &corev1.Pod{
+// NewPod is a pod that mounts the claim and may run on any of the hostnames; the API server gives it a name.
+func NewPod(claim string, hostnames ...string) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
 		Spec: corev1.PodSpec{
 			Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -30,7 +29,12 @@ func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
 			}}},
 		},
 	}
-	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), pod, metav1.CreateOptions{})
+}
+
+// Pod makes the pod that NewPod describes.
+func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
+	s.Helper()
+	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), NewPod(claim, hostnames...), metav1.CreateOptions{})
 	s.must("create pod", err)
 	return made
 }
@@ -55,8 +59,7 @@ func (s *Scene) Scheduled(pod *corev1.Pod) string {
 // DeletePod deletes the pod at once: no kubelet ends it.
 func (s *Scene) DeletePod(pod *corev1.Pod) {
 	s.Helper()
-	now := int64(0)
-	err := s.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	err := s.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, *metav1.NewDeleteOptions(0))
 	s.must("delete pod", err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 )
@@ -16,7 +17,7 @@ const privateMark = "HPP_E2E_PRIVATE"
 
 // Privately starts this program once more, in a mount namespace of its own, and returns its exit code and true. In that
 // second program it returns false, and the tests go on. What they mount is seen by nobody else and goes with them,
-// however they end.
+// however they end. An interrupt or SIGTERM is the second program's to act upon; the first waits for it.
 func Privately() (code int, done bool) {
 	if os.Getenv(privateMark) != "" {
 		return 0, false
@@ -30,7 +31,17 @@ func Privately() (code int, done bool) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), privateMark+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	err := cmd.Run()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	err := cmd.Start()
+	if err == nil {
+		go func() {
+			for s := range signals {
+				_ = cmd.Process.Signal(s) // of a terminal's interrupt it is the second; that is harmless
+			}
+		}()
+		err = cmd.Wait()
+	}
 	var failed *exec.ExitError
 	switch {
 	case err == nil:

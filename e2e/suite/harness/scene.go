@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,7 @@ import (
 // Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test
 // when something does not come true.
 type Scene struct {
-	testing.TB
+	TB
 	*Env
 	// Name begins the names of everything that lies outside the namespace.
 	Name string
@@ -30,7 +29,7 @@ type Scene struct {
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // Scene sets one up. Nothing is taken down in the cluster, which goes as a whole.
-func (e *Env) Scene(t testing.TB) *Scene {
+func (e *Env) Scene(t TB) *Scene {
 	t.Helper()
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
 	if len(name) > 40 {
