@@ -3,6 +3,7 @@
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 K8S_VERSION ?= v1.34.4
 NODES       ?= 2
+MINUTES     ?= 5
 IMAGE       ?= quay.io/kubevirt/hostpath-provisioner:latest
 LINT_VERSION ?= v2.15.0
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
@@ -16,7 +17,7 @@ DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz lint image demo deploy cluster-up cluster-sync cluster-down clean
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture lint image demo deploy cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +31,7 @@ test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd
 	go test -race ./...
-	cd e2e && go vet ./... && go test ./cluster/...
+	cd e2e && go vet ./... && go test ./cluster/... ./torture/...
 
 test-fuzz: ## every fuzz target for a moment
 	e2e/fuzz.sh 8s
@@ -48,6 +49,11 @@ test-disk: ## real filesystems, mounts, csi-sanity; needs root
 test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)
 	cd e2e && go run ./cmd/cluster build && go test -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
+	@$(MAKE) --no-print-directory torture MINUTES=1
+
+torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
+	@e2e/packages.sh $(DISK_PKGS)
+	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: ## gofmt, vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }

@@ -141,3 +141,19 @@ func (d *Disk) Fail() {
 	path := filepath.Join("/sys/fs/ext4", filepath.Base(d.device), "trigger_fs_error")
 	d.scene.must("fail", os.WriteFile(path, []byte("a test\n"), 0o200))
 }
+
+// Groups lists the qgroups of level 1 that the disk's filesystem, btrfs with quota, has: one for each limit.
+func (d *Disk) Groups() ([]string, error) {
+	found, err := filepath.Glob("/sys/fs/btrfs/*/devices/" + filepath.Base(d.device))
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d btrfs filesystems are on %s, want 1", len(found), d.device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	groups, err := filepath.Glob(filepath.Join(found[0], "..", "..", "qgroups", "1_*"))
+	for i, g := range groups {
+		groups[i] = filepath.Base(g)
+	}
+	return groups, err
+}

@@ -1,0 +1,79 @@
+// Command torture runs a campaign of kills against the agent, and says whether anything was lost, leaked or made twice.
+// Its exit code is 1 if so.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+	"kubevirt.io/hostpath-provisioner/e2e/torture"
+)
+
+func main() {
+	minutes := flag.Float64("minutes", 5, "how long tenants work and things are killed; settling comes on top")
+	seed := flag.Uint64("seed", 0, "what is done; 0 is another one each time")
+	tenants := flag.Int("tenants", 8, "how many work at the same time, each with up to five living claims")
+	settle := flag.Duration("settle", 5*time.Minute, "how long it may take until nothing is left to find")
+	verbose := flag.Bool("v", false, "say how the control plane starts")
+	flag.Parse()
+	if flag.NArg() > 0 || *minutes <= 0 || *tenants < 1 || *settle <= 0 {
+		fmt.Fprintln(os.Stderr, "torture: flags only, and all above zero; -help lists them")
+		os.Exit(2)
+	}
+	if code, done := harness.Privately(); done {
+		os.Exit(code)
+	}
+	if *seed == 0 {
+		*seed = rand.Uint64N(1_000_000) + 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, *verbose, torture.Config{
+		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Settle: *settle, Out: os.Stdout,
+	})
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit code. The verdict is the last line.
+func run(ctx context.Context, verbose bool, config torture.Config) int {
+	log := io.Discard
+	if verbose {
+		log = os.Stderr
+	}
+	fmt.Printf("seed %d, %s; building the agent and starting a control plane\n", config.Seed, config.For)
+	env, err := harness.Start(ctx, log)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		return 1
+	}
+	v, err := torture.Run(ctx, env, config)
+	for _, f := range v.Findings {
+		fmt.Println(f)
+	}
+	for _, t := range v.Trouble {
+		fmt.Println("trouble:", t)
+	}
+	bad := err != nil || !v.Clean()
+	if bad {
+		fmt.Printf("again with the same seed: make torture SEED=%d\n", config.Seed)
+	}
+	if stopped := env.Stop(bad && ctx.Err() == nil); stopped != nil || err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err, stopped)
+		bad = true
+	}
+	if err == nil {
+		fmt.Println(v)
+	}
+	if bad {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Verdict is the end of a campaign.
+type Verdict struct {
+	Operations, Kills int64
+	Findings          []Finding
+	// Trouble is what went wrong besides: with the campaign itself, or an agent that ended by itself or not in time, or
+	// a data race.
+	Trouble []string
+}
+
+// Clean reports whether nothing was found and nothing went wrong.
+func (v Verdict) Clean() bool { return len(v.Findings)+len(v.Trouble) == 0 }
+
+// String is the one line that says it.
+func (v Verdict) String() string {
+	count := map[Kind]int{}
+	for _, f := range v.Findings {
+		count[f.Kind]++
+	}
+	return fmt.Sprintf("operations %d kills %d lost %d leaked %d double %d", v.Operations, v.Kills, count[Lost], count[Leaked], count[Double])
+}
+
+// find remembers what a tenant found.
+func (c *campaign) find(kind Kind, format string, args ...any) {
+	c.mu.Lock()
+	before := len(c.found)
+	(*findings)(&c.found).add(kind, format, args...)
+	isNew := len(c.found) > before
+	c.mu.Unlock()
+	if isNew {
+		c.Logf("FOUND %s: %s", kind, fmt.Sprintf(format, args...))
+	}
+}
+
+// audit waits until nothing is found any more, deletes all, and waits until nothing is there any more. What is found at
+// the end of the one or the other is the result; where the first finds something, all is left as it is.
+func (c *campaign) audit() []Finding {
+	found := c.settle("everything is to settle", Judge)
+	if found = append(c.found, found...); len(found) > 0 {
+		return found
+	}
+	for _, t := range c.tenants {
+		for _, cl := range t.claims {
+			if cl.deleted && cl.policy == corev1.PersistentVolumeReclaimDelete {
+				continue
+			}
+			if !cl.deleted {
+				t.see(cl)
+				t.drop(cl)
+			}
+			t.setPolicy(cl, corev1.PersistentVolumeReclaimDelete)
+		}
+	}
+	return append(c.found, c.settle("everything was deleted", func(s Sight) []Finding { return slices.Concat(Judge(s), Rest(s)) })...)
+}
+
+// settle looks again and again until judge finds nothing, or until it has taken too long.
+func (c *campaign) settle(what string, judge func(Sight) []Finding) []Finding {
+	c.Logf("%s", what)
+	begin, said := time.Now(), time.Time{}
+	for {
+		sight, err := c.look()
+		var found []Finding
+		if err != nil {
+			found = []Finding{{Leaked, fmt.Sprintf("cannot look: %v", err)}}
+		} else {
+			found = judge(sight)
+		}
+		spent := time.Since(begin).Round(time.Second)
+		switch {
+		case len(found) == 0:
+			c.Logf("it has, after %s", spent)
+			return nil
+		case spent > c.Settle:
+			c.keep(sight)
+			return found
+		case time.Since(said) > 5*time.Second:
+			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %s\n", what, spent, len(found), found[0])
+			said = time.Now()
+		}
+		if !pause(c.Context(), time.Second) {
+			c.Fatal("interrupted")
+		}
+	}
+}
+
+// keep writes what was seen beside the logs, for whoever looks for the reason.
+func (c *campaign) keep(s Sight) {
+	data, err := json.MarshalIndent(s, "", " ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.Dir, "logs", "seen.json"), data, 0o600)
+	}
+	if err != nil {
+		c.Errorf("keep what was seen: %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package torture
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+const annotation = harness.AnnProvisionOnNode
+
+// once finds that the key has another value already. The format takes the key and both.
+func once[K ~string](f *findings, seen map[K]string, key K, value, format string) {
+	if first, ok := seen[key]; ok {
+		f.add(Double, format, key, short(first), short(value))
+	}
+	seen[key] = value
+}
+
+// disk: nothing lies in its pools that nobody needs, and no more is promised than it has.
+func (f *findings) disk(s Sight, d SeenDisk) {
+	var promised int64
+	limited := 0
+	for _, p := range d.Pools {
+		f.pool(s, p)
+		promised += p.Promised
+		for _, v := range p.Volumes {
+			if v.Limit > 0 {
+				limited++
+			}
+		}
+	}
+	if promised > d.Total {
+		f.add(Double, "%s: %d bytes are promised of a disk of %d", d.Filesystem, promised, d.Total)
+	}
+	if len(d.Limits) > limited {
+		f.add(Leaked, "%s: %d volumes have limits, and there are these: %v", d.Filesystem, limited, d.Limits)
+	}
+}
+
+func (f *findings) pool(s Sight, p SeenPool) {
+	var recorded int64
+	records := p.volumes()
+	for _, v := range p.Volumes {
+		recorded += v.Bytes
+		pv, claim := s.pv(v.PV), s.claim(types.UID(v.Owner.UID))
+		elsewhere := pv != nil && s.pool(pv.Node, pv.Directory) != nil && s.pool(pv.Node, pv.Directory).Path != p.Path
+		if pv == nil && claim == nil || elsewhere {
+			f.add(Leaked, "the record %+v in %s belongs to no claim and no PV here", v, short(p.Path))
+		}
+	}
+	for _, name := range p.Directories {
+		if _, ok := records[name]; !ok && s.pv(name) == nil {
+			f.add(Leaked, "the directory %s in %s has no record and no PV", name, short(p.Path))
+		}
+	}
+	for _, rest := range []struct {
+		where string
+		names []string
+	}{{"staging", p.Staging}, {"trash", p.Trash}} {
+		if len(rest.names) > 0 {
+			f.add(Leaked, "%s of %s holds %v", rest.where, short(p.Path), rest.names)
+		}
+	}
+	if p.Promised > recorded {
+		f.add(Leaked, "the agent of %s holds %d bytes promised, its records say %d", short(p.Path), p.Promised, recorded)
+	}
+	if p.Promised < recorded {
+		f.add(Double, "the agent of %s holds %d bytes promised, its records say %d: the rest can be promised again", short(p.Path), p.Promised, recorded)
+	}
+	if len(p.Damaged) > 0 {
+		f.add(Lost, "%s has damaged records: %v", short(p.Path), p.Damaged)
+	}
+}
+
+// Rest says what is still there where everything was deleted.
+func Rest(s Sight) []Finding {
+	var f findings
+	for _, c := range s.Claims {
+		f.add(Leaked, "after all was deleted: claim %s", c.Name)
+	}
+	for _, pv := range s.PVs {
+		f.add(Leaked, "after all was deleted: PV %s on %s, %s, finalizers %v", pv.Name, pv.Node, pv.Status.Phase, pv.Finalizers)
+	}
+	for _, d := range s.Disks {
+		for _, p := range d.Pools {
+			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Promised != 0 {
+				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes promised", short(p.Path), all, len(p.Volumes), p.Promised)
+			}
+		}
+		if len(d.Limits) > 0 {
+			f.add(Leaked, "after all was deleted: %s has the limits %v", d.Filesystem, d.Limits)
+		}
+	}
+	return f
+}

@@ -1,0 +1,224 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// Sight is all that can be seen at one time, and what the tenants remember.
+type Sight struct {
+	Claims []corev1.PersistentVolumeClaim
+	PVs    []SeenPV
+	// Warned are the UIDs of claims about which, or about whose pod, somebody has warned, with the words.
+	Warned map[types.UID]string
+	Disks  []SeenDisk
+	// Remembered has an entry for every claim that was ever made.
+	Remembered []Memory
+}
+
+// SeenPV is one PV and where it lies.
+type SeenPV struct {
+	corev1.PersistentVolume
+	Node, Directory string
+}
+
+// SeenDisk is one node's disk with its pools.
+type SeenDisk struct {
+	Node, Filesystem string
+	Total            int64
+	Pools            []SeenPool
+	// Limits are the kernel's, by name; nil where this filesystem has none.
+	Limits []string
+}
+
+// SeenPool is what lies in a pool, and what its agent says of it.
+type SeenPool struct {
+	Path string
+	harness.Report
+	// Directories are the volumes that ls shows, Staging and Trash what the private ones hold.
+	Directories, Staging, Trash []string
+	// Promised and Promisable are the running agent's numbers.
+	Promised, Promisable int64
+}
+
+// Memory is what a tenant knows for certain of one claim.
+type Memory struct {
+	Name, Directory string
+	UID             types.UID
+	Policy          corev1.PersistentVolumeReclaimPolicy
+	// Deleted: the claim was. Kept: its data must be there all the same, or because it was not.
+	Deleted, Kept bool
+	// Damage is what is not there of its data, or not whole.
+	Damage []string
+}
+
+// look sees everything; the error says what cannot be seen now.
+func (c *campaign) look() (s Sight, err error) {
+	ctx := c.Context()
+	claims, err := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return s, err
+	}
+	pvs, err := c.Client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return s, err
+	}
+	s.Claims = claims.Items
+	for _, pv := range pvs.Items {
+		node, directory := c.place(&pv)
+		s.PVs = append(s.PVs, SeenPV{pv, node, directory})
+	}
+	if s.Warned, err = c.warnings(ctx); err != nil {
+		return s, err
+	}
+	for _, n := range c.nodes {
+		d, err := c.lookAt(n)
+		if err != nil {
+			return s, fmt.Errorf("%s (%s): %w", n.Name, n.filesystem, err)
+		}
+		s.Disks = append(s.Disks, d)
+	}
+	for _, t := range c.tenants {
+		for _, cl := range t.claims {
+			m := Memory{Name: cl.name, UID: cl.uid, Directory: cl.directory, Policy: cl.policy, Deleted: cl.deleted, Kept: cl.kept()}
+			if m.Kept {
+				m.Damage = damaged(cl)
+			}
+			s.Remembered = append(s.Remembered, m)
+		}
+	}
+	return s, nil
+}
+
+// warnings collects what was said about claims and about the pods of the same names.
+func (c *campaign) warnings(ctx context.Context) (map[types.UID]string, error) {
+	events, err := c.Client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]string{}
+	for _, e := range events.Items {
+		if e.Type == corev1.EventTypeWarning {
+			byName[e.InvolvedObject.Name] = e.Message
+		}
+	}
+	said := map[types.UID]string{}
+	for _, t := range c.tenants {
+		for _, cl := range t.claims {
+			if words := byName[cl.name]; words != "" {
+				said[cl.uid] = words
+			}
+		}
+	}
+	return said, nil
+}
+
+func (c *campaign) lookAt(n *node) (SeenDisk, error) {
+	d := SeenDisk{Node: n.Name, Filesystem: n.filesystem}
+	if err := n.agent.Ready(); err != nil {
+		return d, err
+	}
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(n.Pool, &st); err != nil {
+		return d, err
+	}
+	d.Total = int64(st.Blocks) * st.Bsize
+	var err error
+	if n.filesystem == "btrfs" {
+		if d.Limits, err = n.disk.Groups(); err != nil {
+			return d, err
+		}
+	}
+	for _, p := range n.pools {
+		seen, err := c.lookInto(n, p)
+		if err != nil {
+			return d, err
+		}
+		d.Pools = append(d.Pools, seen)
+	}
+	return d, nil
+}
+
+func (c *campaign) lookInto(n *node, p pool) (s SeenPool, err error) {
+	s.Path = p.path
+	for _, metric := range []struct {
+		name string
+		to   *int64
+	}{{"hostpath_pool_promised_bytes", &s.Promised}, {"hostpath_pool_promisable_bytes", &s.Promisable}} {
+		v, err := n.agent.Metric(metric.name, fmt.Sprintf("pool=%q", p.name))
+		if err != nil {
+			return s, err
+		}
+		*metric.to = int64(v)
+	}
+	if s.Report, err = c.Report(p.path); err != nil {
+		return s, err
+	}
+	if s.Directories, err = children(p.path, reserved...); err != nil {
+		return s, err
+	}
+	if s.Staging, err = children(filepath.Join(p.path, privateDir, "staging")); err != nil {
+		return s, err
+	}
+	s.Trash, err = children(filepath.Join(p.path, privateDir, "trash"))
+	return s, err
+}
+
+// volumes are the pool's records by the names of their directories.
+func (s *SeenPool) volumes() map[string]harness.ReportVolume {
+	byName := map[string]harness.ReportVolume{}
+	for _, v := range s.Volumes {
+		byName[v.Name] = v
+	}
+	return byName
+}
+
+// pool is the one that holds the directory; nil where no pool of the node does.
+func (s *Sight) pool(node, directory string) *SeenPool {
+	for i := range s.Disks {
+		for j := range s.Disks[i].Pools {
+			if p := &s.Disks[i].Pools[j]; s.Disks[i].Node == node && p.Path == filepath.Dir(directory) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// claim is the one with the UID; nil where there is none.
+func (s *Sight) claim(uid types.UID) *corev1.PersistentVolumeClaim {
+	for i := range s.Claims {
+		if s.Claims[i].UID == uid {
+			return &s.Claims[i]
+		}
+	}
+	return nil
+}
+
+// pv is the one with the name; nil where there is none.
+func (s *Sight) pv(name string) *SeenPV {
+	for i := range s.PVs {
+		if s.PVs[i].Name == name {
+			return &s.PVs[i]
+		}
+	}
+	return nil
+}
+
+// short is a path without the campaign's own directory.
+func short(path string) string {
+	_, rest, ok := strings.Cut(path, "/pools/")
+	if !ok {
+		return path
+	}
+	return rest
+}

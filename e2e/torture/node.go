@@ -1,0 +1,169 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// diskSize is what XFS asks for at least, and a little more, in MiB.
+const diskSize = 320
+
+// foreign is the file that fills a disk.
+const foreign = "foreign"
+
+// pool is one of a node's.
+type pool struct{ name, path string }
+
+// node has a disk of its own, on it a pool for hostPath volumes and within that one for CSI volumes, and one agent for both.
+type node struct {
+	harness.Node
+	filesystem string
+	disk       *harness.Disk
+	pools      []pool
+	agent      *harness.Agent
+	armed      bool // the agent may kill itself at any time
+}
+
+func (c *campaign) newNode(suffix, filesystem string) *node {
+	program, err := c.Faulty()
+	if err != nil {
+		c.Fatal(err)
+	}
+	n := &node{Node: c.Node(suffix), filesystem: filesystem}
+	n.disk = c.Disk(filesystem, diskSize)
+	n.disk.Mount(n.Pool)
+	csi := filepath.Join(n.Pool, "csi")
+	n.pools = []pool{{"hostpath", n.Pool}, {harness.LocalPool, csi}}
+	n.agent = c.Start(n.Node, harness.Options{
+		Program: program, CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, csi),
+		Flags: []string{"--enable-btrfs-quota"},
+	})
+	return n
+}
+
+// torment does one bad thing to the node after the other, and leaves it well.
+func (c *campaign) torment(ctx context.Context, n *node, rng *rand.Rand) {
+	for pause(ctx, between(rng, 500*time.Millisecond, 6*time.Second)) {
+		switch c.buryAgent(n); rng.IntN(10) {
+		case 0, 1, 2:
+			c.killAgent(n, "killed")
+			pause(ctx, between(rng, 0, 2*time.Second))
+			n.agent.Restart()
+		case 3, 4:
+			c.killAgent(n, "killed, and again while it starts")
+			n.agent.Restart()
+			pause(ctx, between(rng, 0, 1500*time.Millisecond))
+			c.killAgent(n, "killed while it starts")
+			n.agent.Restart()
+		case 5, 6, 7:
+			c.killAtStep(ctx, n, 1+rng.IntN(90))
+		case 8:
+			c.killAtStep(ctx, n, 1+rng.IntN(12)) // while the pools are opened
+		case 9:
+			c.fillDisk(ctx, n, rng)
+		}
+	}
+	if c.buryAgent(n); n.armed {
+		c.killAgent(n, "killed")
+		n.agent.Restart()
+	}
+}
+
+// buryAgent starts an agent that has ended again. It may only have ended at the step that it was told.
+func (c *campaign) buryAgent(n *node) {
+	switch ended := n.agent.Ended(); {
+	case ended == "":
+		return
+	case n.armed && ended == "signal: killed":
+		c.kills.Add(1)
+		c.fault("%s: agent killed itself", n.filesystem)
+	default:
+		c.Errorf("the agent of %s (%s) ended by itself: %s", n.Name, n.filesystem, ended)
+	}
+	n.armed = false
+	n.agent.Restart()
+}
+
+func (c *campaign) killAgent(n *node, how string) {
+	c.buryAgent(n)
+	n.agent.Kill()
+	n.armed = false
+	c.kills.Add(1)
+	c.fault("%s: agent %s", n.filesystem, how)
+}
+
+// killAtStep has the agent kill itself before its k-th change to the disk from its start on. Where that does not come
+// soon, it may come at any time.
+func (c *campaign) killAtStep(ctx context.Context, n *node, k int) {
+	c.killAgent(n, fmt.Sprintf("killed, to be killed before its change %d", k))
+	n.agent.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", k))
+	n.armed = true
+	for end := time.Now().Add(8 * time.Second); n.agent.Alive() && time.Now().Before(end); {
+		if !pause(ctx, 50*time.Millisecond) {
+			return
+		}
+	}
+	c.buryAgent(n)
+}
+
+// fillDisk lets somebody else take all the space for a while, and may kill the agent meanwhile.
+func (c *campaign) fillDisk(ctx context.Context, n *node, rng *rand.Rand) {
+	path := filepath.Join(n.Pool, foreign)
+	f, err := os.Create(path)
+	if err != nil {
+		c.Logf("fill %s: %v", n.filesystem, err) // it is full already
+		return
+	}
+	took, err := takeAll(f)
+	c.fault("%s: disk filled with %d MiB (%v)", n.filesystem, took>>20, err)
+	pause(ctx, between(rng, time.Second, 3*time.Second))
+	if rng.IntN(2) == 0 {
+		c.killAgent(n, "killed on a full disk")
+		n.agent.Restart()
+	}
+	pause(ctx, between(rng, time.Second, 4*time.Second))
+	f.Close()
+	if err := os.Remove(path); err != nil {
+		c.Errorf("empty the disk of %s: %v", n.filesystem, err)
+	}
+	c.fault("%s: disk emptied", n.filesystem)
+}
+
+// takeAll makes the file as large as the filesystem allows.
+func takeAll(f *os.File) (took int64, err error) {
+	var st syscall.Statfs_t
+	if err := syscall.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	for size := int64(st.Bavail) * st.Bsize; size >= 4096; {
+		if err = syscall.Fallocate(int(f.Fd()), 0, took, size); err == nil {
+			took += size
+		} else {
+			size /= 2
+		}
+	}
+	return took, err
+}
+
+// killAPIServer kills it again and again, and has it run at the end.
+func (c *campaign) killAPIServer(ctx context.Context, rng *rand.Rand) {
+	for pause(ctx, between(rng, 10*time.Second, 30*time.Second)) {
+		if err := c.Plane.StopAPIServer(); err != nil {
+			c.Fatal(err)
+		}
+		c.kills.Add(1)
+		c.fault("API server killed")
+		pause(ctx, between(rng, 0, 5*time.Second))
+		if err := c.Plane.StartAPIServer(c.Context()); err != nil {
+			c.Fatal(err)
+		}
+		c.Logf("API server back")
+	}
+}
