@@ -128,7 +128,7 @@ func (a *Agent) Inspect() Report {
 // Inspect reads the pool in the directory; it must be one.
 func (s *Scene) Inspect(pool string) Report {
 	s.Helper()
-	r, err := s.Env.Report(pool)
+	r, err := s.Report(pool)
 	s.must("inspect", err)
 	return r
 }
