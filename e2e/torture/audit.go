@@ -32,11 +32,11 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("operations %d kills %d lost %d leaked %d double %d", v.Operations, v.Kills, count[Lost], count[Leaked], count[Double])
 }
 
-// find remembers what a tenant found.
+// find remembers what was found.
 func (c *campaign) find(kind Kind, format string, args ...any) {
 	c.mu.Lock()
 	before := len(c.found)
-	(*findings)(&c.found).add(kind, format, args...)
+	c.found.add(kind, format, args...)
 	isNew := len(c.found) > before
 	c.mu.Unlock()
 	if isNew {
@@ -45,29 +45,39 @@ func (c *campaign) find(kind Kind, format string, args ...any) {
 }
 
 // audit waits until nothing is found any more, deletes all, and waits until nothing is there any more. What is found at
-// the end of the one or the other is the result; where the first finds something, all is left as it is.
-func (c *campaign) audit() []Finding {
-	found := c.settle("everything is to settle", Judge)
-	if found = append(c.found, found...); len(found) > 0 {
-		return found
+// the end of the one or the other remains; where the first finds something, all is left as it is.
+func (c *campaign) audit() {
+	c.settle("everything has to settle", Judge)
+	if len(c.found) > 0 {
+		return
 	}
 	for _, t := range c.tenants {
 		for _, cl := range t.claims {
-			if cl.deleted && cl.policy == corev1.PersistentVolumeReclaimDelete {
-				continue
-			}
 			if !cl.deleted {
-				t.see(cl)
 				t.drop(cl)
 			}
-			t.setPolicy(cl, corev1.PersistentVolumeReclaimDelete)
+			cl.policy = corev1.PersistentVolumeReclaimDelete
 		}
 	}
-	return append(c.found, c.settle("everything was deleted", func(s Sight) []Finding { return slices.Concat(Judge(s), Rest(s)) })...)
+	c.settle("everything has to go", func(s Sight) []Finding {
+		c.releaseAll(s) // also what was made while claims were deleted
+		return slices.Concat(Judge(s), Rest(s))
+	})
+}
+
+// releaseAll lets the volumes go whose PV is kept.
+func (c *campaign) releaseAll(s Sight) {
+	for _, pv := range s.PVs {
+		if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.DeletionTimestamp == nil {
+			if err := c.patchPolicy(pv.Name, corev1.PersistentVolumeReclaimDelete); err != nil {
+				c.Logf("release PV %s: %v", pv.Name, err) // it shows if it stays
+			}
+		}
+	}
 }
 
 // settle looks again and again until judge finds nothing, or until it has taken too long.
-func (c *campaign) settle(what string, judge func(Sight) []Finding) []Finding {
+func (c *campaign) settle(what string, judge func(Sight) []Finding) {
 	c.Logf("%s", what)
 	begin, said := time.Now(), time.Time{}
 	for {
@@ -81,11 +91,14 @@ func (c *campaign) settle(what string, judge func(Sight) []Finding) []Finding {
 		spent := time.Since(begin).Round(time.Second)
 		switch {
 		case len(found) == 0:
-			c.Logf("it has, after %s", spent)
-			return nil
+			fmt.Fprintf(c.Out, "%s: it has, after %s\n", what, spent)
+			return
 		case spent > c.Settle:
 			c.keep(sight)
-			return found
+			for _, f := range found {
+				c.find(f.Kind, "%s", f.What)
+			}
+			return
 		case time.Since(said) > 5*time.Second:
 			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %s\n", what, spent, len(found), found[0])
 			said = time.Now()

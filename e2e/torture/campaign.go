@@ -40,7 +40,7 @@ type campaign struct {
 
 	mu        sync.Mutex
 	lastFault string
-	found     []Finding // by tenants, while they work
+	found     findings
 }
 
 // Run runs a campaign on an environment that nobody else uses, and takes down everything but the environment. The journal
@@ -61,8 +61,9 @@ func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) 
 		c.Scene = env.Scene(s)
 		c.setUp()
 		c.rage()
-		v.Findings = c.audit()
+		c.audit()
 	})
+	v.Findings = c.found
 	v.Operations, v.Kills = c.operations.Load(), c.kills.Load()
 	if ctx.Err() != nil {
 		return v, fmt.Errorf("interrupted: %w", context.Cause(ctx))

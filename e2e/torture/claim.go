@@ -65,15 +65,16 @@ func (cl *claim) kept() bool {
 // insist calls until the API server has answered, with a success or with what will not change by asking again. That
 // it was asked several times may show in the answer.
 func (c *campaign) insist(what string, call func(context.Context) error) error {
-	for tries := 1; ; tries++ {
+	const long = 3 * time.Minute // the API server is away for seconds
+	for begin := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 		err := call(ctx)
 		cancel()
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
 			return err
 		}
-		if tries%100 == 0 {
-			c.Errorf("%s: asked %d times: %v", what, tries, err)
+		if time.Since(begin) > long {
+			c.Fatalf("%s: no answer within %s: %v", what, long, err)
 		}
 		if !pause(c.Context(), 200*time.Millisecond) {
 			return err
@@ -188,21 +189,29 @@ func (c *campaign) place(pv *corev1.PersistentVolume) (node, directory string) {
 // setPolicy changes the PV's reclaim policy. Whoever changes it to Retain must have seen it bound and not have deleted
 // the claim.
 func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPolicy) {
+	switch err := c.patchPolicy(cl.pv(), policy); {
+	case apierrors.IsNotFound(err) && cl.directory == "": // there was none
+	case apierrors.IsNotFound(err):
+		c.find(Lost, "the PV %s of claim %s, policy %s, is gone; its directory was %s", cl.pv(), cl.name, cl.policy, cl.directory)
+	case err != nil:
+		c.Fatalf("patch PV %s: %v", cl.pv(), err)
+	}
+	cl.policy = policy
+}
+
+// patchPolicy returns NotFound only where there was none before: an earlier try may have let it go.
+func (c *campaign) patchPolicy(pv string, policy corev1.PersistentVolumeReclaimPolicy) error {
 	patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
 	tries := 0
 	err := c.insist("patch PV", func(ctx context.Context) error {
 		tries++
-		_, err := c.Client.CoreV1().PersistentVolumes().Patch(ctx, cl.pv(), types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := c.Client.CoreV1().PersistentVolumes().Patch(ctx, pv, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	switch {
-	case apierrors.IsNotFound(err) && cl.directory == "": // there was none
-	case apierrors.IsNotFound(err) && (tries == 1 || !cl.deleted):
-		c.find(Lost, "the PV %s of claim %s, policy %s, is gone; its directory was %s", cl.pv(), cl.name, cl.policy, cl.directory)
-	case err != nil && !apierrors.IsNotFound(err):
-		c.Fatalf("patch PV %s: %v", cl.pv(), err)
+	if apierrors.IsNotFound(err) && tries > 1 {
+		return nil
 	}
-	cl.policy = policy
+	return err
 }
 
 // grow asks for more.

@@ -30,18 +30,23 @@ func play(ctx context.Context, journal io.Writer, f func(*stage)) []string {
 	s := &stage{ctx: ctx, cancel: cancel, begin: time.Now(), journal: journal}
 	s.apart(func() { f(s) })
 	cancel()
-	for {
-		s.mu.Lock()
-		n := len(s.cleanup)
-		if n == 0 {
-			defer s.mu.Unlock()
-			return s.trouble
-		}
-		last := s.cleanup[n-1]
-		s.cleanup = s.cleanup[:n-1]
-		s.mu.Unlock()
+	for last := s.pop(); last != nil; last = s.pop() {
 		s.apart(last)
 	}
+	return s.trouble
+}
+
+// pop takes what is to be cleaned up next; nil where nothing is left.
+func (s *stage) pop() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.cleanup)
+	if n == 0 {
+		return nil
+	}
+	last := s.cleanup[n-1]
+	s.cleanup = s.cleanup[:n-1]
+	return last
 }
 
 // apart calls f where Fatal may end it.

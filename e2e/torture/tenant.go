@@ -70,7 +70,7 @@ func (t *tenant) act() {
 		t.setPolicy(cl, other(cl.policy))
 		t.Logf("%s: policy %s", cl.name, cl.policy)
 	case 5, 6:
-		t.ask2(cl)
+		t.askMore(cl)
 	case 7, 8, 9:
 		t.check(cl)
 	default:
@@ -103,8 +103,8 @@ func (t *tenant) ask() {
 	}
 }
 
-// ask2 asks for more, now and then for more than there is.
-func (t *tenant) ask2(cl *claim) {
+// askMore asks for more, now and then for more than there is.
+func (t *tenant) askMore(cl *claim) {
 	size := cl.size + t.rng.Int64N(8*mebibyte)
 	if t.rng.IntN(10) == 0 {
 		size += 1 << 30
