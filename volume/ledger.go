@@ -2,6 +2,8 @@ package volume
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -64,6 +66,13 @@ func (l *ledger) note(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.notes = append(l.notes, text)
+}
+
+// unnote forgets the notes that begin like this.
+func (l *ledger) unnote(begin string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.notes = slices.DeleteFunc(l.notes, func(n string) bool { return strings.HasPrefix(n, begin) })
 }
 
 // promised counts every volume that is not being deleted, and those about to

@@ -26,7 +26,7 @@ func (p *Pool) recover(h *handle) error {
 			if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO) {
 				return err
 			}
-			p.note(fmt.Sprintf("volume %s is still %s: %v", r.Name, r.State, err))
+			p.note(fmt.Sprintf("%s%s: %v", stillOf(r.Name), r.State, err))
 		}
 	}
 	if err := p.clearStaging(h); err != nil {
@@ -91,9 +91,39 @@ func readRecords(h *handle) (records map[string]Record, damaged map[string]error
 	return records, damaged, nil
 }
 
+// Settle finishes or undoes what neither the last start nor the call that began
+// it could, because the disk was full or failed for a moment, and which nobody
+// may ever name again. It waits for calls under way, and does nothing where
+// nothing is half done.
+//
+// The joined errors say which volumes are as they were, and why; ErrInUse is
+// among them where a deletion waits for a mount to go.
+func (p *Pool) Settle() error {
+	err := p.enter(func(h *handle) error {
+		var errs []error
+		for _, r := range p.unsettled() {
+			errs = append(errs, failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
+		}
+		return errors.Join(errs...)
+	})
+	return failed("settle pool", p.path, err)
+}
+
+func (p *Pool) settleLocked(h *handle, name string) error {
+	defer p.names.lock(name)()
+	err := p.settle(h, name)
+	if err == nil {
+		p.unnote(stillOf(name))
+	}
+	return err
+}
+
+// stillOf begins what is noted of a volume that could not be settled.
+func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", name) }
+
 // settle brings a volume that is half made, half gone or half switched to its
-// limit to the state before or after. It does nothing for any other. The caller holds the volume's lock,
-// or has the pool to itself.
+// limit to the state before or after. It does nothing for any other. The caller
+// holds the volume's lock, or has the pool to itself.
 func (p *Pool) settle(h *handle, name string) error {
 	r, ok := p.record(name)
 	switch {

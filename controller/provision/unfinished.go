@@ -24,7 +24,8 @@ const (
 
 // finishForever undoes the creates that will never be finished: the agent was
 // killed, or the API server away, between the directory and its PV, and the
-// claim has gone meanwhile.
+// claim has gone meanwhile. Before, it finishes what was left half done because
+// the disk was full.
 func (c *Controller) finishForever(ctx context.Context) {
 	wait.UntilWithContext(ctx, c.finish, unfinishedEvery)
 }
@@ -36,11 +37,14 @@ func (c *Controller) finish(ctx context.Context) {
 }
 
 func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
+	log := klog.FromContext(ctx)
+	if err := pool.Settle(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
+		log.Error(err, "Cannot finish what was begun", "pool", pool.Name())
+	}
 	volumes, err := pool.List()
 	if err != nil {
 		return // the pool is not ready, which is said elsewhere
 	}
-	log := klog.FromContext(ctx)
 	for _, v := range volumes {
 		if v.Ephemeral || v.PV == "" {
 			continue // not made for a claim

@@ -1,0 +1,57 @@
+package volume_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// What a start cannot finish because no record can be written, as on a full
+// disk, is finished later although nobody names the volume.
+func TestSettle(t *testing.T) {
+	for _, row := range []struct {
+		state volume.State
+		step  string // from which on the record cannot be renamed
+		after int    // volumes once it can
+	}{
+		{state: volume.Creating, step: "recover.ready", after: 1},
+		{state: volume.Deleting, step: "delete.move"},
+	} {
+		t.Run(string(row.state), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "pool")
+			ok(t, opened(t, volume.Config{Path: path}).Close())
+			r := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}, State: row.state}
+			if row.state == volume.Deleting {
+				r.Trash = "GONE"
+			}
+			record(t, path, r)
+			mkdir(t, filepath.Join(path, "v"))
+			// Neither a rename over this nor one to it succeeds.
+			inTheWay := map[volume.State]string{volume.Creating: records + "/v", volume.Deleting: trash + "/GONE.json"}[row.state]
+			aside, fail := filepath.Join(t.TempDir(), "record"), true
+			p := opened(t, volume.Config{Path: path, Step: func(name string) {
+				if name == row.step && fail {
+					_ = os.Rename(filepath.Join(path, inTheWay), aside) // there may be none
+					mkdir(t, filepath.Join(path, inTheWay, "x"))
+				}
+			}})
+			fail = false
+			if len(p.Warnings()) == 0 {
+				t.Fatal("the start says nothing of what it could not finish")
+			}
+			ok(t, os.RemoveAll(filepath.Join(path, inTheWay)))
+			_ = os.Rename(aside, filepath.Join(path, inTheWay))
+
+			ok(t, p.Settle())
+			all, err := p.List()
+			ok(t, err)
+			if len(all) != row.after {
+				t.Errorf("volumes %+v, want %d", all, row.after)
+			}
+			ok(t, p.Settle()) // nothing is left to do
+			consistent(t, p)
+		})
+	}
+}
