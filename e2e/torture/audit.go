@@ -100,7 +100,7 @@ func (c *campaign) settle(what string, judge func(Sight) []Finding) {
 			}
 			return
 		case time.Since(said) > 5*time.Second:
-			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %s\n", what, spent, len(found), found[0])
+			fmt.Fprintf(c.Out, "%s: %s; %d things are not yet as they should be, such as %.120s ...\n", what, spent, len(found), found[0].What)
 			said = time.Now()
 		}
 		if !pause(c.Context(), time.Second) {
