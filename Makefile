@@ -17,7 +17,8 @@ DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture lint image demo deploy cluster-up cluster-sync cluster-down clean
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power lint image demo deploy cluster-up \
+	cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +55,10 @@ test-cluster: ## a real control plane, and two real nodes; needs root
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
 	@e2e/packages.sh $(DISK_PKGS)
 	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
+	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
+	cd e2e && POWER_ROUNDS=$(or $(POWER_ROUNDS),20) go test -count=1 -v -timeout 2h -run TestPowerCut ./vm
 
 lint: ## gofmt, vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
