@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -66,7 +67,7 @@ func run(ctx context.Context, verbose bool, config torture.Config) int {
 		fmt.Printf("again with the same seed: make torture SEED=%d\n", config.Seed)
 	}
 	if stopped := env.Stop(bad && ctx.Err() == nil); stopped != nil || err != nil {
-		fmt.Fprintln(os.Stderr, "torture:", err, stopped)
+		fmt.Fprintln(os.Stderr, "torture:", errors.Join(err, stopped))
 		bad = true
 	}
 	if err == nil {
