@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"testing"
@@ -79,7 +80,7 @@ func inForce(s *harness.Scene, client kubernetes.Interface, other harness.Node) 
 		editClaim(claim, func(c *corev1.PersistentVolumeClaim) { delete(c.Annotations, harness.AnnSelectedNode) })(s.Context(), client),
 	} {
 		if !apierrors.IsForbidden(err) {
-			return fmt.Errorf("not yet: %v", err)
+			return errors.Join(errors.New("not yet"), err)
 		}
 	}
 	return nil
