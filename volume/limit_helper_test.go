@@ -137,7 +137,7 @@ func asRecorded(t *testing.T, p *volume.Pool) {
 }
 
 // unlike returns where the limits in force are not those of the records. What
-// was adopted has none.
+// was adopted may have none.
 func unlike(p *volume.Pool) (faults []fault) {
 	all, err := recorded(p)
 	if err != nil {
@@ -147,9 +147,9 @@ func unlike(p *volume.Pool) (faults []fault) {
 	for _, r := range all {
 		u, err := inForce(filepath.Join(p.Path(), r.Name))
 		switch {
-		case errors.Is(err, unix.ENOENT), r.Adopted && errors.Is(err, limit.ErrUnlimited):
+		case errors.Is(err, unix.ENOENT), r.Adopted && r.LimitID == 0 && errors.Is(err, limit.ErrUnlimited):
 			continue // the account knows whether it should be there
-		case r.Adopted, err != nil, u.Limit.Bytes != r.Bytes, r.LimitID == 0:
+		case err != nil, u.Limit.Bytes != r.Bytes, r.LimitID == 0:
 			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.LimitID)})
 		}
 		if other := ids[r.LimitID]; other != "" {
