@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 // The tests of pools with limits, likewise.
 func TestPoolLimits(t *testing.T) {
 	m := limits(t, "./volume")
-	run(t, m, "-test.run=^TestVM")
+	run(t, m, "-test.run=^TestVMLimits$")
 }
 
 // A machine whose power goes right after a volume was put into place, and the next one with the same disks.
