@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -99,16 +100,23 @@ clientConnection:
 `, kubeconfigPath(s.Dir, "kube-scheduler"))
 }
 
+// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), from 32768 on unless
+// set): a server that is killed and started again must not find a client on its port.
+const firstPort, endOfPorts = 20000, 32000
+
 // freePorts finds n different ports of the loopback interface that nobody listens on now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+func freePorts(n int) (ports []int, err error) {
+	for tries := 0; len(ports) < n; tries++ {
+		if tries == 100*n {
+			return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, firstPort, endOfPorts, err)
+		}
+		port := firstPort + rand.IntN(endOfPorts-firstPort)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+			continue
 		}
 		defer func() { _ = l.Close() }() // all at the end: otherwise the same port may come twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }
