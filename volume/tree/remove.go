@@ -84,7 +84,7 @@ func (r *remover) remove(dir int, name string) error {
 	if gone || err != nil {
 		return err
 	}
-	fd, err := OpenDir(dir, name)
+	fd, err := r.openDir(dir, name)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (r *remover) entry(dir int, name string) error {
 // directory empties and removes the directory name of dir, whose own
 // directories move up.
 func (r *remover) directory(dir int, name string) error {
-	fd, err := OpenDir(dir, name)
+	fd, err := r.openDir(dir, name)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -179,6 +179,15 @@ func (r *remover) directory(dir int, name string) error {
 		return err
 	}
 	return r.rmdir(dir, name)
+}
+
+// openDir opens what was a directory a moment ago, at the pace: whatever the
+// pace does, such as a test that puts a link there, comes between the two.
+func (r *remover) openDir(dir int, name string) (int, error) {
+	if err := r.wait(); err != nil {
+		return -1, err
+	}
+	return OpenDir(dir, name)
 }
 
 // unlink removes name from dir unless it is a directory.
