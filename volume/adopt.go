@@ -1,6 +1,12 @@
 package volume
 
-import "fmt"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
 
 // Adopt records a directory that was there before us as a bound volume. It
 // touches the record alone, never the directory, and does nothing where the
@@ -44,6 +50,49 @@ func (p *Pool) Adopt(s Spec) (v Volume, err error) {
 		return Volume{}, err
 	}
 	return v, nil
+}
+
+// Adoptable looks at a directory that no record knows, and changes nothing. It
+// reports whether nothing is in it. The errors are those of Adopt; ErrConflict
+// is also that there is a record.
+func (p *Pool) Adoptable(name string) (empty bool, err error) {
+	err = p.on("look at directory", name, func(h *handle) error {
+		if r, ok := p.record(name); ok {
+			return fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
+		}
+		if err := h.plain(name); err != nil {
+			return err
+		}
+		fd, err := tree.OpenDir(h.base, name)
+		if err != nil {
+			return pathError("open", name, err)
+		}
+		defer unix.Close(fd)
+		empty, err = tree.Empty(fd)
+		return pathError("read", name, err)
+	})
+	return empty && err == nil, err
+}
+
+// Disown takes back what Adopt did: the volume's record goes, and its promise,
+// because somebody else looks after the directory. That is never touched, and
+// need not be there. It does nothing where there is no record.
+//
+// The error is ErrConflict where the directory was made here, ErrMigrating while
+// a migration is under way, or where the volume has a PV from one that is over.
+func (p *Pool) Disown(name string) error {
+	return p.on("disown volume", name, func(h *handle) error {
+		r, ok := p.record(name)
+		switch {
+		case !ok:
+			return nil
+		case !r.Adopted || !inPlace(r):
+			return fmt.Errorf("%w: it was not adopted", ErrConflict)
+		case r.Migration != nil:
+			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
+		}
+		return p.drop(h, name)
+	})
 }
 
 // Bind records that a PV names the volume, with the PV's name and reclaim

@@ -179,3 +179,45 @@ func TestAdopt(t *testing.T) {
 		t.Error("the data is gone")
 	}
 }
+
+// What was adopted can be given back: nothing is left of it but the directory.
+func TestDisown(t *testing.T) {
+	p := newPool(t)
+	before, err := p.Space()
+	ok(t, err)
+	ok(t, p.Disown("v"))
+	_, err = p.Adoptable("v")
+	is(t, err, volume.ErrNotFound)
+	ok(t, os.Mkdir(filepath.Join(p.Path(), "v"), 0o755))
+	if empty, err := p.Adoptable("v"); err != nil || !empty {
+		t.Errorf("empty: %v, %v", empty, err)
+	}
+	write(t, filepath.Join(p.Path(), "v/data"), "x")
+	if empty, err := p.Adoptable("v"); err != nil || empty {
+		t.Errorf("with a file: %v, %v", empty, err)
+	}
+	_, err = p.Adopt(spec("v", mib))
+	ok(t, err)
+	_, err = p.Adoptable("v")
+	is(t, err, volume.ErrConflict)
+	ok(t, begin(p))
+	is(t, p.Disown("v"), volume.ErrMigrating)
+	ok(t, p.FinishMigration("v", ""))
+	is(t, p.Disown("v"), volume.ErrMigrating)
+	ok(t, begin(p))
+	ok(t, p.FinishReturn("v"))
+	for range 2 {
+		ok(t, p.Disown("v"))
+	}
+	p = reopened(t, p)
+	_, err = p.Get("v")
+	is(t, err, volume.ErrNotFound)
+	if after, err := p.Space(); err != nil || after.Promised != before.Promised {
+		t.Errorf("promised %d, before %d, %v", after.Promised, before.Promised, err)
+	}
+	if !there(filepath.Join(p.Path(), "v/data")) {
+		t.Error("the data is gone")
+	}
+	create(t, p, "made")
+	is(t, p.Disown("made"), volume.ErrConflict)
+}

@@ -7,6 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Empty reports whether nothing is in a directory that is open for reading.
+func Empty(dir int) (bool, error) {
+	empty := true
+	err := names(dir, func(string) bool {
+		empty = false
+		return false
+	})
+	return empty && err == nil, err
+}
+
 // names calls do for the entries of a directory as one read from its
 // beginning returns them, until do returns false. Entries removed meanwhile
 // may be among them; entries added may or may not.
