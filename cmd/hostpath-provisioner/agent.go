@@ -133,6 +133,7 @@ func (a *agent) newLoop() (err error) {
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
 		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,
+		Others: a.migrate.others,
 	}
 	if a.provision.hostPath {
 		c.HostPath = a.pools.Named(a.layout.hostPath)

@@ -16,21 +16,27 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 )
 
 // migrateOptions are the flags of the migration to CSI PVs.
 type migrateOptions struct {
 	text    string
+	from    string
 	used    bool
 	workers int
 
-	mode migrate.Mode // what text means, set by check
+	// What text and from mean, set by check.
+	mode   migrate.Mode
+	others []class.Other
 }
 
 func (m *migrateOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&m.text, "migrate-to-csi", envOr("MIGRATE_TO_CSI", string(migrate.Off)),
 		"hostPath PVs of this node become CSI PVs on the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi [MIGRATE_TO_CSI]")
+	f.StringVar(&m.from, "migrate-from", os.Getenv("MIGRATE_FROM"),
+		"also PVs of these other provisioners, on their directories right below a pool: hostpath, rancher.io/local-path, or both with a comma between; all PVs of the cluster are then read every few minutes [MIGRATE_FROM]")
 	f.BoolVar(&m.used, "migrate-used", strings.EqualFold(os.Getenv("MIGRATE_USED"), "true"),
 		"also those that pods use now; without it, they wait until the pods have gone [MIGRATE_USED]")
 	f.IntVar(&m.workers, "migrate-workers", 1, "PVs that are replaced at the same time")
@@ -52,6 +58,12 @@ func (m *migrateOptions) check(both bool) (err error) {
 	if m.mode != migrate.Off && !both {
 		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
+	}
+	if m.others, err = class.ParseOthers(m.from); err != nil {
+		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
+	}
+	if m.mode == migrate.Off {
+		m.others = nil // nothing is looked for that nothing is done about
 	}
 	if m.workers < 1 {
 		return errors.New("--migrate-workers must be above zero")

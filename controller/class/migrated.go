@@ -12,8 +12,8 @@ import (
 // specification.
 const MaxHandle = 128
 
-// MigratedCSIPV returns the CSI PV that takes the place of a hostPath PV, on the
-// same directory: handle is its name, pool the pool's. It has what the old one
+// MigratedCSIPV returns the CSI PV that takes the place of a hostPath PV, ours or
+// another provisioner's, on the same directory: handle is its name, pool the pool's. It has what the old one
 // has, the claim, the class, modes and mount options, and other people's labels
 // and annotations; the rest is as CSIPV has it. Only there is no fsType, so
 // that no pod's fsGroup rewrites the files that are there.
@@ -38,11 +38,21 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 
 // ReturnedHostPathPV returns the hostPath PV that takes the place of the CSI PV
 // which once took its own: as it was then, with the size, the claim, and other
-// people's labels and annotations, that the CSI PV has now.
+// people's labels and annotations, that the CSI PV has now. One of another
+// provisioner carries nothing of ours but the UID that it replaces: nobody here
+// looks after it any more.
 func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVolume {
 	pv := successor(was, now, at)
 	for _, key := range []string{AnnIdentity, AnnProvisionOnNode, AnnProvisionedBy} {
-		pv.Annotations[key] = was.Annotations[key]
+		if value, ok := was.Annotations[key]; ok {
+			pv.Annotations[key] = value
+		} else {
+			delete(pv.Annotations, key)
+		}
+	}
+	if OfOther(was) {
+		delete(pv.Labels, LabelNode)
+		delete(pv.Annotations, AnnPool)
 	}
 	pv.Spec.Capacity = now.Spec.Capacity.DeepCopy()
 	return pv

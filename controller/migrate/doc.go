@@ -11,6 +11,7 @@
 //	pods.go      which claims this node's pods use
 //	plan.go      the answers for all PVs, as a table
 //	journal.go   the volume's journal, and the PVs in it
+//	others.go    volumes that another provisioner made: taken over, given back
 //	swap.go      one volume, one step after the other
 //	write.go     the writes to the API server
 //	say.go       events

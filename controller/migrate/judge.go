@@ -48,6 +48,8 @@ type node struct {
 	used     bool // volumes that are used are moved as well
 	// users returns who uses a claim of this node, "" for nobody.
 	users func(*corev1.PersistentVolumeClaim) (string, error)
+	// elsewhere returns a pod of any other node that uses a claim, "" for none.
+	elsewhere func(*corev1.PersistentVolumeClaim) (string, error)
 }
 
 // judge says whether a PV may be moved and, where it may, returns the one that
@@ -186,6 +188,16 @@ func (n *node) waits(s subject, to string) string {
 		return ""
 	case s.claim.Status.Phase != corev1.ClaimBound:
 		return fmt.Sprintf("its claim is %s", s.claim.Status.Phase)
+	}
+	if s.pv.Spec.CSI == nil && s.pv.Spec.NodeAffinity == nil {
+		pod, err := n.elsewhere(s.claim)
+		switch {
+		case err != nil:
+			return err.Error()
+		case pod != "":
+			return fmt.Sprintf("%s uses it, and so a directory of that node, because the PV names no node; "+
+				"stop the pod, and bring what it wrote to %s", pod, s.v.Path)
+		}
 	}
 	user, err := n.users(s.claim)
 	switch {

@@ -71,8 +71,8 @@ func ordinary(pool *volume.Pool) subject {
 }
 
 func served(mode Mode) *node {
-	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01",
-		users: func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }}
+	nobody := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
+	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", users: nobody, elsewhere: nobody}
 }
 
 // Each row spoils one thing of a PV that may be moved.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -21,7 +22,7 @@ type found struct {
 	job  *job                     // where a migration is under way
 }
 
-// look judges every PV of this node that is, or was, a hostPath PV, in the
+// look judges every PV of this node that is, or was, no CSI PV, in the
 // order of their names, those under way first.
 func (m *Migrator) look(ctx context.Context) (all []found) {
 	busy := map[string]bool{}
@@ -41,8 +42,7 @@ func (m *Migrator) look(ctx context.Context) (all []found) {
 		return all
 	}
 	n := m.surroundings(ctx)
-	n.users = m.usersOnce(ctx)
-	for _, pv := range m.loop.PVs() {
+	for _, pv := range slices.Concat(m.loop.PVs(), m.loop.Others()) {
 		if busy[pv.Name] {
 			continue
 		}
@@ -71,9 +71,7 @@ func (n *node) found(s subject) found {
 	if ref := s.pv.Spec.ClaimRef; ref != nil {
 		f.Claim = ref.Namespace + "/" + ref.Name
 	}
-	if f.Directory == "" && s.pv.Spec.HostPath != nil {
-		f.Directory = s.pv.Spec.HostPath.Path
-	}
+	f.Directory = cmp.Or(f.Directory, class.DirectoryOf(s.pv))
 	f.To, f.next, f.Verdict, f.Reason = n.judge(s)
 	return f
 }
@@ -147,9 +145,10 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, live 
 	return c, nil
 }
 
-// surroundings asks what CSI PVs need on this node.
+// surroundings asks what CSI PVs need on this node, and who uses volumes.
 func (m *Migrator) surroundings(ctx context.Context) *node {
-	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, unserved: m.unserved(ctx)}
+	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, unserved: m.unserved(ctx),
+		users: m.usersOnce(ctx), elsewhere: m.elsewhere(ctx)}
 }
 
 // unserved says why no CSI PV could be used on this node.

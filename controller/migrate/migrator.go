@@ -37,6 +37,13 @@ type Loop interface {
 	Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
 	// PVs are the saved PVs of this node, from memory.
 	PVs() []*corev1.PersistentVolume
+	// Others are PVs of this node that other provisioners made and that may be
+	// taken over, some minutes old. Examine knows them as well; the volume of one
+	// has no state before Adopt gives its directory a record.
+	Others() []*corev1.PersistentVolume
+	Adopt(context.Context, *corev1.PersistentVolume) error
+	// Unknown has PVs that carry no label of ours looked for soon.
+	Unknown()
 	// Warn and Note say something about a claim once a topic, WarnPV about a PV.
 	Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
 	Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
@@ -173,6 +180,7 @@ func (m *Migrator) publish(ctx context.Context, all []found) {
 // work moves what can be moved, those under way first. Where one is not bound
 // again, no other is begun: what keeps one claim from its pods must not keep all.
 func (m *Migrator) work(ctx context.Context, all []found) {
+	m.tidy(ctx, all)
 	var open, ready []found
 	for _, f := range all {
 		switch {
@@ -214,7 +222,12 @@ func (m *Migrator) together(ctx context.Context, all []found) bool {
 func (m *Migrator) one(ctx context.Context, f found) (err error) {
 	j := f.job
 	if j == nil {
-		j, err = m.begin(f)
+		if f.v.State == "" {
+			f, err = m.adopt(ctx, f)
+		}
+		if err == nil {
+			j, err = m.begin(f)
+		}
 	}
 	if err == nil {
 		err = m.move(ctx, j)

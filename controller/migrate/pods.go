@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,31 @@ func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeC
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		all, err := list()
 		return all[c.Namespace+"/"+c.Name], err
+	}
+}
+
+// elsewhere answers which pod of another node uses a claim. Each namespace is
+// listed once.
+func (m *Migrator) elsewhere(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
+	listed := map[string][]corev1.Pod{}
+	return func(c *corev1.PersistentVolumeClaim) (string, error) {
+		pods, ok := listed[c.Namespace]
+		if !ok {
+			list, err := m.client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{
+				FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", m.name).String(),
+			})
+			if err != nil {
+				return "", asked("list the pods of namespace "+c.Namespace, err)
+			}
+			pods = list.Items
+			listed[c.Namespace] = pods
+		}
+		for _, pod := range pods {
+			if pod.Spec.NodeName != "" && users([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
+				return fmt.Sprintf("pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), nil
+			}
+		}
+		return "", nil
 	}
 }
 

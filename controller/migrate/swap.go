@@ -120,10 +120,8 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	if edited(j.old, pv) {
 		return m.giveUp(ctx, j, pv, "somebody edited the PV")
 	}
-	n := m.surroundings(ctx)
-	n.users = m.usersOnce(ctx)
 	s := m.subject(ctx, pv, true)
-	if to, _, verdict, reason := n.judge(s); verdict != Ready || to != j.to {
+	if to, _, verdict, reason := m.surroundings(ctx).judge(s); verdict != Ready || to != j.to {
 		return m.giveUp(ctx, j, pv, fmt.Sprintf("%s: %s", verdict, reason))
 	}
 	switch {
@@ -186,6 +184,9 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	var err error
 	if j.to == toHostPath {
 		err = j.pool.FinishReturn(j.volume)
+		if err == nil {
+			err = m.disown(j, pv)
+		}
 	} else {
 		err = j.pool.FinishMigration(j.volume, note)
 	}
@@ -206,6 +207,9 @@ func (m *Migrator) giveUp(ctx context.Context, j *job, pv *corev1.PersistentVolu
 		}
 	}
 	if err := j.pool.CancelMigration(j.volume); err != nil {
+		return over, err
+	}
+	if err := m.disown(j, j.old); err != nil {
 		return over, err
 	}
 	klog.FromContext(ctx).Info("Not migrated for now; the PV is as it was", "PV", j.old.Name, "why", why)

@@ -26,8 +26,8 @@ func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) erro
 }
 
 // restore gives the PV the policy that retain noted. The library's finalizer
-// comes with it: from the same moment on the PV must outlive its volume. It does
-// nothing where nothing is noted.
+// comes with it: from the same moment on the PV must outlive its volume; another
+// provisioner sees to its own. It does nothing where nothing is noted.
 func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[class.AnnPolicy] == "" {
 		return nil
@@ -35,7 +35,7 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	m.step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
 	policy := class.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !slices.Contains(pv.Finalizers, libraryFinalizer) {
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !class.OfOther(pv) && !slices.Contains(pv.Finalizers, libraryFinalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), libraryFinalizer)
 	}
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy})

@@ -42,6 +42,9 @@ type Config struct {
 	// WholeDisk writes the size of the filesystem on new PVs in place of what
 	// was asked for, as older provisioners did. What is promised is the same.
 	WholeDisk bool
+	// Others are the provisioners whose PVs of this node may be taken over; see
+	// Controller.Others. Where there are any, all PVs are swept every few minutes.
+	Others []class.Other
 	// Workers handle claims, and as many handle PVs; 0 means 4.
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
@@ -64,6 +67,7 @@ type Controller struct {
 	node    string
 	pools   *volume.Pools
 	shapes  []shape // that are served: one or two
+	others  []class.Other
 	workers int
 	whole   bool // Config.WholeDisk
 	metrics metrics.Metrics
@@ -81,6 +85,7 @@ type Controller struct {
 	unknown chan struct{}                             // somebody asked for what has no record
 	started chan struct{}                             // closed by Run; see Started
 	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
+	theirs  atomic.Pointer[[]corev1.PersistentVolume] // PVs of others' on this node, likewise
 	status  status
 
 	saidUnlimited sync.Map // names of the pools of which it was said
@@ -104,7 +109,7 @@ func New(c Config) (*Controller, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	ctl := &Controller{
-		client: c.Client, node: c.Node, pools: c.Pools,
+		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 	}
@@ -118,6 +123,7 @@ func New(c Config) (*Controller, error) {
 	}
 	ctl.waiting = newWaiting(func(uids ...types.UID) { ctl.feed.retry(uids...) })
 	ctl.older.Store(&[]corev1.PersistentVolume{})
+	ctl.theirs.Store(&[]corev1.PersistentVolume{})
 	ctl.status.set(stageStart, errors.New("starting"))
 	return ctl, nil
 }

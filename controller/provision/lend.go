@@ -6,13 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // VolumeOf is Examine for those who act on the volume: while its PV is being
 // replaced, the error is ErrMigrating.
 func (c *Controller) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	pool, v, err := c.Examine(pv)
+	pool, v, err := c.examine(pv)
 	if err == nil && v.Migration.UnderWay() {
 		err = fmt.Errorf("PV %s: %w", pv.Name, volume.ErrMigrating)
 	}
@@ -25,7 +26,17 @@ func (c *Controller) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume
 //
 // The error is an ErrNotReady where the pool is not ready; the PV was examined
 // then, and the pool is returned.
+//
+// A PV of another provisioner that may be taken over is one of the loop's here.
+// Its volume has no state before it is adopted.
 func (c *Controller) Examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	if other := class.MadeByOther(pv, c.others); other != nil {
+		return c.examineOther(other, pv)
+	}
+	return c.examine(pv)
+}
+
+func (c *Controller) examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	s := c.shapeOf(pv)
 	if s == nil {
 		return nil, volume.Volume{}, fmt.Errorf("node %s serves no PVs like this one", c.node)

@@ -174,7 +174,13 @@ func (c *Controller) adopt(ctx context.Context, s shape, pv *corev1.PersistentVo
 	if err := s.adoptable(pv, pool, directory); err != nil {
 		return err
 	}
-	bytes, err := c.claimed(ctx, s, pv)
+	return c.take(ctx, pv, pool, directory, s.unclaimed(pv))
+}
+
+// take makes the record of a directory that is the PV's. unclaimed is what is
+// promised where there is no claim, in bytes.
+func (c *Controller) take(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string, unclaimed int64) error {
+	bytes, err := c.claimed(ctx, pv, unclaimed)
 	if err != nil {
 		return err
 	}
@@ -189,12 +195,12 @@ func (c *Controller) adopt(ctx context.Context, s shape, pv *corev1.PersistentVo
 	return err
 }
 
-// claimed is what the PV's claim asks for, in bytes. An answer that the API
+// claimed is what the PV's claim asks for, in bytes; unclaimed without one. An answer that the API
 // server does not give now is as good as a pool that is not ready.
-func (c *Controller) claimed(ctx context.Context, s shape, pv *corev1.PersistentVolume) (int64, error) {
+func (c *Controller) claimed(ctx context.Context, pv *corev1.PersistentVolume, unclaimed int64) (int64, error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
-		return s.unclaimed(pv), nil
+		return unclaimed, nil
 	}
 	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	switch {
@@ -203,7 +209,7 @@ func (c *Controller) claimed(ctx context.Context, s shape, pv *corev1.Persistent
 	case err != nil && !apierrors.IsNotFound(err):
 		return 0, fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
 	}
-	return s.unclaimed(pv), nil
+	return unclaimed, nil
 }
 
 // ownerOf is the claim that the PV is bound to, or nobody.

@@ -20,6 +20,9 @@ import (
 const (
 	sweepEvery = time.Hour
 	sweepPage  = 500
+	// sweepOthers is the pause where other provisioners' PVs are taken over,
+	// which nothing else brings, nor what their users write on them.
+	sweepOthers = 5 * time.Minute
 	// askedFirst is the pause before a sweep that somebody asked for. It doubles
 	// with every one that found nothing: a pod whose volume is gone for good
 	// asks for ever, and the cluster may have many PVs.
@@ -32,7 +35,7 @@ const (
 //
 // It reads every PV of the cluster, a page at a time, so it runs seldom.
 func (c *Controller) sweep(ctx context.Context) error {
-	var found []corev1.PersistentVolume
+	var found, theirs []corev1.PersistentVolume
 	page := metav1.ListOptions{Limit: sweepPage}
 	for {
 		list, err := c.client.CoreV1().PersistentVolumes().List(ctx, page)
@@ -40,13 +43,18 @@ func (c *Controller) sweep(ctx context.Context) error {
 			return fmt.Errorf("look for PVs that older provisioners made: %w", err)
 		}
 		for i := range list.Items {
-			if pv := &list.Items[i]; c.unlabelled(pv) {
-				pv.ManagedFields = nil
+			pv := &list.Items[i]
+			pv.ManagedFields = nil
+			switch {
+			case c.otherHere(pv):
+				theirs = append(theirs, *pv)
+			case c.unlabelled(pv):
 				found = append(found, *pv)
 			}
 		}
 		if page.Continue = list.Continue; page.Continue == "" {
 			c.older.Store(&found)
+			c.theirs.Store(&theirs)
 			return nil
 		}
 	}
@@ -113,7 +121,11 @@ func (c *Controller) pretends(s shape, pv *corev1.PersistentVolume) error {
 func (c *Controller) sweepForever(ctx context.Context) {
 	asked := askedFirst
 	for {
-		pause := sweepEvery + rand.N(sweepEvery/2)
+		every := sweepEvery
+		if len(c.others) > 0 {
+			every = sweepOthers
+		}
+		pause := every + rand.N(every/2)
 		if c.label(ctx) {
 			pause = lookAgain // label them as soon as the pool is back
 		}

@@ -1,0 +1,96 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// Others returns the PVs of this node that other provisioners made and that may
+// be taken over, as last swept. What carries our label by now is not among them.
+// The loop itself does nothing about them: as long as a PV is another
+// provisioner's, that one deletes it.
+func (c *Controller) Others() (all []*corev1.PersistentVolume) {
+	theirs := *c.theirs.Load()
+	for i := range theirs {
+		if c.savedPV(theirs[i].Name) == nil {
+			all = append(all, &theirs[i])
+		}
+	}
+	return all
+}
+
+// otherHere reports whether a PV says that it is one of Others.
+func (c *Controller) otherHere(pv *corev1.PersistentVolume) bool {
+	other := class.MadeByOther(pv, c.others)
+	return other != nil && other.On(pv, c.node, c.facts.hostname)
+}
+
+// examineOther is Examine for a PV of another provisioner.
+func (c *Controller) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	var none volume.Volume
+	if !other.On(pv, c.node, c.facts.hostname) {
+		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, c.node)
+	}
+	path, err := other.Path(pv)
+	if err != nil {
+		return nil, none, err
+	}
+	pool, name := c.poolAt(path)
+	if pool == nil {
+		return nil, none, fmt.Errorf("its directory %s is not right below a pool of this node; its parent must be one (PV_DIR, --datadir)", path)
+	}
+	if err := checkPool(pv, pool); err != nil {
+		return pool, none, err
+	}
+	v, err := pool.Get(name)
+	switch {
+	case err == nil:
+		return pool, v, matches(v, pv)
+	case !errors.Is(err, volume.ErrNotFound):
+		return pool, none, err
+	}
+	empty, err := pool.Adoptable(name)
+	switch {
+	case errors.Is(err, volume.ErrNotFound):
+		return pool, none, fmt.Errorf("its directory %s is not there", path)
+	case err != nil:
+		return pool, none, err
+	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[class.AnnMigrate] == "":
+		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
+			"look for %s there; if nothing is missed, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
+	}
+	return pool, volume.Volume{Record: volume.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
+}
+
+// poolAt returns the pool that a path is right below, and the rest of the path.
+func (c *Controller) poolAt(path string) (*volume.Pool, string) {
+	for _, pool := range c.pools.All() {
+		if pool.Path() == filepath.Dir(path) {
+			return pool, filepath.Base(path)
+		}
+	}
+	return nil, ""
+}
+
+// Adopt gives the directory of a PV of another provisioner a record, as the
+// first step of taking it over. It does nothing where that has one. The errors
+// are those of Examine.
+func (c *Controller) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
+	other := class.MadeByOther(pv, c.others)
+	if other == nil {
+		return fmt.Errorf("PV %s is not one that may be taken over", pv.Name)
+	}
+	pool, v, err := c.examineOther(other, pv)
+	if err != nil || v.State != "" {
+		return err
+	}
+	// These provisioners write what was asked for as the capacity.
+	return c.take(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
+}
