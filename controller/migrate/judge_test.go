@@ -129,6 +129,10 @@ func TestJudge(t *testing.T) {
 		"used": {Run, func(_ *subject, n *node) {
 			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
 		}, Waiting, "pod default/db-0"},
+		"used elsewhere, and no node": {Run, func(s *subject, n *node) {
+			s.pv.Spec.NodeAffinity = nil
+			n.elsewhere = func(*corev1.PersistentVolumeClaim) (string, error) { return "pod default/db-0 on node node-02", nil }
+		}, Waiting, "a directory of that node"},
 		"pods unknown": {Run, func(_ *subject, n *node) {
 			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "", errors.New("forbidden") }
 		}, Waiting, "forbidden"},

@@ -1,0 +1,125 @@
+package provision
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// otherPV is a PV of another provisioner, whose directory is in the pool fast and holds a file.
+func otherPV(t *testing.T, c *Controller) *corev1.PersistentVolume {
+	t.Helper()
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + testUID, UID: "pv-uid", Annotations: map[string]string{
+			class.AnnProvisionedBy: "hostpath", class.AnnIdentity: "node-01",
+		}},
+		Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data", UID: testUID}},
+	}
+	path := filepath.Join(c.pools.Named("fast").Path(), "ns-data-"+pv.Name)
+	pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
+	for _, err := range []error{os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "data"), []byte("x"), 0o644)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pv
+}
+
+// Each row changes one thing, of the PV or of its directory.
+func TestExamineOther(t *testing.T) {
+	type pv = corev1.PersistentVolume
+	for name, row := range map[string]struct {
+		edit func(*testing.T, *Controller, *pv)
+		want string // in the error, "" for none
+	}{
+		"as made": {func(*testing.T, *Controller, *pv) {}, ""},
+		"another node": {func(_ *testing.T, _ *Controller, pv *pv) { pv.Annotations[class.AnnIdentity] = "node-02" },
+			"on node node-01"},
+		"another pool's UUID": {func(_ *testing.T, _ *Controller, pv *pv) { pv.Annotations[class.AnnPool] = "other" },
+			"it names pool other"},
+		"another parent": {func(t *testing.T, _ *Controller, pv *pv) {
+			pv.Spec.HostPath.Path = filepath.Join(t.TempDir(), filepath.Base(pv.Spec.HostPath.Path))
+		}, "not right below a pool"},
+		"below a volume": {func(_ *testing.T, _ *Controller, pv *pv) {
+			pv.Spec.HostPath.Path = filepath.Join(filepath.Dir(pv.Spec.HostPath.Path), "sub", filepath.Base(pv.Spec.HostPath.Path))
+		}, "not right below a pool"},
+		"not there": {func(t *testing.T, _ *Controller, pv *pv) { remove(t, pv) }, "is not there"},
+		"a link": {func(t *testing.T, _ *Controller, pv *pv) {
+			remove(t, pv)
+			if err := os.Symlink(t.TempDir(), pv.Spec.HostPath.Path); err != nil {
+				t.Fatal(err)
+			}
+		}, "a file or a link"},
+		"empty": {func(t *testing.T, _ *Controller, pv *pv) { emptied(t, pv) }, "names no node"},
+		"empty, and looked at": {func(t *testing.T, _ *Controller, pv *pv) {
+			emptied(t, pv)
+			pv.Annotations[class.AnnMigrate] = "run"
+		}, ""},
+		"recorded for another PV": {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
+		"recorded":                {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
+		"not named by the flag":   {func(_ *testing.T, c *Controller, _ *pv) { c.others = nil }, "annotation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := examiner(t)
+			c.others, _ = class.ParseOthers("hostpath")
+			pv := otherPV(t, c)
+			row.edit(t, c, pv)
+			pool, v, err := c.Examine(pv)
+			switch {
+			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
+				t.Errorf("%v, want %q", err, row.want)
+			case row.want == "" && (err != nil || pool.Name() != "fast" || v.Name != filepath.Base(pv.Spec.HostPath.Path)):
+				t.Errorf("%v, %+v, %v", pool, v, err)
+			}
+			// To those who act on volumes it is nobody's, whatever label it has.
+			if _, _, err := c.VolumeOf(pv); err == nil {
+				t.Error("the loop takes it for its own")
+			}
+		})
+	}
+}
+
+func TestExamineOtherPoolNotReady(t *testing.T) {
+	c := examiner(t)
+	c.others, _ = class.ParseOthers("hostpath")
+	pv := otherPV(t, c)
+	if err := c.pools.Named("fast").Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
+		t.Errorf("%v, want that the pool is not ready", err)
+	}
+}
+
+func remove(t *testing.T, pv *corev1.PersistentVolume) {
+	t.Helper()
+	if err := os.RemoveAll(pv.Spec.HostPath.Path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func emptied(t *testing.T, pv *corev1.PersistentVolume) {
+	t.Helper()
+	remove(t, pv)
+	if err := os.Mkdir(pv.Spec.HostPath.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func recordedAs(t *testing.T, c *Controller, pv *corev1.PersistentVolume, name string) {
+	t.Helper()
+	_, err := c.pools.Named("fast").Adopt(volume.Spec{
+		Name: filepath.Base(pv.Spec.HostPath.Path), Bytes: 1, PV: name, Owner: ownerOf(pv),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
