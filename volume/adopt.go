@@ -90,6 +90,8 @@ func (p *Pool) Disown(name string) error {
 			return fmt.Errorf("%w: it was not adopted", ErrConflict)
 		case r.Migration != nil:
 			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
+		case r.LimitID != 0 || r.PendingID != 0:
+			return fmt.Errorf("%w: it has a limit, or is about to, which would outlive its record", ErrConflict)
 		}
 		return p.drop(h, name)
 	})

@@ -84,7 +84,7 @@ func newTheirs(s *harness.Scene, a *harness.Agent, p otherProvisioner) *theirs {
 			Name: harness.PVName(claim), Annotations: map[string]string{harness.AnnProvisionedBy: p.name},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			AccessModes: claim.Spec.AccessModes, Capacity: corev1.ResourceList(claim.Spec.Resources.Requests),
+			AccessModes: claim.Spec.AccessModes, Capacity: claim.Spec.Resources.Requests,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: sc,
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
