@@ -62,10 +62,7 @@ func agentsObjects(s *harness.Scene) int {
 func csiSwitchBack(t *testing.T, s *harness.Scene) {
 	claim, old := csiMade(s), s.Create(harness.Claim{Node: one.Name})
 	s.Bound(old)
-	for _, file := range []string{"daemonset", "rbac", "serviceaccount"} {
-		_, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(root, "manifests", "legacy", file+".yaml"))
-		must(s, "take the other agent away", err)
-	}
+	takeAgentAway(s)
 	csiOutlives(s, other, func() { csiBothModes.deploy(t) })
 	s.Eventually(soon, "the agent's objects alone", func() error {
 		if n := agentsObjects(s); n != 2 {
@@ -88,6 +85,15 @@ func csiSwitchBack(t *testing.T, s *harness.Scene) {
 	s.Delete(fresh)
 	s.Gone(harness.PVName(fresh))
 	csiBothModes.permitted(t)
+}
+
+// takeAgentAway removes the agent that serves hostPath claims alone. What it has served stays.
+func takeAgentAway(s *harness.Scene) {
+	s.Helper()
+	for _, file := range []string{"daemonset", "rbac", "serviceaccount"} {
+		_, err := kubectl("", "delete", "--cascade=foreground", "-f", filepath.Join(root, "manifests", "legacy", file+".yaml"))
+		must(s, "take the agent away", err)
+	}
 }
 
 // redeploy gives the hostPath claims the agent back that they had before.
