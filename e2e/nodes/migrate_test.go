@@ -57,6 +57,29 @@ func TestMigrate(t *testing.T) {
 	m.podsAnew(false)
 	m.Logf("and back: differences %d restarts %d", m.differences, m.restarts)
 	csiMigrating.permitted(t)
+	m.end()
+}
+
+// end deletes pods and claims. So many take longer than a namespace may.
+func (m *migration) end() {
+	m.Helper()
+	for _, args := range [][]string{{"statefulset", writers}, {"pvc", "--all", "--wait=false"}} {
+		_, err := kubectl("", append([]string{"-n", m.Namespace, "delete"}, args...)...)
+		must(m.Scene, "delete", err)
+	}
+	for _, v := range m.volumes {
+		if v.kept {
+			m.PatchPV(v.pv(), `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+		}
+	}
+	m.Eventually(m.patience(), "all gone", func() error {
+		for _, v := range m.volumes {
+			if err := errors.Join(m.IsGone(v.pv()), harness.Missing(hostPath(v.node, v.pv()))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // moveUsed moves all volumes, whoever uses them.
