@@ -50,7 +50,12 @@ type hosted struct {
 
 func newHosted(s *harness.Scene, a *harness.Agent) *hosted {
 	s.Helper()
-	claim := s.Create(harness.Claim{Node: a.Node.Name})
+	return hostedFor(s, a, s.Create(harness.Claim{Node: a.Node.Name}))
+}
+
+// hostedFor is the volume of a claim that the agent serves.
+func hostedFor(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim) *hosted {
+	s.Helper()
 	h := &hosted{Scene: s, a: a, claim: claim, pv: s.Bound(claim)}
 	h.Write(h.pv.Spec.HostPath.Path, "data", []byte("precious"))
 	recorded(s, a.Pool, claim)
@@ -98,9 +103,24 @@ func (h *hosted) isCSI() error {
 	return nil
 }
 
+// isBack returns nil where the volume has a hostPath PV again, and the way there is over.
+func (h *hosted) isBack() error {
+	pv, err := h.now()
+	if err != nil {
+		return err
+	}
+	if pv.UID == h.pv.UID || pv.Spec.HostPath == nil || pv.Spec.HostPath.Path != h.pv.Spec.HostPath.Path {
+		return fmt.Errorf("PV %s, source %+v", pv.UID, pv.Spec.PersistentVolumeSource)
+	}
+	if m := h.a.Volume(filepath.Base(h.pv.Spec.HostPath.Path)).Migration; m != nil {
+		return fmt.Errorf("journal %+v", m)
+	}
+	return h.isOver()
+}
+
 // now is the PV as it is; there is none for a moment.
 func (h *hosted) now() (*corev1.PersistentVolume, error) {
-	return env.Client.CoreV1().PersistentVolumes().Get(h.Context(), h.pv.Name, metav1.GetOptions{})
+	return h.Client.CoreV1().PersistentVolumes().Get(h.Context(), h.pv.Name, metav1.GetOptions{})
 }
 
 // isOver returns nil where PV and claim are bound to each other, with all that the first PV had.
@@ -175,19 +195,7 @@ func TestMigrateBack(t *testing.T) {
 	ask(s, h.claim, "20Mi")
 	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, h.claim, "20Mi") })
 	s.PatchPV(h.pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"back"}}}`, annMigrate))
-	s.Eventually(40*time.Second, "hostPath again", func() error {
-		pv, err := h.now()
-		if err != nil {
-			return err
-		}
-		if pv.Spec.HostPath == nil || pv.Spec.HostPath.Path != h.pv.Spec.HostPath.Path {
-			return fmt.Errorf("source %+v", pv.Spec.PersistentVolumeSource)
-		}
-		if m := a.Volume(h.pv.Name).Migration; m != nil {
-			return fmt.Errorf("journal %+v", m)
-		}
-		return h.isOver()
-	})
+	s.Eventually(40*time.Second, "hostPath again", h.isBack)
 	pv := s.PV(h.pv.Name)
 	for _, key := range []string{harness.AnnProvisionedBy, "hostPathProvisionerIdentity", harness.AnnProvisionOnNode} {
 		if pv.Annotations[key] != h.pv.Annotations[key] {
