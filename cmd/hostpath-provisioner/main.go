@@ -3,7 +3,7 @@
 // that name them, and serves them through CSI.
 //
 //	options.go    the flags, and what is wrong with them
-//	driver.go provision.go serve.go    flags of one concern, and what they mean
+//	driver.go provision.go serve.go pprof.go    flags of one concern, and what they mean
 //	datadir.go pools.go    which directories are pools
 //	agent.go      the parts are built
 //	run.go        joined, and run

@@ -49,6 +49,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
 		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
 		"no pods seen":     {[]string{node, pool, "--limit-adopted"}, "hostPath"},
+		"bad profiles":     {[]string{node, pool, "--pprof-address=6060"}, `"6060"`},
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"migrate how":      {[]string{node, pool, "--migrate-to-csi=now"}, `"now" is none of ["off" "plan"`},
 		"migrate alone":    {[]string{node, pool, "--migrate-to-csi=run"}, "--provision=hostpath,csi"},

@@ -40,6 +40,7 @@ type options struct {
 	burst         int
 	address       string
 	metrics       metricsOptions
+	pprof         pprofOptions
 	provision     provisionOptions
 	migrate       migrateOptions
 	driver        driverOptions
@@ -121,6 +122,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.address, "http-address", defaultAddress,
 		"address of /healthz, /readyz and /metrics; an empty one turns them off")
 	o.metrics.register(f)
+	o.pprof.register(f)
 
 	o.driver.register(f)
 	o.orphans.register(f)
@@ -173,7 +175,7 @@ func (o *options) check() error {
 	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
 	}
-	if err := errors.Join(o.metrics.check(), o.checkAuth()); err != nil {
+	if err := errors.Join(o.metrics.check(), o.pprof.check(), o.checkAuth()); err != nil {
 		return err
 	}
 	if err := o.migrate.check(o.provision.hostPath && o.provision.csi); err != nil {

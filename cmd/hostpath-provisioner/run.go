@@ -97,7 +97,11 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts = append(parts, addresses...)
+	profiles, err := a.pprof.listen()
+	if err != nil {
+		return nil, err
+	}
+	parts = append(append(parts, addresses...), profiles...)
 	if a.driver == nil {
 		return parts, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,18 @@ func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 func MetricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	handleMetrics(mux, gatherer)
+	return mux
+}
+
+// ProfileHandler answers /debug/pprof/, for go tool pprof, and nothing else.
+// Profiles show what the process holds in memory.
+func ProfileHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // and every profile that has a name
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
 }
 
