@@ -34,16 +34,19 @@ func (s settings) args(component string) []string {
 
 func (s settings) etcdArgs() []string {
 	peer := fmt.Sprintf("http://127.0.0.1:%d", s.PeerPort)
-	return []string{
+	args := []string{
 		"--data-dir=" + filepath.Join(s.Dir, "etcd"),
 		"--listen-client-urls=" + s.etcdURL(),
 		"--advertise-client-urls=" + s.etcdURL(),
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // the data is thrown away, and need not survive a power cut
 		"--log-level=warn",
 	}
+	if !s.Durable {
+		args = append(args, "--unsafe-no-fsync") // the data is thrown away, and need not survive a power cut
+	}
+	return args
 }
 
 func (s settings) apiServerArgs() []string {

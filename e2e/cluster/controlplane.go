@@ -31,6 +31,8 @@ type Options struct {
 	// Address and Port are where the API server listens. They default to 127.0.0.1 and a free port.
 	Address string
 	Port    int
+	// Durable makes every write of etcd reach the disk before it is answered, as in a cluster that keeps its data.
+	Durable bool
 	// ExtraArgs are further flags by component, such as "kube-controller-manager": {"--pvclaimbinder-sync-period=1s"}.
 	ExtraArgs map[string][]string
 	// Log receives a line for every step. Nil discards them.
@@ -52,6 +54,7 @@ type settings struct {
 	Detach    bool                `json:"detach"`
 	Address   string              `json:"address"`
 	Port      int                 `json:"port"`
+	Durable   bool                `json:"durable"`
 	EtcdPort  int                 `json:"etcdPort"`
 	PeerPort  int                 `json:"peerPort"`
 	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
@@ -81,7 +84,10 @@ func startControlPlane(ctx context.Context, o Options, say *progress) (*ControlP
 }
 
 func newSettings(o Options, version string) (settings, error) {
-	s := settings{Version: version, Kubelets: o.Kubelets, Detach: o.Detach, Address: o.Address, Port: o.Port, ExtraArgs: o.ExtraArgs}
+	s := settings{
+		Version: version, Kubelets: o.Kubelets, Detach: o.Detach, Address: o.Address, Port: o.Port,
+		Durable: o.Durable, ExtraArgs: o.ExtraArgs,
+	}
 	if o.Dir == "" {
 		return s, errors.New("a directory must be named")
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -23,6 +24,17 @@ const (
 	CSIAccount = "hostpath-provisioner-admin-csi"
 )
 
+// Settings say how an Env differs from that of tests, which is the zero value.
+type Settings struct {
+	// Dir is an empty or absent directory; empty means a new temporary one.
+	Dir string
+	// Release builds the agent as it is shipped, without the race detector.
+	Release bool
+	// Durable and ExtraArgs are those of the control plane; see cluster.Options.
+	Durable   bool
+	ExtraArgs map[string][]string
+}
+
 // Env is what the tests of one package share: a directory, a control plane with the manifests applied, and the agent.
 type Env struct {
 	// Dir keeps pools, disks and logs.
@@ -33,19 +45,26 @@ type Env struct {
 	Kubeconfig, CSIKubeconfig string
 	// Agent is the program, built with the race detector.
 	Agent string
+	// Settings are read whenever a control plane starts.
+	Settings Settings
 
 	faulty  func() (string, error)
-	flags   []string // of the API server
 	counter atomic.Int64
 }
 
 // Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller ends it with Stop.
-func Start(ctx context.Context, log io.Writer) (*Env, error) {
-	dir, err := os.MkdirTemp("", "hpp-suite-")
+func Start(ctx context.Context, log io.Writer) (*Env, error) { return Settings{}.Start(ctx, log) }
+
+// Start is the function Start, with these settings.
+func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
+	dir, err := s.Dir, os.MkdirAll(s.Dir, 0o700)
+	if dir == "" {
+		dir, err = os.MkdirTemp("", "hpp-suite-")
+	}
 	if err != nil {
 		return nil, err
 	}
-	e := &Env{Dir: dir}
+	e := &Env{Dir: dir, Settings: s}
 	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", "-tags=faults") })
 	if e.Agent, err = e.build("agent"); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -61,7 +80,7 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	var err error
 	e.Plane, err = cluster.StartControlPlane(ctx, cluster.Options{
 		Dir: filepath.Join(e.Dir, "control-plane"), Version: os.Getenv("K8S_VERSION"), Log: log,
-		ExtraArgs: map[string][]string{"kube-apiserver": e.flags},
+		Durable: e.Settings.Durable, ExtraArgs: e.Settings.ExtraArgs,
 	})
 	if err != nil {
 		return err
@@ -111,7 +130,7 @@ func (e *Env) Faulty() (string, error) { return e.faulty() }
 
 // Another returns an Env with the same programs, for a control plane of its own, whose API server has these flags besides.
 func (e *Env) Another(dir string, flags ...string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, flags: flags}
+	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
 // Stop ends the control plane. The directory goes too, but for the logs where keep is set.
@@ -133,17 +152,21 @@ func (e *Env) Stop(keep bool) error {
 	return nil
 }
 
-// build compiles the agent with the race detector.
+// build compiles the agent, with the race detector unless it is to be as it is shipped.
 func (e *Env) build(name string, flags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
 	}
+	mode, cgo := []string{"-race"}, "CGO_ENABLED=1"
+	if e.Settings.Release {
+		mode, cgo = []string{"-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0" // GO_BUILD of the Makefile
+	}
 	out := filepath.Join(e.Dir, name)
-	args := append([]string{"build", "-race", "-buildvcs=false", "-o", out}, flags...)
-	cmd := exec.Command("go", append(args, "./cmd/hostpath-provisioner")...)
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", out}, mode, flags, []string{"./cmd/hostpath-provisioner"})
+	cmd := exec.Command("go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOWORK=off")
+	cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the agent: %w\n%s", err, output)
 	}
