@@ -17,8 +17,8 @@ DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power lint image demo deploy cluster-up \
-	cluster-sync cluster-down clean
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power bench lint image demo deploy \
+	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,10 @@ torture: ## kill agents and the API server while volumes are used; MINUTES=5, SE
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
 	cd e2e && POWER_ROUNDS=$(or $(POWER_ROUNDS),20) go test -count=1 -v -timeout 2h -run TestPowerCut ./vm
+
+bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 POOL=dir JSON=file, scale: SCALE=1
+	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	  $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
 
 lint: ## gofmt, vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }

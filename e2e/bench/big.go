@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// filesInDirectory is how many files of the big volume lie in each of its directories.
+	filesInDirectory = 1000
+	// meanwhile is for how long other claims are looked at while the big volume's files are removed.
+	meanwhile = 30 * time.Second
+	// emptyVolumes are deleted one after the other, to compare with.
+	emptyVolumes = 7
+)
+
+// big deletes a volume of many files: its PV goes as soon as that of an empty one, and other claims notice nothing.
+func (l *lab) big(ctx context.Context, r *report) error {
+	node, err := l.node(ctx, "big")
+	if err != nil {
+		return err
+	}
+	agent, err := l.start(ctx, agentOf(shapeHostPath), node, "")
+	if err != nil {
+		return err
+	}
+	defer agent.stop()
+	quiet, err := l.oneByOne(ctx, agent, max(l.idle, 30))
+	if err != nil {
+		return err
+	}
+	var empty sample
+	for range emptyVolumes {
+		one, err := l.create(ctx, agent, 1)
+		if err == nil {
+			err = l.remove(ctx, one)
+		}
+		if err != nil {
+			return err
+		}
+		empty = append(empty, one.each((*life).went)...)
+	}
+	full, err := l.create(ctx, agent, 1)
+	if err != nil {
+		return err
+	}
+	if err := l.fill(filepath.Join(agent.pool, shapeHostPath, "pvc-"+string(full[0].uid))); err != nil {
+		return err
+	}
+	if err := l.remove(ctx, full); err != nil {
+		return err
+	}
+	var busy lives
+	for end := time.Now().Add(meanwhile); time.Now().Before(end); {
+		some, err := l.oneByOne(ctx, agent, 10)
+		if err != nil {
+			return err
+		}
+		busy = append(busy, some...)
+	}
+	gone := full[0].went().Seconds() * 1000
+	l.say("%d files: PV gone after %.1f ms, of an empty volume %.1f ms", l.files, gone, empty.median())
+	r.compare("big.delete", "ms (limit: an empty volume)", empty.median(), gone, 1.5)
+	before, during := quiet.each((*life).took), busy.each((*life).took)
+	r.compare("big.others-p50", "ms (limit: before)", before.at(50), during.at(50), 1.5)
+	r.compare("big.others-p99", "ms (limit: before)", before.at(99), during.at(99), 1.5)
+	return nil
+}
+
+// compare adds a figure of the agent against itself in other circumstances.
+func (r *report) compare(name, unit string, limit, value, most float64) {
+	r.add(figure{
+		name: name, unit: unit, limit: limit, agent: value, ratios: sample{value / limit},
+		target: "<= " + number(most), met: value <= most*limit,
+	})
+}
+
+// went is how long the PV took to go.
+func (f *life) went() time.Duration { return f.gone.Sub(f.asked) }
+
+// fill makes the files of the big volume.
+func (l *lab) fill(dir string) error {
+	l.say("making %d files", l.files)
+	err := together((l.files+filesInDirectory-1)/filesInDirectory, func(i int) error {
+		sub := filepath.Join(dir, fmt.Sprintf("d%d", i))
+		if err := os.Mkdir(sub, 0o755); err != nil {
+			return err
+		}
+		for j := range min(filesInDirectory, l.files-i*filesInDirectory) {
+			f, err := os.Create(filepath.Join(sub, fmt.Sprintf("f%d", j)))
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("make files: %w", err)
+	}
+	return nil
+}

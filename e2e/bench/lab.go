@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// namespace holds the claims that are measured.
+const namespace = "bench"
+
+// lab is where it is measured: a control plane whose database is durable and whose controller-manager is not throttled, the
+// agent as it is shipped, and the limit program.
+type lab struct {
+	options
+	env    *harness.Env
+	client kubernetes.Interface
+	limit  string // the program
+	watch  *watcher
+	begin  time.Time
+	began  int // programs, so that each has an address of its own
+	ended  context.CancelFunc
+}
+
+func newLab(ctx context.Context, o options) (*lab, error) {
+	l := &lab{options: o, begin: time.Now()}
+	l.say("building the agent, starting a control plane")
+	env, err := harness.Settings{Dir: o.dir, Release: true, Durable: true}.Start(ctx, os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	l.env = env
+	if l.pool == "" {
+		l.pool = filepath.Join(env.Dir, "pools")
+	} else if there, _ := os.ReadDir(l.pool); len(there) > 0 {
+		return nil, errors.Join(fmt.Errorf("--pool %s is not empty; what is in it would be removed at the end", l.pool), env.Stop(false))
+	}
+	if err := l.prepare(ctx); err != nil {
+		return nil, errors.Join(err, l.close(true))
+	}
+	return l, nil
+}
+
+func (l *lab) prepare(ctx context.Context) error {
+	var err error
+	if l.client, err = l.newClient(); err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := l.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for _, file := range l.applied {
+		kubectl := exec.Command(l.env.Plane.Binaries().Path("kubectl"), "--kubeconfig", l.env.Plane.Kubeconfig(), "apply", "-f", file)
+		if out, err := kubectl.CombinedOutput(); err != nil {
+			return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+		}
+	}
+	for _, shape := range []string{shapeHostPath, shapeCSI} {
+		if err := l.newClass(ctx, limitClass(shape), shape); err != nil {
+			return err
+		}
+	}
+	l.limit = filepath.Join(l.env.Dir, "limit")
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.limit, "./cmd/limit").CombinedOutput(); err != nil {
+		return fmt.Errorf("build ./cmd/limit, from the directory e2e: %w\n%s", err, out)
+	}
+	ctx, l.ended = context.WithCancel(ctx)
+	l.watch, err = newWatcher(ctx, l.client)
+	return err
+}
+
+// newClient is an administrator's client of its own connection, as cheap as it can be: what measures shares the machine
+// with what is measured.
+func (l *lab) newClient() (kubernetes.Interface, error) {
+	config, err := l.env.Plane.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return kubernetes.NewForConfig(config)
+}
+
+// newClass makes a class that binds as the agent's class of that shape does; its provisioner has the same name.
+func (l *lab) newClass(ctx context.Context, name, shape string) error {
+	mode, policy := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete
+	if shape == shapeCSI {
+		mode = storagev1.VolumeBindingWaitForFirstConsumer
+	}
+	c := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: name},
+		Provisioner: provisionerOf(name), VolumeBindingMode: &mode, ReclaimPolicy: &policy,
+	}
+	_, err := l.client.StorageV1().StorageClasses().Create(ctx, c, metav1.CreateOptions{})
+	return err
+}
+
+func limitClass(shape string) string { return "limit-" + shape }
+
+// provisionerOf is a name that is good for a CSI driver, too.
+func provisionerOf(class string) string { return class + ".hostpath-provisioner.kubevirt.io" }
+
+// node makes a Node without a kubelet, and returns its name.
+func (l *lab) node(ctx context.Context, name string) (string, error) {
+	_, err := l.env.Plane.CreateNode(ctx, name, "", map[string]string{harness.TopologyNode: name})
+	return name, err
+}
+
+// say tells what is going on. It goes where the table does not.
+func (l *lab) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(l.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// close ends everything. The directory goes, but for logs where keep is set.
+func (l *lab) close(keep bool) error {
+	if l.ended != nil {
+		l.ended()
+	}
+	return errors.Join(os.RemoveAll(l.pool), l.env.Stop(keep))
+}
+
+// conditions are what the figures depend on, in words.
+func (l *lab) conditions() string {
+	version, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with 1000 requests a second; pool in a plain directory on %s; Linux %s, %d CPUs, load %s at the end",
+		l.env.Plane.Version(), filesystemOf(l.pool), strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// settle is how long an agent is left alone before its memory is read.
+const settle = 10 * time.Second
+
+const mebibyte = 1 << 20
+
+// memory reads what an agent of both shapes takes while other nodes have many volumes: started when they are there, and
+// while they come. It has a control plane of its own, without who binds claims: the volumes are made as they are in the end.
+func (l *lab) memory(ctx context.Context, r *report) (err error) {
+	own, err := l.another(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, own.env.Stop(false)) }()
+	node, err := own.node(ctx, "memory")
+	if err != nil {
+		return err
+	}
+	few := l.foreign / 10
+	if err := own.foreignVolumes(ctx, 0, few); err != nil {
+		return err
+	}
+	agent, err := own.start(ctx, agentOf(shapeBoth), node, "")
+	if err != nil {
+		return err
+	}
+	first, _, err := own.settled(ctx, agent)
+	if err == nil {
+		err = own.foreignVolumes(ctx, few, l.foreign)
+	}
+	grown, peak, err2 := own.settled(ctx, agent)
+	agent.stop()
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	if agent, err = own.start(ctx, agentOf(shapeBoth), node, ""); err != nil {
+		return err
+	}
+	started, peakStart, err := own.settled(ctx, agent)
+	agent.stop()
+	if err != nil {
+		return err
+	}
+	l.say("RSS with %d foreign volumes %.1f MiB; after %d more %.1f MiB (peak %.1f), started anew %.1f MiB (peak %.1f)",
+		few, first, l.foreign-few, grown, peak, started, peakStart)
+	most := max(grown, started)
+	r.bound("memory.rss", "MiB", most, 40)
+	r.bound("memory.growth", "MiB", most-first, 12)
+	r.notes = append(r.notes, fmt.Sprintf("Memory: %.1f MiB with %d foreign volumes, %.1f MiB after %d more came, %.1f MiB for an agent started then; peaks %.1f and %.1f MiB.",
+		first, few, grown, l.foreign-few, started, peak, peakStart))
+	return nil
+}
+
+// bound adds a figure that is compared with nothing but its bound.
+func (r *report) bound(name, unit string, value, most float64) {
+	r.add(figure{
+		name: name, unit: unit, limit: nan, agent: value, ratios: sample{value / most},
+		target: "<= " + number(most) + " " + unit, met: value <= most,
+	})
+}
+
+// settled returns the agent's memory and its peak, in MiB.
+func (l *lab) settled(ctx context.Context, r *running) (now, peak float64, err error) {
+	select {
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	case <-time.After(settle):
+	}
+	a, err := r.memory("VmRSS")
+	b, err2 := r.memory("VmHWM")
+	return float64(a) / mebibyte, float64(b) / mebibyte, errors.Join(err, err2)
+}
+
+// another is a lab with a control plane that binds no claims, and with the same programs. The caller ends its Env.
+func (l *lab) another(ctx context.Context) (*lab, error) {
+	own := *l
+	own.watch, own.ended = nil, nil
+	own.env = l.env.Another(filepath.Join(l.env.Dir, "another"))
+	own.env.Settings.ExtraArgs = map[string][]string{"kube-controller-manager": {"--controllers=-persistentvolume-binder-controller"}}
+	err := own.env.StartPlane(ctx, nil)
+	if err == nil {
+		own.client, err = own.newClient()
+	}
+	if err == nil {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		_, err = own.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, own.env.Stop(true))
+	}
+	return &own, nil
+}
+
+// foreignVolumes makes claims and PVs, bound to each other, of other nodes, half of them of either shape.
+func (l *lab) foreignVolumes(ctx context.Context, from, to int) error {
+	l.say("making %d foreign volumes", to-from)
+	err := together(to-from, func(i int) error { return l.foreignVolume(ctx, from+i) })
+	if err != nil {
+		return fmt.Errorf("make foreign volumes: %w", err)
+	}
+	return nil
+}
+
+func (l *lab) foreignVolume(ctx context.Context, i int) error {
+	shape, provisioner := shapeHostPath, harness.Provisioner
+	if i%2 == 1 {
+		shape, provisioner = shapeCSI, harness.Driver
+	}
+	node, name := fmt.Sprintf("foreign-%03d", i%100), "pvc-"+string(uuid.NewUUID())
+	c := claimOf(agentOf(shape), node)
+	c.Spec.VolumeName = name
+	for key, value := range map[string]string{
+		"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes",
+		harness.AnnStorageProvisioner: provisioner, "volume.beta.kubernetes.io/storage-provisioner": provisioner,
+	} {
+		c.Annotations[key] = value
+	}
+	claims, pvs := l.client.CoreV1().PersistentVolumeClaims(namespace), l.client.CoreV1().PersistentVolumes()
+	c, err := claims.Create(ctx, c, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	pv, err := pvs.Create(ctx, foreignPV(name, node, provisioner, shape, c), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	c.Status.Phase, c.Status.AccessModes, c.Status.Capacity = corev1.ClaimBound, c.Spec.AccessModes, c.Spec.Resources.Requests
+	pv.Status.Phase = corev1.VolumeBound
+	_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+	_, err2 := pvs.UpdateStatus(ctx, pv, metav1.UpdateOptions{})
+	return errors.Join(err, err2)
+}
+
+// foreignPV is the PV that the other node's agent would have made.
+func foreignPV(name, node, provisioner, shape string, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	mode, directory := corev1.PersistentVolumeFilesystem, corev1.HostPathDirectory
+	source := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/" + name, Type: &directory}}
+	key := corev1.LabelHostname
+	if shape == shapeCSI {
+		key = harness.TopologyNode
+		source = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+			Driver: provisioner, VolumeHandle: name, FSType: "xfs", VolumeAttributes: map[string]string{harness.StoragePool: harness.LocalPool},
+		}}
+	}
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{harness.LabelNode: node}, Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"},
+			Annotations: map[string]string{
+				harness.AnnProvisionedBy: provisioner, harness.AnnIdentity: provisioner,
+				harness.AnnProvisionOnNode: node, harness.AnnPool: string(uuid.NewUUID()),
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, AccessModes: c.Spec.AccessModes,
+			Capacity: c.Spec.Resources.Requests, StorageClassName: *c.Spec.StorageClassName, VolumeMode: &mode, PersistentVolumeSource: source,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion,
+			},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+			}}}},
+		},
+	}
+}
