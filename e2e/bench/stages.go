@@ -63,8 +63,13 @@ func parseStamps(text string, now time.Time) (stamps, error) {
 		case "Volume saved":
 			into, field = s.saved, volumeField
 		}
-		if name := field.FindStringSubmatch(m[3]); name != nil {
-			into[name[1]] = at // the last one counts, where it was tried again
+		name := field.FindStringSubmatch(m[3])
+		if name == nil {
+			continue
+		}
+		// The last one counts where it was tried again; but the library starts anew with every change of the claim, up to its end.
+		if _, again := s.durable[name[1]]; !again || m[2] != "Started" {
+			into[name[1]] = at
 		}
 	}
 	return s, nil
