@@ -38,7 +38,9 @@ type lab struct {
 func newLab(ctx context.Context, o options) (*lab, error) {
 	l := &lab{options: o, begin: time.Now()}
 	l.say("building the agent, starting a control plane")
-	env, err := harness.Settings{Dir: o.dir, Release: true, Durable: true}.Start(ctx, os.Stderr)
+	env, err := harness.Settings{Dir: o.dir, Release: true, Durable: true, ExtraArgs: map[string][]string{"kube-controller-manager": {
+		fmt.Sprintf("--kube-api-qps=%d", o.qps), fmt.Sprintf("--kube-api-burst=%d", o.qps*3/2),
+	}}}.Start(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +139,6 @@ func (l *lab) close(keep bool) error {
 func (l *lab) conditions() string {
 	version, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with 1000 requests a second; pool in a plain directory on %s; Linux %s, %d CPUs, load %s at the end",
-		l.env.Plane.Version(), filesystemOf(l.pool), strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
+	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with %d requests a second; pool in a plain directory on %s; Linux %s, %d CPUs, load %s at the end",
+		l.env.Plane.Version(), l.qps, filesystemOf(l.pool), strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
 }

@@ -20,6 +20,7 @@ type options struct {
 	idle    int   // claims one after the other
 	foreign int   // volumes of other nodes
 	files   int   // in the big volume
+	qps     int   // of the controller-manager's own client
 	nodes   []int // in turn, for scale
 	dir     string
 	pool    string
@@ -72,6 +73,7 @@ func (o *options) register(f *flag.FlagSet) {
 	f.IntVar(&o.idle, "idle", 0, "claims of a round one after the other (20; with --full 50)")
 	f.IntVar(&o.foreign, "foreign", 10000, "volumes of other nodes")
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
+	f.IntVar(&o.qps, "controller-manager-qps", 1000, "requests a second that the controller-manager allows itself, and half as many more at once; a cluster has 20 unless told")
 	f.StringVar(&o.dir, "dir", "", "empty or absent directory for the control plane, on a disk; a temporary one unless given")
 	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; in --dir unless given")
 	f.StringVar(&o.out, "out", "../_artifacts", "directory for plots")
@@ -124,8 +126,8 @@ func (o *options) fill(nodes string) error {
 		}
 		o.nodes = append(o.nodes, n)
 	}
-	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.files < 1000 {
-		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000")
+	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.files < 1000 || o.qps < 1 {
+		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000, --controller-manager-qps above zero")
 	}
 	return nil
 }
