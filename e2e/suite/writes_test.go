@@ -65,11 +65,15 @@ func TestWritesOfAVolume(t *testing.T) {
 
 	t.Run("hostPath", func(t *testing.T) {
 		s := own.Scene(t)
+		s.Bound(s.Create(harness.Claim{Name: "first", Node: a.Node.Name})) // a pool without limits says so once
 		claim := s.Create(harness.Claim{Name: "placed", Node: a.Node.Name})
 		lives(t, s, claim, log, nil)
 	})
 	t.Run("CSI", func(t *testing.T) {
 		s := own.Scene(t)
+		first := s.Create(harness.Claim{Name: "first", Class: harness.ClassCSI})
+		s.Pod(first.Name, a.Node.Hostname)
+		s.Bound(first)
 		claim := s.Create(harness.Claim{Name: "scheduled", Class: harness.ClassCSI})
 		pod := s.Pod(claim.Name, a.Node.Hostname)
 		lives(t, s, claim, log, pod)
@@ -86,7 +90,7 @@ var (
 		"persistent-volume-binder: update persistentvolumeclaims/status",
 		"agent: create events", "agent: create events",
 	}
-	scheduling = "system:kube-scheduler: update persistentvolumeclaims"
+	scheduling = "kube-scheduler: update persistentvolumeclaims"
 	death      = []string{
 		"pvc-protection-controller: update persistentvolumeclaims",
 		"persistent-volume-binder: update persistentvolumes/status",
