@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// auditPolicy has the API server log every request that changes a claim, a PV or an event.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+// writesPolicy has the API server log every request that changes a claim, a PV or an event.
+const writesPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
@@ -45,7 +45,7 @@ func TestWritesOfAVolume(t *testing.T) {
 	t.Parallel()
 	own := env.Another(t.TempDir())
 	policy, log := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(writesPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	own.Settings.ExtraArgs = map[string][]string{"kube-apiserver": {
