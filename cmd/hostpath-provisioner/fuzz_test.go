@@ -58,6 +58,7 @@ func FuzzInspect(f *testing.F) {
 	f.Add(id, "agent, pid 1", "v", record, "T1", record, uint8(0))
 	f.Add(id, "", "v\x1b[2J", "{", "T1\n", `{"name":"\u001b[31m"}`, uint8(1))
 	f.Add(`{"version":1,"id":"\u001b]0;x\u0007"}`, "\x1b[31m", "v", `{"name":"v","state":"bound","bytes":1,"pv":"\u001b[2J"}`, ".json", "", uint8(2))
+	f.Add(id, "", "v", record, "T\x7f", "{\"name\":\"\u009b31m\u200b\U000e0001\"}", uint8(0))
 	f.Add("", "", "", "", "", "", uint8(7))
 	f.Fuzz(func(t *testing.T, identity, lock, name, data, trash, trashed string, odd uint8) {
 		dir := t.TempDir()

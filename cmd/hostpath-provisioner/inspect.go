@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -72,9 +73,28 @@ func inspectPool(path, format string, out io.Writer) error {
 	if format == "table" {
 		return printReport(out, report)
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
+	data, err := json.MarshalIndent(report, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintln(out, escaped(data))
+	}
+	return err
+}
+
+// escaped is JSON whose strings show what is no text as JSON escapes it, also
+// what JSON would let through, such as DEL and U+009B: a terminal obeys those.
+func escaped(data []byte) string {
+	var b strings.Builder
+	for _, r := range string(data) {
+		switch {
+		case r == '\n', unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+	}
+	return b.String()
 }
 
 // poolsOfEnvironment returns the directories that the agent of this container
