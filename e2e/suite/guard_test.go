@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,10 +50,7 @@ func TestPoolTakenApart(t *testing.T) {
 			waiting := s.Create(harness.Claim{Node: a.Node.Name})
 			s.AwaitWarning(waiting.UID, harness.ReasonFailed, a.Node.Name)
 			s.Always(3*time.Second, "nothing done", func() error {
-				if err := intact(a, deleted); err != nil {
-					return err
-				}
-				return s.IsPending(waiting)
+				return errors.Join(intact(a, kept), intact(a, deleted), s.IsPending(waiting))
 			})
 			if err := os.Rename(path+"-away", path); err != nil {
 				t.Fatal(err)
@@ -61,7 +59,7 @@ func TestPoolTakenApart(t *testing.T) {
 			s.Gone(harness.PVName(deleted))
 			a.AwaitReady()
 			if err := intact(a, kept); err != nil {
-				t.Error(err)
+				t.Errorf("%v; the pool has %v; the claim is %+v", err, s.Children(a.Pool), s.Read(kept))
 			}
 		})
 	}

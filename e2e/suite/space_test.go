@@ -157,7 +157,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 		}
 		return nil
 	}
-	s.Eventually(30*time.Second, "four claims", four)
+	s.Eventually(2*time.Minute, "four claims", four)
 	s.Always(3*time.Second, "four claims and no more", four)
 	if err := a.MetricIs(float64(4*size), "hostpath_pool_promised_bytes"); err != nil {
 		t.Error(err)

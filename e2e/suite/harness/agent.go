@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// stopWithin is how long an agent may take to end: a second by contract, and another for the race detector and for
+// stopWithin is how long an agent may take to end: a second by contract, and some more for the race detector and for
 // what else runs on the machine.
-const stopWithin = 2 * time.Second
+const stopWithin = 5 * time.Second
 
 // Options are what differs from one agent to another. The zero value is the usual agent.
 type Options struct {

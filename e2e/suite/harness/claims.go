@@ -37,7 +37,7 @@ const (
 )
 
 // soon is how long the cluster may take for one thing, on a machine that is busy.
-const soon = 40 * time.Second
+const soon = 2 * time.Minute
 
 // Claim says what is special about a claim. The zero value is 10Mi of the immediate class, and no node.
 type Claim struct {
