@@ -55,6 +55,9 @@ const (
 	AnnSelectedNode = "volume.kubernetes.io/selected-node"
 	// AnnProvisionedBy on a PV names the provisioner that made it.
 	AnnProvisionedBy = "pv.kubernetes.io/provisioned-by"
+	// Finalizer is the provisioner library's, which keeps a PV until its volume
+	// is deleted.
+	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 
 // maxLabelValue is the longest value that Kubernetes accepts for a label.

@@ -91,13 +91,9 @@ func edited(before, now *corev1.PersistentVolume) bool {
 	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels)
 }
 
-// libraryFinalizer is that of the provisioner library, which keeps a PV until
-// its volume is deleted.
-const libraryFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
-
 // ours are the finalizers that a migration may take away: each guards against
 // what a migration does on purpose.
-var ours = []string{"kubernetes.io/pv-protection", libraryFinalizer}
+var ours = []string{"kubernetes.io/pv-protection", class.Finalizer}
 
 // foreign returns the finalizers of a PV that are somebody else's.
 func foreign(pv *corev1.PersistentVolume) (all []string) {

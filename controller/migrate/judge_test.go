@@ -37,7 +37,7 @@ func older() *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pvName, UID: "old-uid", ResourceVersion: "7",
-			Finalizers: []string{"kubernetes.io/pv-protection", libraryFinalizer},
+			Finalizers: []string{"kubernetes.io/pv-protection", class.Finalizer},
 			Labels:     map[string]string{"app": "db", class.LabelNode: "node-01"},
 			Annotations: map[string]string{
 				class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnIdentity: class.HostPathProvisioner,

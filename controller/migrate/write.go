@@ -35,8 +35,8 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	m.step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
 	policy := class.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !class.OfOther(pv) && !slices.Contains(pv.Finalizers, libraryFinalizer) {
-		meta["finalizers"] = append(slices.Clone(pv.Finalizers), libraryFinalizer)
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !class.OfOther(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
+		meta["finalizers"] = append(slices.Clone(pv.Finalizers), class.Finalizer)
 	}
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy})
 }

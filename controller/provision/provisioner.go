@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -138,8 +141,8 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready. One that is
-// still mounted is an error, and tried again.
+// that is gone is a success, but only on a pool that is ready, and only while
+// its PV is there. One that is still mounted is an error, and tried again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	s := c.shapeOf(pv)
 	if s == nil {
@@ -157,7 +160,7 @@ func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	case errors.Is(err, volume.ErrNotFound):
 		// Either it went in an earlier call, or an older provisioner made it.
 		if err = c.adopt(ctx, s, pv, pool, name); errors.Is(err, volume.ErrNotFound) {
-			return nil
+			return c.done(ctx, pv)
 		}
 	case err == nil:
 		err = s.matches(v, pv)
@@ -171,4 +174,19 @@ func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	c.changed(pool)
 	c.waiting.changed()
 	return nil
+}
+
+// done is Delete's answer for a volume that is gone already. The library may ask
+// twice: what tells it that its first call was enough may come after it began the
+// second, which then deletes a PV that is not there, and says that it failed.
+func (c *Controller) done(ctx context.Context, pv *corev1.PersistentVolume) error {
+	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return fmt.Errorf("read PV %s: %w", pv.Name, err)
+	case now.UID == pv.UID && (now.DeletionTimestamp == nil || slices.Contains(now.Finalizers, class.Finalizer)):
+		return nil
+	}
+	return &lib.IgnoredError{Reason: "volume and PV are gone"}
 }

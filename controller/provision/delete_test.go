@@ -1,0 +1,66 @@
+package provision
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// A volume that is gone is deleted with success as long as its PV waits for
+// that; where that is gone as well, the library has nothing more to do.
+func TestDeleteAgain(t *testing.T) {
+	deleted := metav1.Now()
+	c := examiner(t)
+	pv := goodPV(t, c, "now")
+	pv.UID = "first"
+	with := func(edit func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+		there := pv.DeepCopy()
+		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		edit(there)
+		return there
+	}
+	for name, test := range map[string]struct {
+		status  int
+		answer  any
+		ignored bool
+		fails   bool
+	}{
+		"as it was": {http.StatusOK, with(func(*corev1.PersistentVolume) {}), false, false},
+		"waits for its finalizer": {http.StatusOK, with(func(pv *corev1.PersistentVolume) {
+			pv.DeletionTimestamp, pv.Finalizers = &deleted, []string{class.Finalizer}
+		}), false, false},
+		"waits for somebody else": {http.StatusOK, with(func(pv *corev1.PersistentVolume) {
+			pv.DeletionTimestamp, pv.Finalizers = &deleted, []string{"example.com/keep"}
+		}), true, false},
+		"another of the name": {http.StatusOK, with(func(pv *corev1.PersistentVolume) { pv.UID = "second" }), true, false},
+		"gone": {http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}, true, false},
+		"nobody knows": {http.StatusForbidden, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(test.status)
+				_ = json.NewEncoder(w).Encode(test.answer)
+			}))
+			t.Cleanup(api.Close)
+			c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL})
+			err := c.done(t.Context(), pv)
+			var ignored *lib.IgnoredError
+			if got := errors.As(err, &ignored); got != test.ignored || (err != nil && !got) != test.fails {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
