@@ -137,6 +137,8 @@ func TestCSIHandmade(t *testing.T) {
 	pv := handmadeCSI(s, a, uuid.NewUUID(), "")
 	pv.Name, pv.Labels, pv.Annotations, pv.Spec.ClaimRef = s.Name+"-old", nil, nil, nil
 	pv.Spec.CSI.VolumeHandle = "old-data"
+	class := s.CSIClass("mine", nil) // claims of other tests would take it
+	pv.Spec.StorageClassName = class
 	pv = save(s, pv)
 	a.Restart()
 	a.AwaitReady()
@@ -152,7 +154,7 @@ func TestCSIHandmade(t *testing.T) {
 		}
 		return nil
 	})
-	claim := s.Create(harness.Claim{Class: harness.ClassCSI, Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = pv.Name }})
+	claim := s.Create(harness.Claim{Class: class, Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = pv.Name }})
 	s.Eventually(20*time.Second, "bound", func() error { return s.IsBound(claim) })
 	s.Eventually(10*time.Second, "owner", func() error { return owned(s, a, pv.Name, "old-data", claim, true) })
 	s.Delete(claim)
@@ -215,7 +217,10 @@ func TestCSITamperedPVs(t *testing.T) {
 			delete(pv.Annotations, harness.AnnPool)
 		},
 		// Released, it would be a volume that is deleted already.
-		"absent": func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle, pv.Spec.ClaimRef = "absent", nil },
+		"absent": func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI.VolumeHandle, pv.Spec.ClaimRef = "absent", nil
+			pv.Spec.StorageClassName = s.ClassName("nobodys") // claims of other tests would take it
+		},
 		"a path": sourced(corev1.PersistentVolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: filepath.Join(a.Pool, "unrelated")},
 		}),

@@ -1,85 +1,97 @@
 package suite
 
 import (
-	"fmt"
-	"strconv"
-	"sync"
+	"errors"
 	"testing"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Wherever the agent is killed, the next start brings it to its end.
-func TestMigrateKilled(t *testing.T) {
-	t.Parallel()
-	const opening, lanes = 3, 3 // a pool that is there is opened with three changes
-	var steps sync.Map
-	t.Run("lanes", func(t *testing.T) {
-		for lane := range lanes {
-			t.Run(strconv.Itoa(lane), func(t *testing.T) {
-				t.Parallel()
-				s, a := migrating(t)
-				a.Stop()
-				for n := 1 + opening + lane; ; n += lanes {
-					step := killMigration(s, a, n)
-					if step == "" {
-						t.Logf("a migration is over before step %d", n)
-						return
-					}
-					steps.Store(step, true)
-				}
-			})
-		}
-	})
-	// Where the controller-manager is slow, the claim is not Lost, and need not be touched.
-	for _, step := range []string{"begin", "retain", "cutover", "delete", "release", "create", "restore", "finish"} {
-		if _, ok := steps.Load("migrate." + step); !ok {
-			t.Errorf("no agent was killed before %s", step)
-		}
-	}
-}
+// migrationSteps are what every migration changes, the journal or the API server, there and back. The steps of a write to
+// the journal are killed at where pools are tested. A claim is touched as well, but only where it is Lost by then.
+var migrationSteps = []string{"begin", "retain", "cutover", "delete", "release", "create", "restore", "finish"}
 
-// killMigration lets an agent that migrates be killed before its n-th step, and started again. It returns that step, ""
-// where the migration was over before.
-func killMigration(s *harness.Scene, a *harness.Agent, n int) (step string) {
+// killedAs has the agent, run with these options, killed before that step.
+func killedAs(s *harness.Scene, a *harness.Agent, o harness.Options, step string) {
 	s.Helper()
-	if n > mostSteps {
-		s.Fatalf("%d steps are not enough", mostSteps)
-	}
-	a.RestartAs(bothModes("off"))
-	a.AwaitReady()
-	h := newHosted(s, a)
 	a.Stop()
-	o := bothModes("run")
 	var err error
 	if o.Program, err = env.Faulty(); err != nil {
 		s.Fatal(err)
 	}
-	o.Env = append(o.Env, "HPP_KILL_AT="+strconv.Itoa(n))
+	o.Env = append(o.Env, "HPP_KILL_AT="+step)
 	a.RestartAs(o)
-	s.Eventually(40*time.Second, fmt.Sprintf("kill %d: killed, or migrated", n), func() error {
-		if !a.Alive() {
-			return nil
+	s.Eventually(time.Minute, "killed before "+step, func() error {
+		if a.Alive() {
+			return errors.New("it is alive")
 		}
-		return h.isCSI()
+		return nil
 	})
-	if a.Alive() {
-		a.Kill()
-		return ""
+}
+
+// Wherever the agent is killed, the next start brings it to its end.
+func TestMigrateKilled(t *testing.T) {
+	t.Parallel()
+	for _, step := range migrationSteps {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s, a := migrating(t)
+			h := newHosted(s, a)
+			h.killedBefore(step, "run")
+			h.find()
+			a.RestartAs(bothModes("run"))
+			s.Eventually(time.Minute, "migrated", h.isCSI)
+			h.wantSame()
+			h.wantUnwarned()
+		})
 	}
-	all := killed.FindAllStringSubmatch(a.Log(), -1)
-	step = all[len(all)-1][1]
-	h.find()
-	a.RestartAs(bothModes("run"))
-	s.Eventually(40*time.Second, fmt.Sprintf("kill %d before %s: migrated", n, step), h.isCSI)
-	if got := h.find(); got != h.inode {
-		s.Errorf("kill %d before %s: inode %d, was %d", n, step, got, h.inode)
+}
+
+// Wherever the agent is killed on the way back, the next start brings it to its end.
+func TestMigrateBackKilled(t *testing.T) {
+	t.Parallel()
+	for _, step := range migrationSteps {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s, a := migrating(t)
+			h := newHosted(s, a)
+			a.Stop()
+			a.RestartAs(bothModes("run"))
+			s.Eventually(time.Minute, "migrated", h.isCSI)
+			h.killedBefore(step, "back")
+			h.find()
+			a.RestartAs(bothModes("back"))
+			s.Eventually(time.Minute, "hostPath again", h.isBack)
+			h.wantSame()
+			h.wantUnwarned()
+		})
 	}
-	if err := firstError(s.Unwarned(h.claim.UID), s.Unwarned(h.pv.UID), s.Unwarned(s.PV(h.pv.Name).UID)); err != nil {
-		s.Errorf("kill %d before %s: %v", n, step, err)
+}
+
+// wantUnwarned checks that nobody warned about claim or PV, the first or the one that is there.
+func (h *hosted) wantUnwarned() {
+	h.Helper()
+	if err := firstError(h.Unwarned(h.claim.UID), h.Unwarned(h.pv.UID), h.Unwarned(h.PV(h.pv.Name).UID)); err != nil {
+		h.Error(err)
 	}
-	s.Logf("killed before step %d, %s", n, step)
-	a.Stop()
-	return step
+}
+
+// Between the record and the journal nothing tells a volume that is taken over from one that is not to be.
+func TestMigrateOthersKilled(t *testing.T) {
+	t.Parallel()
+	for i, step := range []string{"migrate.adopt", "adopt.record", "migrate.begin", "migrate.retain"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s, a := migrating(t)
+			h := newTheirs(s, a, otherProvisioners[i%len(otherProvisioners)])
+			inode := h.find()
+			killedAs(s, a, bothModes("run", fromOthers), step)
+			a.RestartAs(bothModes("run", fromOthers))
+			s.Eventually(time.Minute, "taken over", h.isOurs)
+			if got := h.find(); got != inode {
+				t.Errorf("inode %d, was %d", got, inode)
+			}
+		})
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -229,41 +228,4 @@ func planned(h *theirs) {
 	h.restarted("plan", fromOthers)
 	h.Eventually(40*time.Second, "plan", func() error { return h.a.MetricIs(1, "hostpath_migration_volumes", `verdict="ready"`) })
 	h.Always(2*time.Second, "a plan changes nothing", untouched)
-}
-
-// Between the record and the journal nothing tells a volume that is taken over from one that is not to be.
-func TestMigrateOthersKilled(t *testing.T) {
-	t.Parallel()
-	s, a := migrating(t)
-	var steps []string
-	for n := 4; !slices.Contains(steps, "migrate.retain"); n++ { // a pool that is there is opened with three changes
-		if n > mostSteps {
-			t.Fatalf("killed before %v, and never before the PV is written", steps)
-		}
-		h := newTheirs(s, a, otherProvisioners[n%len(otherProvisioners)])
-		a.Stop()
-		o := bothModes("run", fromOthers)
-		var err error
-		if o.Program, err = env.Faulty(); err != nil {
-			t.Fatal(err)
-		}
-		o.Env = append(o.Env, "HPP_KILL_AT="+strconv.Itoa(n))
-		a.RestartAs(o)
-		s.Eventually(40*time.Second, fmt.Sprintf("killed before step %d", n), func() error {
-			if a.Alive() {
-				return fmt.Errorf("it is alive")
-			}
-			return nil
-		})
-		all := killed.FindAllStringSubmatch(a.Log(), -1)
-		steps = append(steps, all[len(all)-1][1])
-		a.RestartAs(bothModes("run", fromOthers))
-		s.Eventually(60*time.Second, "taken over after a kill before "+steps[len(steps)-1], h.isOurs)
-		h.find()
-	}
-	for _, step := range []string{"migrate.adopt", "adopt.record", "migrate.begin"} {
-		if !slices.Contains(steps, step) {
-			t.Errorf("no agent was killed before %s, but before %v", step, steps)
-		}
-	}
 }

@@ -100,10 +100,14 @@ func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 	return c
 }
 
-// Bound waits until the claim is bound, and returns its PV.
+// Bound waits until the claim is bound, and returns its PV. One that is bound to a PV that was not made for it ends the test:
+// an available PV of a class that tests share is taken by any claim.
 func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	s.Helper()
 	s.Eventually(soon, "claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
+	if got, want := s.Read(claim).Spec.VolumeName, PVName(claim); got != want {
+		s.Fatalf("claim %s is bound to PV %s, want %s", claim.Name, got, want)
+	}
 	return s.PV(PVName(claim))
 }
 
