@@ -39,11 +39,11 @@ func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	first, _, err := own.settled(ctx, agent)
+	first, err := own.settled(ctx, agent)
 	if err == nil {
 		err = own.foreignVolumes(ctx, few, l.foreign)
 	}
-	grown, peak, err2 := own.settled(ctx, agent)
+	grown, err2 := own.settled(ctx, agent)
 	agent.stop()
 	if err := errors.Join(err, err2); err != nil {
 		return err
@@ -51,18 +51,18 @@ func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	if agent, err = own.start(ctx, agentOf(shapeBoth), node, ""); err != nil {
 		return err
 	}
-	started, peakStart, err := own.settled(ctx, agent)
+	started, err := own.settled(ctx, agent)
 	agent.stop()
 	if err != nil {
 		return err
 	}
-	l.say("RSS with %d foreign volumes %.1f MiB; after %d more %.1f MiB (peak %.1f), started anew %.1f MiB (peak %.1f)",
-		few, first, l.foreign-few, grown, peak, started, peakStart)
-	most := max(grown, started)
+	text := fmt.Sprintf("with %d foreign volumes %s; after %d more came %s; an agent started then %s",
+		few, first, l.foreign-few, grown, started)
+	l.say("resident %s", text)
+	most := max(grown.now, started.now)
 	r.bound("memory.rss", "MiB", most, 40)
-	r.bound("memory.growth", "MiB", most-first, 12)
-	r.notes = append(r.notes, fmt.Sprintf("Memory: %.1f MiB with %d foreign volumes, %.1f MiB after %d more came, %.1f MiB for an agent started then; peaks %.1f and %.1f MiB.",
-		first, few, grown, l.foreign-few, started, peak, peakStart))
+	r.bound("memory.growth", "MiB", most-first.now, 12)
+	r.notes = append(r.notes, "Memory: "+text+".")
 	return nil
 }
 
@@ -74,16 +74,29 @@ func (r *report) bound(name, unit string, value, most float64) {
 	})
 }
 
-// settled returns the agent's memory and its peak, in MiB.
-func (l *lab) settled(ctx context.Context, r *running) (now, peak float64, err error) {
+// resident is what of a process is in memory, in MiB.
+type resident struct{ now, own, peak float64 }
+
+// The rest is the program's file, which all processes that run it share and the kernel drops where memory is short.
+func (m resident) String() string {
+	return fmt.Sprintf("%.1f MiB (%.1f its own, the rest its file's; peak %.1f)", m.now, m.own, m.peak)
+}
+
+// settled returns the agent's memory when it has been left alone for a while.
+func (l *lab) settled(ctx context.Context, r *running) (m resident, err error) {
 	select {
 	case <-ctx.Done():
-		return 0, 0, ctx.Err()
+		return m, ctx.Err()
 	case <-time.After(settle):
 	}
-	a, err := r.memory("VmRSS")
-	b, err2 := r.memory("VmHWM")
-	return float64(a) / mebibyte, float64(b) / mebibyte, errors.Join(err, err2)
+	for field, to := range map[string]*float64{"VmRSS": &m.now, "RssAnon": &m.own, "VmHWM": &m.peak} {
+		bytes, err := r.memory(field)
+		if err != nil {
+			return m, err
+		}
+		*to = float64(bytes) / mebibyte
+	}
+	return m, nil
 }
 
 // another is a lab with a control plane that binds no claims, and with the same programs. The caller ends its Env.
