@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -112,29 +113,24 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 // differ compares what either side may not know.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// build makes the volume from its record on, and returns the record that it has
-// in the end. Where a step fails it takes back the ones before, as far as the
-// disk lets it.
+// build makes the volume from a record that is creating, and returns the record
+// that it has in the end. Where a step fails it takes back the ones before, as
+// far as the disk lets it.
+//
+// The disk keeps saying creating: with the directory in place that means the
+// same as ready to the next start, and the record is written once more anyhow,
+// when the PV is seen. See settleReady.
 func (p *Pool) build(h *handle, r Record) (Record, error) {
-	p.step("create.record")
-	if err := p.put(h, r); err != nil {
-		p.unmake(h, r.Name, false)
-		return r, err
-	}
 	placed := false
-	id, err := p.stage(h, r)
+	r, err := p.stage(h, r)
 	if err == nil {
 		placed, err = p.place(h, r.Name)
-	}
-	if err == nil {
-		p.step("create.ready")
-		r.State, r.LimitID = Ready, id
-		err = p.put(h, r)
 	}
 	if err != nil {
 		p.unmake(h, r.Name, placed)
 		return r, err
 	}
+	r = p.rememberReady(r)
 	if r.LimitID != 0 {
 		p.begin(r.Name)
 	}
@@ -153,35 +149,47 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 		return false, pathError("rename", name, err)
 	}
 	p.step("create.sync")
-	return true, syncDirs(h.base, h.staging)
+	return true, flush(h.base, h.staging)
 }
 
-// stage makes the directory with its mode, label and limit, and flushes it. It
-// returns the limit's ID.
-func (p *Pool) stage(h *handle, r Record) (limitID uint64, err error) {
+// stage makes the directory with its mode, label and limit, and writes the
+// record, which it returns with the limit's ID. Both are flushed.
+func (p *Pool) stage(h *handle, r Record) (Record, error) {
 	p.step("create.mkdir")
-	if err := h.makeStaged(r); err != nil {
-		return 0, pathError("create", stagingName+"/"+r.Name, err)
+	err := h.makeStaged(r)
+	if errors.Is(err, unix.EEXIST) { // an earlier call could not take it back
+		if err = p.unstage(h, r.Name); err == nil {
+			p.step("create.again")
+			err = h.makeStaged(r)
+		}
 	}
-	fd, err := tree.OpenDir(h.staging, r.Name)
 	if err != nil {
-		return 0, pathError("open", stagingName+"/"+r.Name, err)
+		return r, pathError("create", stagingName+"/"+r.Name, err)
 	}
-	defer unix.Close(fd)
+	dir, err := tree.OpenDir(h.staging, r.Name)
+	if err != nil {
+		return r, pathError("open", stagingName+"/"+r.Name, err)
+	}
+	defer unix.Close(dir)
+	if r.LimitID, err = p.furnish(h, dir, r); err != nil {
+		return r, err
+	}
+	p.step("create.record")
+	return r, p.put(h, r, dir)
+}
+
+// furnish gives a staged directory its properties.
+func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error) {
 	p.step("create.mode")
 	// After the fact, because mkdir(2) heeds the umask and drops other bits.
-	if err := unix.Fchmod(fd, p.mode); err != nil {
+	if err := unix.Fchmod(dir, p.mode); err != nil {
 		return 0, pathError("chmod", r.Name, err)
 	}
-	if err := p.setLabel(h, fd); err != nil {
+	if err := p.setLabel(h, dir); err != nil {
 		return 0, err
 	}
 	// The limit comes last: a small one may leave no room for the others.
-	if limitID, err = h.enforce(fd, r); err != nil {
-		return 0, err
-	}
-	p.step("create.flush")
-	return limitID, syncDirs(fd)
+	return h.enforce(dir, r)
 }
 
 // unmake takes back what build did. Its own errors are of no use to anybody:

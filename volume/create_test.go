@@ -21,8 +21,14 @@ func TestCreate(t *testing.T) {
 	if err != nil || again.Record != v.Record {
 		t.Errorf("again: %+v, %v, want %+v", again, err, v)
 	}
+	made := v.Record
+	made.State = volume.Creating // what is in place is ready
+	if r := onDisk(t, p, "v"); r != made {
+		t.Errorf("on disk %+v, want %+v", r, made)
+	}
+	purge(t, p)
 	if r := onDisk(t, p, "v"); r != v.Record {
-		t.Errorf("on disk %+v, want %+v", r, v.Record)
+		t.Errorf("on disk after a purge %+v, want %+v", r, v.Record)
 	}
 	data, err := os.ReadFile(filepath.Join(p.Path(), records, "v"))
 	ok(t, err)
@@ -130,7 +136,7 @@ func TestCreateFails(t *testing.T) {
 	}})
 	for step, spoil := range map[string]func(){
 		"create.rename": func() { mkdir(t, filepath.Join(path, "v")) },
-		"create.mkdir":  func() { mkdir(t, filepath.Join(path, staging, "v")) },
+		"create.mkdir":  func() { mkdir(t, filepath.Join(path, staging, "v", "x")) },
 		"record.rename": func() { mkdir(t, filepath.Join(path, records, "v", "x")) },
 	} {
 		at = func(s string) {
@@ -148,8 +154,10 @@ func TestCreateFails(t *testing.T) {
 		}
 		ok(t, os.RemoveAll(filepath.Join(path, "v")))
 		ok(t, os.RemoveAll(filepath.Join(path, records, "v")))
+		ok(t, os.RemoveAll(filepath.Join(path, staging, "v")))
 		consistent(t, p)
 	}
+	mkdir(t, filepath.Join(path, staging, "v")) // a call could not take it back
 	create(t, p, "v")
 	consistent(t, p)
 }

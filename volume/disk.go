@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"crypto/rand"
 
@@ -74,11 +75,13 @@ func readFile(dir int, name string) ([]byte, error) {
 }
 
 // writeFile puts a file in place such that after a crash it is there whole,
-// or as it was before: temporary file, flushed, renamed, directory flushed.
-func writeFile(dir int, name string, data []byte, step func(string)) error {
+// or as it was before: temporary file, flushed, renamed, directory flushed. What
+// is beside it is flushed with the temporary file: what waits for the disk
+// together waits once.
+func writeFile(dir int, name string, data []byte, step func(string), beside ...int) error {
 	temp := tempPrefix + rand.Text()[:10]
 	step("write")
-	err := writeTemp(dir, temp, data)
+	err := writeTemp(dir, temp, data, beside)
 	if err == nil {
 		step("rename")
 		err = pathError("rename", name, unix.Renameat(dir, temp, dir, name))
@@ -89,27 +92,29 @@ func writeFile(dir int, name string, data []byte, step func(string)) error {
 		return err
 	}
 	step("sync")
-	return syncDirs(dir)
+	return flush(dir)
 }
 
-func writeTemp(dir int, name string, data []byte) error {
+func writeTemp(dir int, name string, data []byte, beside []int) error {
 	fd, err := tree.Open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
 		return pathError("create", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	_, err = f.Write(data)
-	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+	return errors.Join(err, f.Chmod(0o600), flush(append(beside, fd)...), f.Close())
 }
 
-// syncDirs flushes directories: what was renamed into or out of them stays so.
-func syncDirs(fds ...int) error {
-	for _, fd := range fds {
-		if err := unix.Fsync(fd); err != nil {
-			return pathError("flush", "directory", err)
-		}
+// flush flushes files, and directories: what was renamed into or out of them
+// stays so. All go at the same time, so that a journal has them in one commit.
+func flush(fds ...int) error {
+	errs := make([]error, len(fds))
+	var wait sync.WaitGroup
+	for i, fd := range fds {
+		wait.Go(func() { errs[i] = pathError("flush", "file or directory", unix.Fsync(fd)) })
 	}
-	return nil
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
 // rmdir removes an empty directory; one that is not there is a success.

@@ -153,7 +153,7 @@ func TestDiskTurnsReadOnlyInTheMiddle(t *testing.T) {
 	}})
 	ok(t, os.Chmod(path, 0o700))
 	ok(t, os.Remove(filepath.Join(path, "lost+found")))
-	for _, at = range []string{"create.record", "create.mkdir", "create.mode", "create.rename", "create.ready"} {
+	for _, at = range []string{"create.record", "create.mkdir", "create.mode", "create.rename"} {
 		_, err := p.Create(spec("v", 1))
 		is(t, err, volume.ErrNotReady)
 		testdisk.Run(t, "mount", "-o", "remount,rw", path)

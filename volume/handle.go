@@ -260,7 +260,7 @@ func (p *Pool) makeBase(path string) (int, error) {
 		return -1, err
 	}
 	p.step("open.above")
-	if err := syncDirs(parent); err != nil {
+	if err := flush(parent); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

@@ -157,7 +157,9 @@ func unsound(p *volume.Pool) (faults []fault) {
 	}
 	var promised int64
 	for _, r := range all {
-		if r.State != volume.Ready && r.State != volume.Bound {
+		v, err := p.Get(r.Name)
+		late := r.State == volume.Creating && err == nil && v.State == volume.Ready && !v.Missing
+		if r.State != volume.Ready && r.State != volume.Bound && !late {
 			faults = append(faults, fault{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}
 		promised += r.Bytes

@@ -152,7 +152,7 @@ func (h *handle) openToRead(path string) (err error) {
 	if h.id.ID == "" {
 		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", ErrNotReady)
 	}
-	for name, fd := range map[string]*int{recordsName: &h.records, trashName: &h.trash} {
+	for name, fd := range map[string]*int{recordsName: &h.records, stagingName: &h.staging, trashName: &h.trash} {
 		if *fd, err = openDir(h.private, name); err != nil {
 			return err
 		}
@@ -171,13 +171,25 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 			l.metered[r.Name] = u.Bytes
 		}
 		all = append(all, VolumeReport{
-			Name: r.Name, State: r.State, Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
+			Name: r.Name, State: h.meaning(r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
 			Migration: inspectMigration(r.Migration), Orphan: r.Orphan,
 			Limit: u.Limit.Bytes, Used: u.Bytes, Limiting: r.PendingID != 0,
 		})
 	}
 	return all
+}
+
+// meaning is the state that a start would find: a volume in place is ready before
+// its record says so.
+func (h *handle) meaning(r Record, there bool) State {
+	if r.State != Creating || !there {
+		return r.State
+	}
+	if staged, err := exists(h.staging, r.Name); staged || err != nil {
+		return r.State
+	}
+	return Ready
 }
 
 func inspectMigration(m *Migration) *MigrationReport {

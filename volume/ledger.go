@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type ledger struct {
 	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
+	late     map[string]bool  // volumes that are ready, and creating on the disk
 	notes    []string         // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
@@ -28,7 +30,7 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records, l.damaged, l.notes = records, damaged, notes
-	l.used, l.metered = map[string]int64{}, map[string]int64{}
+	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]bool{}
 	if l.reserved == nil {
 		l.reserved = map[string]int64{}
 	}
@@ -38,6 +40,31 @@ func (l *ledger) remember(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records[r.Name] = r
+	delete(l.late, r.Name)
+}
+
+// rememberReady is remember for a record that is creating on the disk while its
+// volume is in place. It returns the record as it is known from now on.
+func (l *ledger) rememberReady(r Record) Record {
+	r.State = Ready
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records[r.Name], l.late[r.Name] = r, true
+	return r
+}
+
+// isLate reports whether the disk still says creating of a volume that is ready;
+// allLate lists such volumes.
+func (l *ledger) isLate(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late[name]
+}
+
+func (l *ledger) allLate() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.late))
 }
 
 func (l *ledger) forget(name string) {
@@ -46,6 +73,7 @@ func (l *ledger) forget(name string) {
 	delete(l.records, name)
 	delete(l.used, name)
 	delete(l.metered, name)
+	delete(l.late, name)
 }
 
 func (l *ledger) record(name string) (Record, bool) {

@@ -49,13 +49,14 @@ func TestDiskLimitsTurnsReadOnly(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	armed := false
 	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true, Step: func(step string) {
-		if armed && step == "create.ready" {
+		if armed && step == "create.rename" {
 			testdisk.Run(t, "mount", "-o", "remount,ro", path)
 		}
 	}})
 	armed = true
 	_, err := p.Create(limited("v", mib))
 	is(t, err, volume.ErrNotReady)
+	armed = false
 	testdisk.Run(t, "mount", "-o", "remount,rw", path)
 	if v, err := p.Create(limited("v", mib)); err != nil || !v.Limited {
 		t.Errorf("%+v, %v", v, err)

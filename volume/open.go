@@ -75,7 +75,7 @@ func (p *Pool) layout(h *handle) (err error) {
 		}
 	}
 	p.step("open.sync")
-	return syncDirs(h.private, h.base)
+	return flush(h.private, h.base)
 }
 
 // start does what only the holder of the lock may: it founds an identity if

@@ -159,7 +159,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	}
 	// The rename into place may not have been flushed before the crash.
 	p.step("recover.place")
-	if err := syncDirs(h.base, h.staging); err != nil {
+	if err := flush(h.base, h.staging); err != nil {
 		return err
 	}
 	// The record is of before the limit was set. Should this fail, the start
@@ -209,5 +209,5 @@ func (p *Pool) unstage(h *handle, name string) error {
 		return err
 	}
 	p.step("recover.sync")
-	return syncDirs(h.staging)
+	return flush(h.staging)
 }

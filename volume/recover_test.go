@@ -48,11 +48,11 @@ func TestRecoverTable(t *testing.T) {
 		loose bool // leaves what consistent would complain about
 	}{
 		{name: "C0 nothing"},
-		{name: "C1 temporary record", found: []put{file(records+"/.new-ABC", "{")}},
-		{name: "C1 temporary identity", found: []put{file(private+"/.new-ABC", "{")}},
-		{name: "C2 creating, no directory", found: []put{in("creating")}},
-		{name: "C3 creating, staged", found: []put{in("creating"), dir(staging + "/v")}},
-		{name: "C3 creating, staged, and somebody's directory in place",
+		{name: "C3 temporary record", found: []put{file(records+"/.new-ABC", "{"), dir(staging + "/v")}},
+		{name: "temporary identity", found: []put{file(private+"/.new-ABC", "{")}},
+		{name: "U2 creating, no directory", found: []put{in("creating")}},
+		{name: "C4 creating, staged", found: []put{in("creating"), dir(staging + "/v")}},
+		{name: "C4 creating, staged, and somebody's directory in place",
 			found: []put{in("creating"), dir(staging + "/v"), dir("v")}, dirs: []string{"v"}, loose: true},
 		{name: "C5 creating, in place", found: []put{in("creating"), dir("v")}, state: "ready", dirs: []string{"v"}},
 		{name: "C6 ready", found: []put{in("ready"), dir("v")}, state: "ready", dirs: []string{"v"}},
@@ -74,7 +74,7 @@ func TestRecoverTable(t *testing.T) {
 		{name: "ready, missing", found: []put{in("ready")}, state: "ready", loose: true},
 		{name: "bound, missing", found: []put{in("bound")}, state: "bound", loose: true},
 		{name: "directory without a record", found: []put{dir("other")}, dirs: []string{"other"}, loose: true},
-		{name: "staging without a record", found: []put{dir(staging + "/x")}},
+		{name: "C1 staging without a record", found: []put{dir(staging + "/x")}},
 		{name: "staging with data", found: []put{file(staging+"/x/data", "x")}, warns: 1, loose: true},
 		{name: "trash without a record", found: []put{file(trash+"/GONE/data", "x")}, trash: []string{"GONE"}},
 	} {

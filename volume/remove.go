@@ -84,7 +84,8 @@ func (p *Pool) restore(h *handle, r Record) {
 }
 
 // finishDelete moves a volume whose record is deleting into the trash, and
-// its record beside it. Each step is left out where it was done before.
+// its record beside it. Each step is left out where it was done before. The last
+// one is flushed by whoever empties the trash: until then a start would go on here.
 func (p *Pool) finishDelete(h *handle, r Record) error {
 	there, err := isDir(h.base, r.Name)
 	if err != nil {
@@ -103,7 +104,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		}
 	}
 	p.step("delete.sync")
-	if err := syncDirs(h.base, h.trash); err != nil {
+	if err := flush(h.base, h.trash); err != nil {
 		return err
 	}
 	p.step("delete.move")
@@ -111,8 +112,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		return pathError("rename", r.Name, err)
 	}
 	p.forget(r.Name)
-	p.step("delete.flush")
-	return syncDirs(h.trash, h.records)
+	return nil
 }
 
 func (p *Pool) moveToTrash(h *handle, r Record) error {

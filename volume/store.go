@@ -8,14 +8,14 @@ import (
 )
 
 // put writes a record to the disk, then to memory. Where that fails, memory
-// takes over what stands on the disk.
-func (p *Pool) put(h *handle, r Record) error {
+// takes over what stands on the disk. What is beside it is flushed with it.
+func (p *Pool) put(h *handle, r Record, beside ...int) error {
 	r.Version = recordVersion
 	data, err := encode(r)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(h.records, r.Name, data, p.steps("record")); err != nil {
+	if err := writeFile(h.records, r.Name, data, p.steps("record"), beside...); err != nil {
 		p.reload(h, r.Name)
 		return err
 	}
@@ -31,7 +31,7 @@ func (p *Pool) drop(h *handle, name string) error {
 	}
 	p.forget(name)
 	p.step("record.sync")
-	return syncDirs(h.records)
+	return flush(h.records)
 }
 
 // dropGone removes the record of a volume whose directory was just removed, or
@@ -39,7 +39,7 @@ func (p *Pool) drop(h *handle, name string) error {
 // does: it came back without a record otherwise, and kept the name.
 func (p *Pool) dropGone(h *handle, name string) error {
 	p.step("base.sync")
-	if err := syncDirs(h.base); err != nil {
+	if err := flush(h.base); err != nil {
 		return err
 	}
 	return p.drop(h, name)
@@ -49,6 +49,8 @@ func (p *Pool) dropGone(h *handle, name string) error {
 func (p *Pool) reload(h *handle, name string) {
 	r, err := readRecord(h.records, name)
 	switch {
+	case err == nil && r.State == Creating && p.isLate(name):
+		p.rememberReady(r)
 	case err == nil:
 		p.remember(r)
 	case errors.Is(err, fs.ErrNotExist):

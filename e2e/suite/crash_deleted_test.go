@@ -33,7 +33,7 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 		if strings.HasPrefix(step, "open.") || strings.HasPrefix(step, "pool.") {
 			continue // nothing of the volume is there yet
 		}
-		if step == "create.ready" {
+		if step == "create.sync" {
 			// Somebody found the directory and uses it.
 			s.Write(filepath.Join(c.a.Pool, harness.PVName(c.claim)), "data", []byte("precious"))
 			orphan = c
