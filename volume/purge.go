@@ -66,6 +66,9 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bo
 	}
 	slices.Sort(names)
 	errs := []error{p.settleReady(h)}
+	if len(names) == 0 {
+		return false, errors.Join(append(errs, p.sweepLimits(h))...)
+	}
 	// An entry goes only once its record is in the trash for good. A power cut
 	// could bring the record back otherwise, and a start would take for the
 	// volume whatever has its name by then.

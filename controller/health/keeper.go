@@ -19,6 +19,8 @@ const (
 	// purgeEvery is how often the trash is looked at where nobody said that
 	// something was thrown away.
 	purgeEvery = time.Minute
+	// purgeAfter is how long after somebody said so.
+	purgeAfter = time.Second
 	// measureEvery is the pause between two walks through all volumes.
 	measureEvery = 10 * time.Minute
 
@@ -117,6 +119,11 @@ func (k *Keeper) purge(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-k.kick:
+			// What is deleted at once goes in one pass, and what was just made has
+			// its PV by then: Pool.Purge writes its record otherwise.
+			if !pause(ctx, purgeAfter) {
+				return
+			}
 		case <-time.After(purgeEvery):
 		}
 	}
