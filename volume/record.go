@@ -10,7 +10,8 @@ type State string
 
 // The states, in the order of a volume's life.
 const (
-	// Creating: announced, not yet in place. Nobody was told that it exists.
+	// Creating: announced, not yet in place. Nobody was told that it exists. On the
+	// disk a volume in place may still be Creating: it is ready.
 	Creating State = "creating"
 	// Ready: in place; the caller may have been told, its PV was not seen yet.
 	Ready State = "ready"

@@ -29,8 +29,12 @@ func (p *Pool) recover(h *handle) error {
 			p.note(fmt.Sprintf("%s%s: %v", stillOf(r.Name), r.State, err))
 		}
 	}
-	if err := p.clearStaging(h); err != nil {
+	left, err := p.clearStaging(h)
+	if err != nil {
 		return err
+	}
+	for name, err := range left {
+		p.note(fmt.Sprintf("staging/%s is not ours: %v", name, err))
 	}
 	p.matchLimits(h)
 	// Last: what was removed above may have left a limit.
@@ -93,7 +97,7 @@ func readRecords(h *handle) (records map[string]Record, damaged map[string]error
 
 // Settle finishes or undoes what neither the last start nor the call that began
 // it could, because the disk was full or failed for a moment, and which nobody
-// may ever name again. It waits for calls under way, and does nothing where
+// may ever name again: what has a record, and what is left in staging. It waits for calls under way, and does nothing where
 // nothing is half done.
 //
 // The joined errors say which volumes are as they were, and why; ErrInUse is
@@ -104,13 +108,24 @@ func (p *Pool) Settle() error {
 		for _, r := range p.unsettled() {
 			errs = append(errs, failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
 		}
-		return errors.Join(errs...)
+		left, err := p.clearStaging(h)
+		for name, err := range left {
+			if !errors.Is(err, unix.ENOTEMPTY) { // somebody's: the start said so
+				errs = append(errs, failed("clear "+stagingName+" of", name, err))
+			}
+		}
+		return errors.Join(append(errs, err)...)
 	})
 	return failed("settle pool", p.path, err)
 }
 
 func (p *Pool) settleLocked(h *handle, name string) error {
 	defer p.names.lock(name)()
+	return p.settleNoted(h, name)
+}
+
+// settleNoted takes back the note where settle succeeds.
+func (p *Pool) settleNoted(h *handle, name string) error {
 	err := p.settle(h, name)
 	if err == nil {
 		p.unnote(stillOf(name))
@@ -162,14 +177,20 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	if err := flush(h.base, h.staging); err != nil {
 		return err
 	}
-	// The record is of before the limit was set. Should this fail, the start
-	// says it of every volume alike.
+	// The filesystem may not have written the limit down. Should this fail, the
+	// start says it of every volume alike.
 	if id, err := p.matchLimit(h, r); err == nil {
 		r.LimitID = id
 	}
 	p.step("recover.ready")
 	r.State = Ready
-	return p.put(h, r)
+	err = p.put(h, r)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		// Who was told of it finds it. A purge writes the record once there is space.
+		p.rememberReady(r)
+		return nil
+	}
+	return err
 }
 
 // settleDeleting goes on with a deletion, unless something was mounted
@@ -187,19 +208,34 @@ func (p *Pool) settleDeleting(h *handle, r Record) error {
 	return p.finishDelete(h, r)
 }
 
-// clearStaging removes what nothing refers to any more. Only empty
-// directories are: we never put anything into one.
-func (p *Pool) clearStaging(h *handle) error {
+// clearStaging removes what nothing refers to any more, and returns what it
+// could not, with the reason. Only empty directories are removed: we never put
+// anything into one.
+func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
 	names, err := list(h.private, stagingName)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	left = map[string]error{}
 	for _, name := range names {
-		if err := p.unstage(h, name); err != nil {
-			p.note(fmt.Sprintf("staging/%s is not ours: %v", name, err))
+		if err := p.unstageLeft(h, name); err != nil {
+			left[name] = err
 		}
 	}
-	return nil
+	return left, nil
+}
+
+// unstageLeft leaves what is being made, and what settle still has to judge.
+func (p *Pool) unstageLeft(h *handle, name string) error {
+	defer p.names.lock(name)()
+	if r, ok := p.record(name); ok && r.State == Creating {
+		return nil
+	}
+	there, err := exists(h.staging, name)
+	if !there || err != nil {
+		return err
+	}
+	return p.unstage(h, name)
 }
 
 // unstage removes a volume that was never in place.

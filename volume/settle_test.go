@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -54,4 +55,39 @@ func TestSettle(t *testing.T) {
 			consistent(t, p)
 		})
 	}
+}
+
+// What a create could not take back is no leak until the next start.
+func TestSettleStaging(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	left, inPlace := filepath.Join(path, staging, "v"), filepath.Join(path, "v")
+	when, at := "create.rename", func() {
+		mkdir(t, inPlace)
+		mkdir(t, filepath.Join(left, "x"))
+	}
+	p := opened(t, volume.Config{Path: path, Step: func(step string) {
+		if step == when {
+			at()
+		}
+	}})
+	_, err := p.Create(spec("v", gib))
+	is(t, err, volume.ErrConflict)
+	ok(t, p.Settle())
+	if !there(filepath.Join(left, "x")) {
+		t.Error("what is not empty is not ours")
+	}
+	ok(t, os.Remove(filepath.Join(left, "x")))
+	ok(t, p.Settle())
+	ok(t, os.Remove(inPlace))
+	consistent(t, p)
+
+	// What is being made is not left: Settle waits for the call.
+	settled := make(chan error, 1)
+	when, at = "create.mode", func() {
+		go func() { settled <- p.Settle() }()
+		time.Sleep(50 * time.Millisecond) // in which it would do the wrong thing
+	}
+	create(t, p, "v")
+	ok(t, <-settled)
+	consistent(t, p)
 }
