@@ -65,17 +65,15 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bo
 		return false, err
 	}
 	slices.Sort(names)
-	errs := []error{p.settleReady(h)}
+	errs := []error{p.settleReady(ctx, h)}
 	if len(names) == 0 {
 		return false, errors.Join(append(errs, p.sweepLimits(h))...)
 	}
 	// An entry goes only once its record is in the trash for good. A power cut
 	// could bring the record back otherwise, and a start would take for the
 	// volume whatever has its name by then.
-	moving := map[string]bool{}
-	for _, r := range p.unsettled() {
-		moving[r.Trash] = true
-	}
+	moving, err := p.settleTrash(h, names)
+	errs = append(errs, err)
 	p.step("purge.flush")
 	if err := flush(h.records, h.trash); err != nil {
 		return false, errors.Join(append(errs, err)...)
@@ -125,24 +123,6 @@ func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.P
 	}
 	p.step("purge.record")
 	return remove(h.trash, id+recordSuffix)
-}
-
-// settleReady writes the records of volumes that are ready and whose PV was not
-// seen since they were made.
-func (p *Pool) settleReady(h *handle) error {
-	var errs []error
-	for _, name := range p.allLate() {
-		errs = append(errs, func() error {
-			defer p.names.lock(name)()
-			r, ok := p.record(name)
-			if !ok || !p.isLate(name) {
-				return nil
-			}
-			p.step("purge.ready")
-			return p.put(h, r)
-		}())
-	}
-	return errors.Join(errs...)
 }
 
 // purgeRecords removes the records whose entries were gone before.

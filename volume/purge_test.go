@@ -3,6 +3,7 @@ package volume_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -60,5 +61,73 @@ func TestPurgeTakesTurns(t *testing.T) {
 	<-done
 	if left := names(t, filepath.Join(p.Path(), trash)); len(left) != 2 {
 		t.Errorf("trash %v; the test proves nothing unless the endless one is left", left)
+	}
+}
+
+// Until its record is beside it, a start goes on with the deletion of an entry,
+// and takes what has its name for the volume once the entry is gone.
+func TestPurgeLeavesWhatMoves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	var at func()
+	p := opened(t, volume.Config{Path: path, Step: func(step string) {
+		if step == "delete.move" && at != nil {
+			at()
+		}
+	}})
+	entries := func(want int) {
+		t.Helper()
+		if found, _ := filepath.Glob(filepath.Join(path, trash, "*", "data")); len(found) != want {
+			t.Errorf("trash %v, want %d entries", names(t, filepath.Join(path, trash)), want)
+		}
+	}
+	write(t, filepath.Join(create(t, p, "v").Path, "data"), "x")
+	purged := false
+	at = func() {
+		// The call is under way, and the purge does not wait for it.
+		if more, err := p.Purge(t.Context()); !more || err != nil {
+			t.Errorf("beside the deletion: more %v, %v", more, err)
+		}
+		entries(1)
+		purged = true
+	}
+	ok(t, p.Delete("v"))
+	if !purged {
+		t.Fatal("it proves nothing")
+	}
+	purge(t, p)
+
+	write(t, filepath.Join(create(t, p, "v").Path, "data"), "x")
+	var inTheWay string
+	at = func() {
+		inTheWay = onDisk(t, p, "v").Trash + ".json"
+		mkdir(t, filepath.Join(path, trash, inTheWay, "x"))
+	}
+	if p.Delete("v") == nil {
+		t.Fatal("the record cannot be moved, and it says nothing")
+	}
+	if _, err := p.Purge(t.Context()); err == nil {
+		t.Error("the purge does not say what it leaves")
+	}
+	entries(1)
+	at = nil
+	ok(t, os.RemoveAll(filepath.Join(path, trash, inTheWay)))
+	purge(t, p) // which goes on with the deletion
+	consistent(t, p)
+}
+
+// A purge does not wait for a volume that somebody works on to write its record.
+func TestPurgeBesideAPin(t *testing.T) {
+	p := newPool(t)
+	create(t, p, "v")
+	ok(t, p.Pin("v", func(volume.Pinned) error {
+		_, err := p.Purge(t.Context())
+		return err
+	}))
+	if r := onDisk(t, p, "v"); r.State != volume.Creating {
+		t.Errorf("on disk %+v", r)
+	}
+	purge(t, p)
+	if r := onDisk(t, p, "v"); r.State != volume.Ready {
+		t.Errorf("on disk %+v", r)
 	}
 }
