@@ -48,7 +48,7 @@ var scenes = []scene{
 	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
 	{name: "delete", prepare: []op{createV, fillV, bindV}, call: deleteV, least: 7},
-	{name: "delete what was lost", prepare: []op{createV, bindV, loseV}, call: deleteV, least: 6},
+	{name: "delete what was lost", prepare: []op{createV, bindV, loseV}, call: deleteV, least: 7},
 	{name: "adopt", prepare: []op{{do: "mkdir", name: "v"}}, call: op{"adopt", "v", size}, least: 4},
 	{name: "purge", prepare: []op{createV, fillV, deleteV}, call: purgeAll, least: 13},
 	{name: "note orphan", prepare: []op{createV, bindV}, call: op{do: "note orphan", name: "v"}, least: 4},

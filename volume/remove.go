@@ -85,7 +85,8 @@ func (p *Pool) restore(h *handle, r Record) {
 
 // finishDelete moves a volume whose record is deleting into the trash, and
 // its record beside it. Each step is left out where it was done before. The last
-// one is flushed by whoever empties the trash: until then a start would go on here.
+// one is flushed by whoever empties the trash: until then a start would go on here,
+// and the entry tells it that what has the name by then is somebody else's.
 func (p *Pool) finishDelete(h *handle, r Record) error {
 	there, err := isDir(h.base, r.Name)
 	if err != nil {
@@ -112,7 +113,12 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		return pathError("rename", r.Name, err)
 	}
 	p.forget(r.Name)
-	return nil
+	if there || trashed {
+		return nil
+	}
+	// No entry tells it where the directory was missing.
+	p.step("delete.flush")
+	return flush(h.records, h.trash)
 }
 
 func (p *Pool) moveToTrash(h *handle, r Record) error {
