@@ -103,7 +103,7 @@ func (o op) after(t truth) truth {
 		}
 		t.Dir = true
 	case "bind":
-		t.Bound = true
+		t.Bound, t.Orphan = true, false
 	case "expand":
 		t.Bytes = o.bytes
 	case "adopt":

@@ -1,0 +1,106 @@
+//go:build disk
+
+package volume_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+)
+
+// cutOff returns the disk as it was when the power went: what the filesystem did
+// not write to its loop device is not in the image.
+func cutOff(t *testing.T, image string) string {
+	t.Helper()
+	after := filepath.Join(t.TempDir(), "after.img")
+	testdisk.Run(t, "cp", "--sparse=always", image, after)
+	return after
+}
+
+// The power goes right after each call: what its caller was told is on the disk.
+// e2e/vm does this to many calls at once.
+func TestDiskPowerAfterACall(t *testing.T) {
+	calls := []op{createV, {do: "undo", name: "v"}, createV, expandV, {do: "note orphan", name: "v"}, bindV, beginV, cutOverV,
+		{do: "finish migration", name: "v"}, deleteV, createV, purgeAll, deleteV, purgeAll}
+	for _, kind := range testdisk.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			image, dir := testdisk.Image(t, kind), t.TempDir()
+			testdisk.Attach(t, image, dir)
+			w := &world{newAccount(), filepath.Join(dir, "pool"), volume.LimitBestEffort}
+			p := opened(t, volume.Config{Path: w.path})
+			var images []string
+			var accounts []*account
+			for _, o := range calls {
+				unix.Sync() // so that only what the call itself flushes counts
+				_, err := w.do(p, o)
+				images, accounts = append(images, cutOff(t, image)), append(accounts, w.clone())
+				ok(t, err)
+			}
+			ok(t, p.Close())
+			testdisk.Detach(t, dir)
+			for i, image := range images {
+				holds(t, calls[i], image, dir, &world{accounts[i], w.path, w.limit})
+			}
+		})
+	}
+}
+
+// holds starts on the disk of a call whose power went.
+func holds(t *testing.T, o op, image, dir string, w *world) {
+	t.Helper()
+	testdisk.Attach(t, image, dir)
+	defer testdisk.Detach(t, dir)
+	p := opened(t, volume.Config{Path: w.path})
+	defer p.Close()
+	for range 2 { // before the trash is emptied, and after
+		for _, f := range append(w.held(p), unsound(p)...) {
+			t.Errorf("after %v: %s: %s", o, f.kind, f.text)
+		}
+		purge(t, p)
+	}
+}
+
+// Somebody puts a directory back after its volume was deleted, and the power goes
+// before anything else is flushed: it is not taken for the volume.
+func TestDiskPutBackAfterDelete(t *testing.T) {
+	for _, kind := range testdisk.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			image, dir := testdisk.Image(t, kind), t.TempDir()
+			testdisk.Attach(t, image, dir)
+			path := filepath.Join(dir, "pool")
+			p := opened(t, volume.Config{Path: path, Step: func(step string) {
+				if step == "delete.move" {
+					unix.Sync() // as others may; what comes after is not on its way with what came before
+				}
+			}})
+			_, err := p.Create(spec("v", mib))
+			ok(t, err)
+			_, err = p.Bind("v", binding("v"))
+			ok(t, err)
+			ok(t, os.Remove(filepath.Join(path, "v")))
+			ok(t, p.Delete("v"))
+			write(t, filepath.Join(path, "v", "data"), "x")
+			for _, name := range []string{"v/data", "v", "."} {
+				f, err := os.Open(filepath.Join(path, name))
+				ok(t, err)
+				ok(t, f.Sync())
+				ok(t, f.Close())
+			}
+			after := cutOff(t, image)
+			ok(t, p.Close())
+			testdisk.Detach(t, dir)
+
+			testdisk.Attach(t, after, dir)
+			p = opened(t, volume.Config{Path: path})
+			purge(t, p)
+			if !there(filepath.Join(path, "v", "data")) {
+				t.Errorf("it is gone; records %v", names(t, filepath.Join(path, records)))
+			}
+		})
+	}
+}
