@@ -128,6 +128,45 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 	return changed && err == nil, err
 }
 
+// Reown is Bind for a PV that was given to another claim: the volume is b.Owner's
+// from now on, and was the claim with the UID was. The promise and the data stay
+// as they are. It does nothing where the volume is b.Owner's already, as Bind
+// does nothing.
+//
+// The caller makes sure that the claim it was is gone, and that the PV is there
+// and is the other one's. The error is ErrInvalid where either UID or the PV is
+// not told, ErrNotFound where there is no volume, ErrConflict where it is not in
+// place, another PV's or, by now, a third claim's, ErrMigrating while its PV is
+// being replaced.
+func (p *Pool) Reown(name, was string, b Binding) error {
+	const op = "give volume to another claim"
+	if b.PV == "" || b.Owner.UID == "" || was == "" {
+		return failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three must be known", ErrInvalid, b.PV, was, b.Owner))
+	}
+	return p.on(op, name, func(h *handle) error {
+		r, ok := p.record(name)
+		switch {
+		case !ok:
+			return ErrNotFound
+		case !inPlace(r) || r.Ephemeral || r.PV != b.PV || r.Owner.UID != was && r.Owner.UID != b.Owner.UID:
+			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State, r.Owner, r.PV, was, b.PV)
+		}
+		if err := r.notMigrating(); err != nil {
+			return err
+		}
+		given := r
+		given.Owner = b.Owner
+		if b.Cluster != "" {
+			given.Cluster = b.Cluster // it is where the claim is
+		}
+		if given = bind(given, b); given == r {
+			return nil
+		}
+		p.step("reown.record")
+		return p.put(h, given)
+	})
+}
+
 func bind(r Record, b Binding) Record {
 	r.State, r.PV, r.Orphan = Bound, b.PV, Orphan{}
 	// Who asked through CSI may have told the UID alone, by the volume's name.

@@ -45,6 +45,7 @@ var scenes = []scene{
 	{name: "create", call: createV, least: 8},
 	{name: "create again what was lost", prepare: []op{createV, purgeAll, loseV}, call: createV, least: 8},
 	{name: "bind", prepare: []op{createV}, call: bindV, least: 4},
+	{name: "reown", prepare: []op{createV, fillV, bindV}, call: op{do: "reown", name: "v"}, least: 4},
 	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
 	{name: "delete", prepare: []op{createV, fillV, bindV}, call: deleteV, least: 7},

@@ -21,7 +21,7 @@ const (
 	Deleting State = "deleting"
 )
 
-// Owner is the claim a volume was made for.
+// Owner is the claim a volume was made for, or was given to since.
 type Owner struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`

@@ -19,6 +19,9 @@ type op struct {
 	bytes int64
 }
 
+// heirUID is the UID of the claim that a volume is given to.
+const heirUID = "uid-heir"
+
 func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
 
 // call does it and returns what the caller is told.
@@ -32,6 +35,12 @@ func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err e
 		v, err = p.Create(s)
 	case "bind":
 		if _, err = p.Bind(o.name, binding(o.name)); err == nil {
+			v, err = p.Get(o.name)
+		}
+	case "reown":
+		b := binding(o.name)
+		b.Owner.UID = heirUID
+		if err = p.Reown(o.name, binding(o.name).Owner.UID, b); err == nil {
 			v, err = p.Get(o.name)
 		}
 	case "expand":
@@ -89,9 +98,9 @@ func orErr(err error, next func() error) error {
 // A truth is how a volume is, as far as callers depend on it. The zero value
 // is of one that is not there.
 type truth struct {
-	Record, Dir, Bound, Adopted, Orphan bool
-	Bytes                               int64
-	Migration                           volume.MigrationStep
+	Record, Dir, Bound, Adopted, Orphan, Given bool
+	Bytes                                      int64
+	Migration                                  volume.MigrationStep
 }
 
 // after is what a success of the op makes of a volume.
@@ -104,6 +113,8 @@ func (o op) after(t truth) truth {
 		t.Dir = true
 	case "bind":
 		t.Bound, t.Orphan = true, false
+	case "reown":
+		t.Bound, t.Given, t.Orphan = true, true, false
 	case "expand":
 		t.Bytes = o.bytes
 	case "adopt":
@@ -236,7 +247,7 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	all, err := recorded(p)
 	for _, r := range all {
 		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == volume.Bound, Adopted: r.Adopted,
-			Bytes: r.Bytes, Orphan: r.Orphan.Why != ""}
+			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == heirUID}
 		if r.Migration != nil {
 			t.Migration = r.Migration.Step
 		}
