@@ -57,10 +57,11 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 }
 
 // isNew reports whether a PV is the one that this migration made. Nobody else
-// knows the UID that it names.
+// knows the UID that it names. One that waited for its next claim may have it.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
-		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) && claimUID(pv) == claimUID(j.new)
+		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) &&
+		(claimUID(j.new) == "" || claimUID(pv) == claimUID(j.new))
 }
 
 // source is where a PV's volume lies. The API server gives a hostPath without a

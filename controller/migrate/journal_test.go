@@ -59,4 +59,9 @@ func TestIsNew(t *testing.T) {
 			t.Errorf("%s: taken for the new PV", name)
 		}
 	}
+	// One that waited for a claim may get it while it is replaced.
+	j.new.Spec.ClaimRef.UID = ""
+	if !j.isNew(made) {
+		t.Error("the new PV that got its next claim is taken for a stranger's")
+	}
 }

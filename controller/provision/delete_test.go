@@ -1,16 +1,12 @@
 package provision
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -43,19 +39,11 @@ func TestDeleteAgain(t *testing.T) {
 			pv.DeletionTimestamp, pv.Finalizers = &deleted, []string{"example.com/keep"}
 		}), true, false},
 		"another of the name": {http.StatusOK, with(func(pv *corev1.PersistentVolume) { pv.UID = "second" }), true, false},
-		"gone": {http.StatusNotFound, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}, true, false},
-		"nobody knows": {http.StatusForbidden, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden}, false, true},
+		"gone":                {http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound), true, false},
+		"nobody knows":        {http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				w.WriteHeader(test.status)
-				_ = json.NewEncoder(w).Encode(test.answer)
-			}))
-			t.Cleanup(api.Close)
-			c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL})
+			answers(t, c, func(string) (int, any) { return test.status, test.answer })
 			err := c.done(t.Context(), pv)
 			var ignored *lib.IgnoredError
 			if got := errors.As(err, &ignored); got != test.ignored || (err != nil && !got) != test.fails {

@@ -16,6 +16,7 @@
 //	waiting.go     refused for now, tried again when things change
 //	voice.go       the claims that are nobody's, said by one agent of many
 //	pvs.go         PVs of this node: bound to their records, adopted, or refused
+//	reuse.go       kept PVs that are given to another claim
 //	sweep.go       finds PVs of ours that others made
 //	unfinished.go  volumes whose PV was never saved
 //	saving.go      a PV that cannot be saved is said, not retried in silence

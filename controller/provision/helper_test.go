@@ -1,7 +1,10 @@
 package provision
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
@@ -18,7 +21,7 @@ import (
 const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 
 // examiner is a controller that knows its node and has the open pools legacy,
-// which is that of hostPath claims, and fast.
+// which is that of hostPath claims, and fast. Its API server has nothing.
 func examiner(t *testing.T) *Controller {
 	t.Helper()
 	var all []*volume.Pool
@@ -43,7 +46,54 @@ func examiner(t *testing.T) *Controller {
 		t.Fatal(err)
 	}
 	c.facts = &facts{hostname: "host-a", cluster: "c"}
+	has(t, c)
 	return c
+}
+
+// answers makes what f says the API server's answers, by path.
+func answers(t *testing.T, c *Controller, f func(path string) (status int, object any)) {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status, object := f(r.URL.Path)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(object)
+	}))
+	t.Cleanup(api.Close)
+	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL})
+}
+
+// failure is what the API server says where it has no object to show.
+func failure(status int, reason metav1.StatusReason) metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure, Reason: reason, Code: int32(status)}
+}
+
+// has makes these PVs and claims all that the API server has.
+func has(t *testing.T, c *Controller, objects ...metav1.Object) {
+	t.Helper()
+	there := map[string]any{}
+	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *corev1.PersistentVolume:
+			o = o.DeepCopy()
+			o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+			there["/api/v1/persistentvolumes/"+o.Name] = o
+		case *corev1.PersistentVolumeClaim:
+			o = o.DeepCopy()
+			o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+			there["/api/v1/namespaces/"+o.Namespace+"/persistentvolumeclaims/"+o.Name] = o
+			claims.Items = append(claims.Items, *o)
+		}
+	}
+	there["/api/v1/persistentvolumeclaims"] = claims
+	answers(t, c, func(path string) (int, any) {
+		if o := there[path]; o != nil {
+			return http.StatusOK, o
+		}
+		return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+	})
 }
 
 // goodPV is what the agent itself makes for testClaim in a class, with what the

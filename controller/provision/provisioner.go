@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,9 +119,9 @@ func (c *Controller) failed(s shape, o lib.ProvisionOptions, r *refusal) (*corev
 
 // ShouldDelete decides in silence whether this PV names a volume of ours that
 // may go. What is wrong with a PV is said where it is first seen, in pvs.go.
-func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume) bool {
+func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolume) bool {
 	s := c.shapeOf(pv)
-	if s == nil {
+	if s == nil || waitsForClaim(pv) {
 		return false
 	}
 	pool, name, err := s.examine(pv)
@@ -129,15 +130,21 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 	}
 	v, err := pool.Get(name)
 	switch {
+	case err == nil && v.Migration.UnderWay():
+		return false
 	case err == nil:
-		return s.matches(v, pv) == nil && !v.Migration.UnderWay()
+		if err = s.matches(v, pv); errors.As(err, new(otherClaim)) && leaving(pv) {
+			_, err = c.heir(ctx, s, pv, pool, v)
+		}
+	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, pool, name):
+		return true
 	case errors.Is(err, volume.ErrNotFound):
 		return s.adoptable(pv, pool, name) == nil
 	}
 	// Delete will say so, and be tried again. So it is where another agent has
 	// the pool: the library forgets what may not be deleted, and that agent may
 	// end before it did it.
-	return errors.Is(err, volume.ErrNotReady)
+	return err == nil || errors.Is(err, volume.ErrNotReady)
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume
@@ -155,20 +162,29 @@ func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) er
 	if err := s.deletes(pv); err != nil {
 		return err
 	}
+	if err := c.claimGone(ctx, pv); err != nil {
+		return err
+	}
 	v, err := pool.Get(name)
 	switch {
-	case errors.Is(err, volume.ErrNotFound):
+	case err == nil:
+		_, err = c.follow(ctx, s, pv, pool, v)
+	case !errors.Is(err, volume.ErrNotFound):
+	case nothingLeft(pv, pool, name):
+		return c.done(ctx, pv)
+	default:
 		// Either it went in an earlier call, or an older provisioner made it.
 		if err = c.adopt(ctx, s, pv, pool, name); errors.Is(err, volume.ErrNotFound) {
 			return c.done(ctx, pv)
 		}
-	case err == nil:
-		err = s.matches(v, pv)
 	}
 	if err != nil {
 		return err
 	}
-	if err := pool.Delete(name); err != nil {
+	err = pool.DeleteIf(name, func(now volume.Record) error { // which may have another claim meanwhile
+		return s.matches(volume.Volume{Record: now, Path: filepath.Join(pool.Path(), name)}, pv)
+	})
+	if err != nil {
 		return fmt.Errorf("node %s: %w", c.node, err)
 	}
 	c.changed(pool)

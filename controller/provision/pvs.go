@@ -91,27 +91,34 @@ func (r *records) sync(ctx context.Context, name string) error {
 	case v.Migration.UnderWay():
 		return nil // the migration sees to both PVs
 	}
-	if err := s.matches(v, pv); err != nil {
+	v, err = r.follow(ctx, s, pv, pool, v)
+	switch {
+	case errors.Is(err, errUnsettled), errors.Is(err, volume.ErrNotReady):
+		return err
+	case err != nil:
 		r.disown(ctx, pv, err)
 		return nil
-	}
-	if v.State == volume.Deleting {
+	case v.State == volume.Deleting:
 		return nil
 	}
-	_, err = pool.Bind(directory, volume.Binding{
-		PV: pv.Name, Owner: cmp.Or(ownerOf(pv), v.Owner), Cluster: r.facts.cluster,
-		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
-	})
-	if err != nil {
+	if _, err = pool.Bind(directory, r.binding(pv, cmp.Or(ownerOf(pv), v.Owner))); err != nil {
 		return err
 	}
 	return r.namePool(ctx, pv, pool)
 }
 
+// binding is what the PV says about a volume of that claim.
+func (c *Controller) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Binding {
+	return volume.Binding{
+		PV: pv.Name, Owner: owner, Cluster: c.facts.cluster,
+		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+	}
+}
+
 // remind says once that a released PV stays, where its policy tells its user
 // that it goes.
 func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolume) {
-	if pv.Status.Phase != corev1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+	if pv.DeletionTimestamp != nil || !leaving(pv) {
 		return
 	}
 	if err := s.deletes(pv); err != nil {
@@ -148,6 +155,9 @@ func (r *records) current(ctx context.Context, name string) (*corev1.PersistentV
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
 // its way out and has no directory either is just that.
 func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	if leaving(pv) && s.deletes(pv) == nil && nothingLeft(pv, pool, directory) {
+		return nil
+	}
 	err := r.adopt(ctx, s, pv, pool, directory)
 	switch {
 	case errors.Is(err, volume.ErrNotReady):
@@ -159,6 +169,12 @@ func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.Persisten
 		return nil
 	}
 	return r.namePool(ctx, pv, pool)
+}
+
+// leaving reports whether a PV goes, or is to go by its policy.
+func leaving(pv *corev1.PersistentVolume) bool {
+	return pv.DeletionTimestamp != nil ||
+		pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // disown says that the PV is left alone, and why.
@@ -195,21 +211,16 @@ func (c *Controller) take(ctx context.Context, pv *corev1.PersistentVolume, pool
 	return err
 }
 
-// claimed is what the PV's claim asks for, in bytes; unclaimed without one. An answer that the API
-// server does not give now is as good as a pool that is not ready.
+// claimed is what the PV's claim asks for, in bytes; unclaimed without one.
 func (c *Controller) claimed(ctx context.Context, pv *corev1.PersistentVolume, unclaimed int64) (int64, error) {
-	ref := pv.Spec.ClaimRef
-	if ref == nil || ref.UID == "" {
+	if waitsForClaim(pv) {
 		return unclaimed, nil
 	}
-	claim, err := c.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	switch {
-	case err == nil && claim.UID == ref.UID:
-		return class.Bytes(claim), nil
-	case err != nil && !apierrors.IsNotFound(err):
-		return 0, fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
+	claim, err := c.claimOf(ctx, ownerOf(pv))
+	if claim == nil || err != nil {
+		return unclaimed, err
 	}
-	return unclaimed, nil
+	return class.Bytes(claim), nil
 }
 
 // ownerOf is the claim that the PV is bound to, or nobody.

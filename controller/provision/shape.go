@@ -50,7 +50,7 @@ type shape interface {
 	// written by somebody else. A path is compared, never followed.
 	examine(*corev1.PersistentVolume) (*volume.Pool, string, error)
 	// matches returns nil where the PV is the one that the volume's record
-	// names.
+	// names, and otherClaim where all but the claim is.
 	matches(volume.Volume, *corev1.PersistentVolume) error
 	// adoptable returns nil where a PV that was examined may make a volume of
 	// a directory without a record.
@@ -94,7 +94,9 @@ func (c *Controller) shapeOf(pv *corev1.PersistentVolume) shape {
 	return c.shapeNamed(class.HostPathProvisioner)
 }
 
-// matches returns nil where PV and claim are those of the volume's record.
+// matches returns nil where the PV, which was examined, is the one of the volume's
+// record, and has that one's claim or waits for another. The error is otherClaim
+// where only the claim is not the record's.
 func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.Ephemeral {
 		return fmt.Errorf("directory %s is a pod's own volume, which no PV names", v.Path)
@@ -102,11 +104,18 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.PV != pv.Name {
 		return fmt.Errorf("directory %s belongs to PV %q, not to %q", v.Path, v.PV, pv.Name)
 	}
-	if uid := claimUID(pv); v.Owner.UID != "" && uid != v.Owner.UID {
-		return fmt.Errorf("directory %s belongs to the claim with UID %s, and this PV's claimRef has %q", v.Path, v.Owner.UID, uid)
+	switch uid := claimUID(pv); {
+	case v.Owner.UID == "", uid == v.Owner.UID:
+		return nil
+	case uid == "" && namesPool(pv):
+		return nil // it waits for another claim
+	default:
+		return otherClaim{path: v.Path, names: uid, owner: v.Owner}
 	}
-	return nil
 }
+
+// namesPool reports whether a PV that was examined carries the pool's UUID.
+func namesPool(pv *corev1.PersistentVolume) bool { return pv.Annotations[class.AnnPool] != "" }
 
 // checkPool refuses a PV that names another pool than the one it was found in.
 // A pool that was never open has no identity yet.

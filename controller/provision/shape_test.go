@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -26,9 +27,16 @@ func TestMatches(t *testing.T) {
 	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), testUID) {
 		t.Errorf("another claim's directory: %v", err)
 	}
+	if err := matches(v, pv); !errors.As(err, new(otherClaim)) {
+		t.Errorf("another claim's directory: %v, want that it may be given", err)
+	}
 	pv.Spec.ClaimRef = nil
+	if err := matches(v, pv); err != nil {
+		t.Errorf("a PV that waits for a claim: %v", err)
+	}
+	delete(pv.Annotations, class.AnnPool)
 	if matches(v, pv) == nil {
-		t.Error("a PV without claim matches a claim's directory")
+		t.Error("a PV without claim and pool matches a claim's directory")
 	}
 }
 

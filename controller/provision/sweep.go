@@ -3,6 +3,7 @@ package provision
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -111,7 +112,10 @@ func (c *Controller) pretends(s shape, pv *corev1.PersistentVolume) error {
 		return err
 	}
 	if v, err := pool.Get(name); err == nil {
-		return s.matches(v, pv)
+		if err := s.matches(v, pv); !errors.As(err, new(otherClaim)) {
+			return err
+		}
+		return nil // once it is watched, it is seen whether that is its next claim
 	}
 	return s.labels(pv, pool, name)
 }

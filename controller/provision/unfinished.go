@@ -84,11 +84,8 @@ func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, erro
 	if !apierrors.IsNotFound(err) {
 		return false, err
 	}
-	claim, err := c.client.CoreV1().PersistentVolumeClaims(v.Owner.Namespace).Get(ctx, v.Owner.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return err == nil && string(claim.UID) != v.Owner.UID, err
+	claim, err := c.claimOf(ctx, v.Owner)
+	return claim == nil && err == nil, err
 }
 
 // elsewhere reports whether a PV, of whatever shape, is clearly another node's.

@@ -1,0 +1,187 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// A PV with policy Retain outlives its claim. Its administrator gives it to
+// another by the PV's claimRef, as he may any PV of Kubernetes, and the volume's
+// record follows. What the API server says is asked of it, never of a cache:
+//
+//	the claimRef has            the record's claim   so the volume
+//	the record's claim                               is that claim's
+//	no claim's UID              whatever             waits, and is not deleted whatever the policy
+//	a claim that has this PV    gone                 is given to it
+//	a claim that is gone        gone                 is given to it, and goes or stays by the PV's policy
+//	a claim with another PV     gone                 is left alone
+//	another claim               still there          is left alone
+//
+// The PV must carry the pool's UUID for all but the first row, and its name must
+// be the one that is recorded: no second PV gets at the volume so.
+
+// otherClaim is why a PV, which the record names, is not yet the volume's.
+type otherClaim struct {
+	path, names string
+	owner       volume.Owner
+}
+
+func (e otherClaim) Error() string {
+	return fmt.Sprintf("directory %s belongs to %v, and this PV's claimRef has the UID %q", e.path, e.owner, e.names)
+}
+
+// errUnsettled: Kubernetes, or somebody who edits the PV, is in the middle of it.
+var errUnsettled = errors.New("PV and claim are not bound or released yet")
+
+// waitsForClaim reports whether a PV names no claim by its UID. The next claim
+// is then anybody's guess, and the phase may still be that of the one before.
+func waitsForClaim(pv *corev1.PersistentVolume) bool { return claimUID(pv) == "" }
+
+// claimGone returns nil where the API server says that a PV's claim is gone, or
+// has another PV. The phase alone does not tell: a PV is Released for a moment
+// after it got its next claim, or its claim back.
+func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if waitsForClaim(pv) {
+		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
+	}
+	claim, err := c.claimOf(ctx, ownerOf(pv))
+	if err == nil && claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
+		return &lib.IgnoredError{Reason: fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
+	}
+	return err
+}
+
+// nothingLeft reports whether a PV that names the pool by its UUID has neither
+// record nor directory there, as far as the pool can tell: its volume went in an
+// earlier call. The caller has seen that there is no record.
+func nothingLeft(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) bool {
+	there, err := pool.HasDirectory(directory)
+	return namesPool(pv) && !there && err == nil
+}
+
+// follow returns the volume of a PV that was examined, once its record has the
+// PV's claim; it writes that where the PV was given to another. The error says
+// why the PV is not the volume's, is errUnsettled where that is only not known
+// yet, or ErrNotReady where the API server does not answer: ask again then.
+func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
+	err := s.matches(v, pv)
+	if !errors.As(err, new(otherClaim)) {
+		return v, err
+	}
+	next, err := c.heir(ctx, s, pv, pool, v)
+	if err != nil {
+		return v, err
+	}
+	if err := pool.Reown(v.Name, v.Owner.UID, c.binding(pv, next)); err != nil {
+		return v, fmt.Errorf("%w: %w", errUnsettled, err)
+	}
+	klog.FromContext(ctx).Info("Gave a kept volume to another claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)
+	v.Owner = next
+	return v, nil
+}
+
+// heir returns the claim that a PV was given to. It changes nothing; the errors
+// are those of follow.
+func (c *Controller) heir(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Owner, error) {
+	var none volume.Owner
+	why := s.matches(v, pv)
+	if v.State == volume.Deleting || v.PV != pv.Name {
+		return none, why
+	}
+	if pv.Annotations[class.AnnPool] != pool.ID() {
+		return none, fmt.Errorf("%w; to give a kept volume to another claim, say with the pool's UUID that it is the PV's: "+
+			"kubectl annotate pv %s %s=%s", why, pv.Name, class.AnnPool, pool.ID())
+	}
+	before, err := c.claimOf(ctx, v.Owner)
+	switch {
+	case err != nil:
+		return none, err
+	case before != nil:
+		return none, fmt.Errorf("%w; claim %s/%s is still there, and must go before another can have the volume", why, before.Namespace, before.Name)
+	}
+	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, errUnsettled
+	case err != nil:
+		return none, fmt.Errorf("%w: read PV %s: %w", volume.ErrNotReady, pv.Name, err)
+	case now.UID != pv.UID, claimUID(now) != claimUID(pv), waitsForClaim(now):
+		return none, errUnsettled
+	}
+	next := ownerOf(now)
+	claim, err := c.claimOf(ctx, next)
+	if err != nil {
+		return none, err
+	}
+	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.facts.cluster); err != nil {
+		return none, err
+	}
+	return next, nil
+}
+
+// takes returns nil where the claim of a PV, nil where that is gone, is the next
+// one of the volume. That the claim before is gone, home says, the cluster of
+// which it was; another cluster's claims cannot be asked for.
+func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, home bool) error {
+	phase := pv.Status.Phase
+	switch {
+	case claim == nil && phase != corev1.VolumeReleased && phase != corev1.VolumeFailed:
+		return errUnsettled
+	case claim == nil && !home:
+		return errors.New("its volume was recorded in another cluster, and the claim in its claimRef is gone, so nobody can tell that it may go; " +
+			"give the PV to a claim first")
+	case claim == nil:
+		return nil
+	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name:
+		return fmt.Errorf("its claimRef names claim %s/%s, which has PV %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
+	case claim.Spec.VolumeName == "" || phase != corev1.VolumeBound:
+		return errUnsettled
+	}
+	return nil
+}
+
+// claimOf asks the API server for a claim, nil where it is gone. An answer that
+// it does not give now is as good as a pool that is not ready. Of one that was
+// asked for through CSI the UID alone may be recorded.
+func (c *Controller) claimOf(ctx context.Context, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
+	if o.Name == "" {
+		return c.claimByUID(ctx, o.UID)
+	}
+	claim, err := c.client.CoreV1().PersistentVolumeClaims(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(claim.UID) != o.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, o.Namespace, o.Name, err)
+	}
+	return claim, nil
+}
+
+// claimByUID reads every claim of the cluster, a page at a time.
+func (c *Controller) claimByUID(ctx context.Context, uid string) (*corev1.PersistentVolumeClaim, error) {
+	page := metav1.ListOptions{Limit: sweepPage}
+	for {
+		list, err := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
+		if err != nil {
+			return nil, fmt.Errorf("%w: look for the claim with UID %s: %w", volume.ErrNotReady, uid, err)
+		}
+		for i := range list.Items {
+			if string(list.Items[i].UID) == uid {
+				return &list.Items[i], nil
+			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return nil, nil
+		}
+	}
+}

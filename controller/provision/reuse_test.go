@@ -1,0 +1,242 @@
+package provision
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
+
+// A kept is a volume whose first claim is gone, and whose PV was given to the next one, which has it.
+type kept struct {
+	*Controller
+	seen *corev1.PersistentVolume // by the loop
+	now  *corev1.PersistentVolume // at the API server; nil where it is gone
+	// first and next are the claims there; nil where that is gone.
+	first, next *corev1.PersistentVolumeClaim
+	pool        *volume.Pool
+	name        string
+}
+
+func newKept(t *testing.T, className string) *kept {
+	t.Helper()
+	k := &kept{Controller: examiner(t)}
+	k.seen = goodPV(t, k.Controller, className)
+	k.seen.UID, k.seen.Status.Phase = "pv-uid", corev1.VolumeBound
+	k.pool, k.name = k.shapeOf(k.seen).names(k.seen)
+	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	k.seen.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "elsewhere", Name: "restored", UID: nextUID}
+	k.next = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "restored", UID: nextUID}}
+	k.next.Spec.VolumeName = k.seen.Name
+	k.now = k.seen.DeepCopy()
+	return k
+}
+
+// both changes the PV as it is, and was seen.
+func (k *kept) both(edit func(*corev1.PersistentVolume)) {
+	edit(k.seen)
+	edit(k.now)
+}
+
+func (k *kept) release() {
+	k.next = nil
+	k.both(func(pv *corev1.PersistentVolume) {
+		pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+	})
+}
+
+// serve makes the API server have what the scene has.
+func (k *kept) serve(t *testing.T) {
+	t.Helper()
+	var all []metav1.Object
+	if k.now != nil {
+		all = append(all, k.now)
+	}
+	for _, c := range []*corev1.PersistentVolumeClaim{k.first, k.next} {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	has(t, k.Controller, all...)
+}
+
+// follow is what the loop does, and owner whose volume it is then.
+func (k *kept) follow(t *testing.T) (owner string, err error) {
+	t.Helper()
+	v, err := k.pool.Get(k.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = k.Controller.follow(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v)
+	v, getErr := k.pool.Get(k.name)
+	if getErr != nil {
+		t.Fatal(getErr)
+	}
+	return v.Owner.UID, err
+}
+
+func firstClaim(k *kept) {
+	k.first = testClaim(testUID, "wait", "")
+	k.first.Spec.VolumeName = k.seen.Name
+}
+
+// Each row spoils one thing, which is then all that stands between a PV and another claim's volume.
+func TestFollow(t *testing.T) {
+	type pv = corev1.PersistentVolume
+	const unsettled = "unsettled"
+	for what, row := range map[string]struct {
+		spoil func(*kept)
+		want  string // of the error; "" is none
+	}{
+		"bound to the next claim":                 {func(*kept) {}, ""},
+		"both claims are gone":                    {func(k *kept) { k.release() }, ""},
+		"the first claim's name is reused":        {func(k *kept) { firstClaim(k); k.first.UID = "third" }, ""},
+		"the first claim is there":                {firstClaim, "still there"},
+		"the first claim is there, the next gone": {func(k *kept) { firstClaim(k); k.release() }, "still there"},
+		"no pool":      {func(k *kept) { k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool) }) }, "kubectl annotate pv"},
+		"another pool": {func(k *kept) { k.both(func(pv *pv) { pv.Annotations[class.AnnPool] = "other" }) }, "kubectl annotate pv"},
+		"no pool, waits": {func(k *kept) {
+			k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool); pv.Spec.ClaimRef.UID = "" })
+		}, "annotate"},
+		"another PV":                           {func(k *kept) { k.both(func(pv *pv) { pv.Name = "pvc-second" }); k.next.Spec.VolumeName = "pvc-second" }, "belongs to PV"},
+		"the PV was made anew":                 {func(k *kept) { k.now.UID = "pv-uid-2" }, unsettled},
+		"the PV is gone":                       {func(k *kept) { k.now = nil }, unsettled},
+		"the PV has another claim meanwhile":   {func(k *kept) { k.now.Spec.ClaimRef.UID, k.next.UID = "third", "third" }, unsettled},
+		"the PV is bound only where it's seen": {func(k *kept) { k.now.Status.Phase = corev1.VolumeAvailable }, unsettled},
+		"the claim asks for no PV yet":         {func(k *kept) { k.next.Spec.VolumeName = "" }, unsettled},
+		"the claim has another PV":             {func(k *kept) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
+		"the claim is gone, the PV not known":  {func(k *kept) { k.next = nil }, unsettled},
+		"a claim of the name":                  {func(k *kept) { k.next.UID = "third" }, unsettled},
+		"gone, in another cluster":             {func(k *kept) { k.release(); k.facts.cluster = "c2" }, "another cluster"},
+		"bound, in another cluster":            {func(k *kept) { k.facts.cluster = "c2" }, ""},
+	} {
+		for _, className := range []string{"wait", "csi"} {
+			k := newKept(t, className)
+			row.spoil(k)
+			k.serve(t)
+			owner, err := k.follow(t)
+			want := testUID
+			if row.want == "" {
+				want = nextUID
+			}
+			if owner != want || (err == nil) != (row.want == "") {
+				t.Errorf("%s: %s: the volume is %s's, %v", className, what, owner, err)
+			}
+			if errors.Is(err, errUnsettled) != (row.want == unsettled) || row.want != unsettled && err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%s: %s: %v", className, what, err)
+			}
+		}
+	}
+}
+
+// A PV that waits for its next claim is right, whatever is there, and nobody need be asked.
+func TestFollowWaits(t *testing.T) {
+	k := newKept(t, "wait")
+	k.seen.Spec.ClaimRef.UID = ""
+	if owner, err := k.follow(t); owner != testUID || err != nil {
+		t.Errorf("the volume is %s's, %v", owner, err)
+	}
+}
+
+// Of the claim before, a sidecar may have told the UID alone.
+func TestFollowWithoutName(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		k := newKept(t, "csi")
+		if there {
+			firstClaim(k)
+		}
+		k.serve(t)
+		v, err := k.pool.Get(k.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Owner = volume.Owner{UID: testUID}
+		if _, err := k.heir(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v); (err != nil) != there {
+			t.Errorf("the claim is there: %v, %v", there, err)
+		}
+		v.PV = "" // not told either, so nobody knows that it is this PV's
+		if _, err := k.heir(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v); !errors.As(err, new(otherClaim)) {
+			t.Errorf("no PV is recorded: %v", err)
+		}
+	}
+}
+
+func TestFollowUnanswered(t *testing.T) {
+	k := newKept(t, "wait")
+	k.serve(t)
+	for _, silent := range []string{"/persistentvolumes/", "/persistentvolumeclaims/claim-", "/persistentvolumeclaims/restored"} {
+		answers(t, k.Controller, func(path string) (int, any) {
+			switch {
+			case strings.Contains(path, silent):
+				return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+			case strings.Contains(path, "/persistentvolumes/"):
+				return http.StatusOK, k.now
+			}
+			return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+		})
+		k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		if owner, err := k.follow(t); owner != testUID || !errors.Is(err, volume.ErrNotReady) {
+			t.Errorf("no answer of %s: the volume is %s's, %v", silent, owner, err)
+		}
+	}
+}
+
+// A volume goes by its PV's policy once its claim is gone, the first as well as the next, and never for a phase or a
+// claimRef that is only on its way.
+func TestDeleteReused(t *testing.T) {
+	for what, row := range map[string]struct {
+		spoil         func(*kept)
+		should, stays bool
+		ignored       bool
+	}{
+		"recorded and gone":        {func(k *kept) { k.mustFollow(); k.release() }, true, false, false},
+		"both gone, not recorded":  {func(k *kept) { k.release() }, true, false, false},
+		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, false, true, false},
+		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, false, true, true},
+		"recorded, and it has it":  {func(k *kept) { k.mustFollow(); next := k.next; k.release(); k.next = next }, true, true, true},
+		"waits for a claim":        {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},
+		"waits for one of a name":  {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }) }, false, true, true},
+		"gone before":              {func(k *kept) { k.release(); k.mustGo() }, true, false, false},
+		"gone before, and no pool": {func(k *kept) { k.release(); k.mustGo(); delete(k.seen.Annotations, class.AnnPool) }, false, false, false},
+	} {
+		for _, className := range []string{"wait", "csi"} {
+			k := newKept(t, className)
+			k.serve(t)
+			row.spoil(k)
+			k.serve(t)
+			if got := k.ShouldDelete(t.Context(), k.seen); got != row.should {
+				t.Errorf("%s: %s: should be deleted: %v", className, what, got)
+			}
+			err := k.Delete(t.Context(), k.seen)
+			if (err == nil) != row.should && !row.ignored || errors.As(err, new(*lib.IgnoredError)) != row.ignored {
+				t.Errorf("%s: %s: %v", className, what, err)
+			}
+			if there, err := k.pool.HasDirectory(k.name); there != row.stays || err != nil {
+				t.Errorf("%s: %s: the directory is there: %v, %v", className, what, there, err)
+			}
+		}
+	}
+}
+
+func (k *kept) mustFollow() {
+	if err := k.pool.Reown(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
+		panic(err)
+	}
+}
+
+func (k *kept) mustGo() {
+	if err := k.pool.Delete(k.name); err != nil {
+		panic(err)
+	}
+}
