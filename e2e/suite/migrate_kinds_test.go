@@ -64,8 +64,8 @@ func TestMigrateUsed(t *testing.T) {
 	})
 }
 
-// Volumes that are kept are migrated too, and stay what they are: of a claim, and of one that is gone. One that an
-// administrator gave to a claim to come is not: a PV is believed only where it names the claim that the volume was made for.
+// Volumes that are kept are migrated too, and stay what they are: of a claim, of one that is gone, and of one to come, which
+// gets the volume when it does.
 func TestMigrateKept(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeAvailable} {
@@ -84,10 +84,6 @@ func TestMigrateKept(t *testing.T) {
 			}
 			a.Stop()
 			a.RestartAs(bothModes("run"))
-			if phase == corev1.VolumeAvailable {
-				h.stays("refused")
-				return
-			}
 			s.Eventually(40*time.Second, "migrated", func() error {
 				pv, err := h.now()
 				if err == nil && (pv.Spec.CSI == nil || pv.Status.Phase != phase || pv.Annotations[annPolicy] != "" ||
@@ -97,6 +93,11 @@ func TestMigrateKept(t *testing.T) {
 				return firstError(err, h.verdict("migrated"))
 			})
 			h.wantSame()
+			if phase == corev1.VolumeAvailable {
+				next := s.Create(harness.Claim{Name: "to-come", Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = h.pv.Name }})
+				s.Eventually(40*time.Second, "given", func() error { return owned(s, a, h.pv.Name, h.pv.Name, next, false) })
+				h.wantSame()
+			}
 		})
 	}
 }
