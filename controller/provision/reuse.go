@@ -43,6 +43,17 @@ func (e otherClaim) Error() string {
 // errUnsettled: Kubernetes, or somebody who edits the PV, is in the middle of it.
 var errUnsettled = errors.New("PV and claim are not bound or released yet")
 
+// unanswered is what the API server does not answer now, which is as good as a
+// pool that is not ready: ask again.
+type unanswered struct {
+	question string
+	err      error
+}
+
+func (e unanswered) Error() string        { return e.question + ": " + e.err.Error() }
+func (e unanswered) Unwrap() error        { return e.err }
+func (e unanswered) Is(target error) bool { return target == volume.ErrNotReady }
+
 // waitsForClaim reports whether a PV names no claim by its UID. The next claim
 // is then anybody's guess, and the phase may still be that of the one before.
 func waitsForClaim(pv *corev1.PersistentVolume) bool { return claimUID(pv) == "" }
@@ -72,7 +83,7 @@ func nothingLeft(pv *corev1.PersistentVolume, pool *volume.Pool, directory strin
 // follow returns the volume of a PV that was examined, once its record has the
 // PV's claim; it writes that where the PV was given to another. The error says
 // why the PV is not the volume's, is errUnsettled where that is only not known
-// yet, or ErrNotReady where the API server does not answer: ask again then.
+// yet, or an ErrNotReady where the API server does not answer.
 func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
 	err := s.matches(v, pv)
 	if !errors.As(err, new(otherClaim)) {
@@ -107,14 +118,14 @@ func (c *Controller) heir(ctx context.Context, s shape, pv *corev1.PersistentVol
 	case err != nil:
 		return none, err
 	case before != nil:
-		return none, fmt.Errorf("%w; claim %s/%s is still there, and must go before another can have the volume", why, before.Namespace, before.Name)
+		return none, fmt.Errorf("%w; the first one is still there, and must go before another can have the volume", why)
 	}
 	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return none, errUnsettled
 	case err != nil:
-		return none, fmt.Errorf("%w: read PV %s: %w", volume.ErrNotReady, pv.Name, err)
+		return none, unanswered{"read PV " + pv.Name, err}
 	case now.UID != pv.UID, claimUID(now) != claimUID(pv), waitsForClaim(now):
 		return none, errUnsettled
 	}
@@ -150,9 +161,9 @@ func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, hom
 	return nil
 }
 
-// claimOf asks the API server for a claim, nil where it is gone. An answer that
-// it does not give now is as good as a pool that is not ready. Of one that was
-// asked for through CSI the UID alone may be recorded.
+// claimOf asks the API server for a claim, nil where it is gone. The error is an
+// ErrNotReady. Of a claim whose volume a sidecar asked for, the UID alone may be
+// recorded.
 func (c *Controller) claimOf(ctx context.Context, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
 	if o.Name == "" {
 		return c.claimByUID(ctx, o.UID)
@@ -162,7 +173,7 @@ func (c *Controller) claimOf(ctx context.Context, o volume.Owner) (*corev1.Persi
 	case apierrors.IsNotFound(err), err == nil && string(claim.UID) != o.UID:
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("%w: read claim %s/%s: %w", volume.ErrNotReady, o.Namespace, o.Name, err)
+		return nil, unanswered{"read claim " + o.Namespace + "/" + o.Name, err}
 	}
 	return claim, nil
 }
@@ -173,7 +184,7 @@ func (c *Controller) claimByUID(ctx context.Context, uid string) (*corev1.Persis
 	for {
 		list, err := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
 		if err != nil {
-			return nil, fmt.Errorf("%w: look for the claim with UID %s: %w", volume.ErrNotReady, uid, err)
+			return nil, unanswered{"look for the claim with UID " + uid, err}
 		}
 		for i := range list.Items {
 			if string(list.Items[i].UID) == uid {

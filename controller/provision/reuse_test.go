@@ -149,6 +149,19 @@ func TestFollowWaits(t *testing.T) {
 	}
 }
 
+// One that lost its label gets it back, so that it is watched, and judged.
+func TestReusedIsLabelled(t *testing.T) {
+	k := newKept(t, "wait")
+	s := k.shapeOf(k.seen)
+	if err := k.pretends(s, k.seen); err != nil {
+		t.Error(err)
+	}
+	k.seen.Name = "pvc-second"
+	if k.pretends(s, k.seen) == nil {
+		t.Error("a second PV of the directory is labelled")
+	}
+}
+
 // Of the claim before, a sidecar may have told the UID alone.
 func TestFollowWithoutName(t *testing.T) {
 	for _, there := range []bool{false, true} {
