@@ -25,8 +25,8 @@ func cutOff(t *testing.T, image string) string {
 // The power goes right after each call: what its caller was told is on the disk.
 // e2e/vm does this to many calls at once.
 func TestDiskPowerAfterACall(t *testing.T) {
-	calls := []op{createV, {do: "undo", name: "v"}, createV, expandV, {do: "note orphan", name: "v"}, bindV, beginV, cutOverV,
-		{do: "finish migration", name: "v"}, deleteV, createV, purgeAll, deleteV, purgeAll}
+	calls := []op{createV, {do: "undo", name: "v"}, createV, expandV, {do: "note orphan", name: "v"}, bindV,
+		{do: "reown", name: "v"}, beginV, cutOverV, {do: "finish migration", name: "v"}, deleteV, createV, purgeAll, deleteV, purgeAll}
 	for _, kind := range testdisk.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			image, dir := testdisk.Image(t, kind), t.TempDir()
