@@ -60,9 +60,10 @@ torture-power: ## cut the power of a virtual machine while volumes are used; POW
 	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
 	cd e2e && POWER_ROUNDS=$(or $(POWER_ROUNDS),20) go test -count=1 -v -timeout 2h -run TestPowerCut ./vm
 
-bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 POOL=dir JSON=file, scale: SCALE=1
+bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 DISK=btrfs POOL=dir JSON=file, scale: SCALE=1
+	@e2e/packages.sh $(DISK_PKGS)
 	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
-	  $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
+	  $(if $(DISK),--disk $(DISK)) $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
 
 lint: ## gofmt, vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }

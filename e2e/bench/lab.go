@@ -29,6 +29,7 @@ type lab struct {
 	env    *harness.Env
 	client kubernetes.Interface
 	limit  string // the program
+	disk   *disk  // of the pools; nil where they lie in a plain directory
 	watch  *watcher
 	begin  time.Time
 	began  int // programs, so that each has an address of its own
@@ -45,15 +46,30 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		return nil, err
 	}
 	l.env = env
-	if l.pool == "" {
-		l.pool = filepath.Join(env.Dir, "pools")
-	} else if there, _ := os.ReadDir(l.pool); len(there) > 0 {
+	if there, _ := os.ReadDir(l.pool); len(there) > 0 {
 		return nil, errors.Join(fmt.Errorf("--pool %s is not empty; what is in it would be removed at the end", l.pool), env.Stop(false))
 	}
-	if err := l.prepare(ctx); err != nil {
+	err = l.findPlace()
+	if err == nil {
+		err = l.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.close(true))
 	}
 	return l, nil
+}
+
+// findPlace is where the pools will be.
+func (l *lab) findPlace() (err error) {
+	if l.pool != "" {
+		return nil
+	}
+	l.pool = filepath.Join(l.env.Dir, "pools")
+	if l.filesystem != noDisk {
+		l.disk, err = newDisk(l.filesystem, l.env.Dir, filepath.Join(l.env.Dir, "disk"))
+		l.pool = filepath.Join(l.env.Dir, "disk", "pools")
+	}
+	return err
 }
 
 func (l *lab) prepare(ctx context.Context) error {
@@ -132,13 +148,17 @@ func (l *lab) close(keep bool) error {
 	if l.ended != nil {
 		l.ended()
 	}
-	return errors.Join(os.RemoveAll(l.pool), l.env.Stop(keep))
+	return errors.Join(os.RemoveAll(l.pool), l.disk.unmount(), l.env.Stop(keep))
 }
 
 // conditions are what the figures depend on, in words.
 func (l *lab) conditions() string {
 	version, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with %d requests a second; pool in a plain directory on %s; Linux %s, %d CPUs, load %s at the end",
-		l.env.Plane.Version(), l.qps, filesystemOf(l.pool), strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
+	place := "a plain directory on " + filesystemOf(l.pool)
+	if l.disk != nil {
+		place = l.disk.String()
+	}
+	return fmt.Sprintf("Kubernetes %s, etcd with fsync; controller-manager with %d requests a second; pool on %s; Linux %s, %d CPUs, load %s at the end",
+		l.env.Plane.Version(), l.qps, place, strings.TrimSpace(string(version)), cpus(), strings.Fields(string(load) + " ?")[0])
 }

@@ -9,6 +9,7 @@
 //
 //	options.go     what can be asked for
 //	lab.go         the control plane, and the programs that are measured
+//	disk.go        where the pools are
 //	subject.go     one program that serves claims: started, ready, stopped
 //	claims.go      claims made and deleted; watch.go, when what became of them
 //	serve.go       idle claims, bursts and deletes of all subjects in turn

@@ -11,23 +11,24 @@ import (
 
 // options are what can be asked for.
 type options struct {
-	scale   bool // instead of the figures
-	full    bool
-	figures []string
-	shapes  []string
-	rounds  int
-	burst   int   // claims at once
-	idle    int   // claims one after the other
-	foreign int   // volumes of other nodes
-	files   int   // in the big volume
-	qps     int   // of the controller-manager's own client
-	nodes   []int // in turn, for scale
-	dir     string
-	pool    string
-	out     string
-	json    string
-	peers   []peer
-	applied []string // manifests
+	scale      bool // instead of the figures
+	full       bool
+	figures    []string
+	shapes     []string
+	rounds     int
+	burst      int   // claims at once
+	idle       int   // claims one after the other
+	foreign    int   // volumes of other nodes
+	files      int   // in the big volume
+	qps        int   // of the controller-manager's own client
+	nodes      []int // in turn, for scale
+	dir        string
+	pool       string
+	filesystem string // of the pools' disk
+	out        string
+	json       string
+	peers      []peer
+	applied    []string // manifests
 }
 
 // peer is another provisioner, run as a process beside ours.
@@ -75,7 +76,8 @@ func (o *options) register(f *flag.FlagSet) {
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
 	f.IntVar(&o.qps, "controller-manager-qps", 1000, "requests a second that the controller-manager allows itself, and half as many more at once; a cluster has 20 unless told")
 	f.StringVar(&o.dir, "dir", "", "empty or absent directory for the control plane, on a disk; a temporary one unless given")
-	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; in --dir unless given")
+	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; on the --disk unless given")
+	f.StringVar(&o.filesystem, "disk", "xfs", "filesystem that is made for the pools in a file of --dir: xfs, ext4 or btrfs; none is a plain directory there")
 	f.StringVar(&o.out, "out", "../_artifacts", "directory for plots")
 	f.StringVar(&o.json, "json", "", "file for one JSON object, ratios by the names of figures")
 	f.Func("manifest", "file or URL that kubectl applies beforehand, such as a peer's class and permissions; may be given again", func(s string) error {
@@ -125,6 +127,9 @@ func (o *options) fill(nodes string) error {
 			return fmt.Errorf("--nodes %q: want numbers such as 10,50", nodes)
 		}
 		o.nodes = append(o.nodes, n)
+	}
+	if !slices.Contains([]string{"xfs", "ext4", "btrfs", noDisk}, o.filesystem) {
+		return fmt.Errorf("--disk %q is none of xfs, ext4, btrfs, none", o.filesystem)
 	}
 	if o.rounds < 1 || o.burst < 1 || o.idle < 1 || o.foreign < 10 || o.files < 1000 || o.qps < 1 {
 		return errors.New("--rounds, --burst and --idle must be above zero, --foreign at least 10, --files at least 1000, --controller-manager-qps above zero")

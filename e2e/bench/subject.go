@@ -49,7 +49,7 @@ func agentOf(shape string) *subject {
 		s.class, s.early = harness.ClassCSI, false
 	}
 	s.command = func(l *lab, at place) *exec.Cmd {
-		cmd := exec.Command(l.env.Agent, "--kubeconfig="+at.kubeconfig, "--http-address="+at.address, staged)
+		cmd := exec.Command(l.env.Agent, "--kubeconfig="+at.kubeconfig, "--http-address="+at.address, "--enable-btrfs-quota", staged)
 		cmd.Env = append(cmd.Env, "NODE_NAME="+at.node)
 		if shape != shapeCSI {
 			cmd.Env = append(cmd.Env, "PV_DIR="+filepath.Join(at.pool, shapeHostPath))
