@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
@@ -31,12 +32,18 @@ type feed struct {
 	held   map[types.UID]*corev1.PersistentVolumeClaim // as they came
 	again  map[types.UID]struct{}                      // to be looked at once more
 	wake   chan struct{}
+
+	deleted *lru.Cache // UIDs of claims that were ours
 }
+
+// deletedMost is how many claims are remembered that the API server said are
+// deleted: more than a node deletes while one of their PVs waits to go.
+const deletedMost = 4096
 
 // newFeed returns a feed of source. What the placer looks up must be known
 // before the first list or watch.
 func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement)) *feed {
-	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1)}
+	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1), deleted: lru.New(deletedMost)}
 	f.forget()
 	f.again = map[types.UID]struct{}{}
 	return f
@@ -80,6 +87,13 @@ func (f *feed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watc
 		f.forget()
 	}
 	return f.stream(w), nil
+}
+
+// isDeleted reports whether the watch has told that a claim of this node was
+// deleted, which is for ever. It is false of one that nothing is known of.
+func (f *feed) isDeleted(uid types.UID) bool {
+	_, ok := f.deleted.Get(uid)
+	return ok
 }
 
 // classAppeared looks once more at the claims held back for that class.
@@ -139,6 +153,9 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 		e.Object = out
 		return e, true
 	case known:
+		if e.Type == watch.Deleted {
+			f.deleted.Add(claim.UID, nil)
+		}
 		delete(f.passed, claim.UID)
 		gone := before.DeepCopy()
 		gone.ResourceVersion = claim.ResourceVersion

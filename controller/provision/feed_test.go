@@ -117,8 +117,14 @@ func TestFeedFilters(t *testing.T) {
 
 	f.source.Add(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "z")
+	if f.isDeleted("x") || f.isDeleted("z") {
+		t.Error("a claim is taken for deleted that is another node's, or there")
+	}
 	f.source.Delete(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "z")
+	if !f.isDeleted("z") {
+		t.Error("it is not remembered that a claim of ours was deleted")
+	}
 }
 
 func TestFeedHoldsUnknownClasses(t *testing.T) {

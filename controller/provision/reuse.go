@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
@@ -60,10 +61,14 @@ func waitsForClaim(pv *corev1.PersistentVolume) bool { return claimUID(pv) == ""
 
 // claimGone returns nil where the API server says that a PV's claim is gone, or
 // has another PV. The phase alone does not tell: a PV is Released for a moment
-// after it got its next claim, or its claim back.
+// after it got its next claim, or its claim back. It is asked only where the
+// watch has not told already.
 func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if waitsForClaim(pv) {
 		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
+	}
+	if c.feed != nil && c.feed.isDeleted(types.UID(claimUID(pv))) {
+		return nil
 	}
 	claim, err := c.claimOf(ctx, ownerOf(pv))
 	if err == nil && claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {

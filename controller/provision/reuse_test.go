@@ -242,6 +242,23 @@ func TestDeleteReused(t *testing.T) {
 	}
 }
 
+// What the watch told of a claim's end is not asked for.
+func TestClaimGoneUnasked(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(t, c, "now")
+	answers(t, c, func(string) (int, any) {
+		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+	})
+	c.feed = newFeedTest(t).feed
+	if err := c.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
+		t.Errorf("%v, want the API server's answer", err)
+	}
+	c.feed.deleted.Add(pv.Spec.ClaimRef.UID, nil)
+	if err := c.claimGone(t.Context(), pv); err != nil {
+		t.Error(err)
+	}
+}
+
 func (k *kept) mustFollow() {
 	if err := k.pool.Reown(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
 		panic(err)
