@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -88,7 +89,8 @@ type Controller struct {
 	theirs  atomic.Pointer[[]corev1.PersistentVolume] // PVs of others' on this node, likewise
 	status  status
 
-	saidUnlimited sync.Map // names of the pools of which it was said
+	finished      *lru.Cache // UIDs of PVs that the library deleted and let go
+	saidUnlimited sync.Map   // names of the pools of which it was said
 }
 
 // New returns a claim loop that does nothing until it is Run.
@@ -112,6 +114,7 @@ func New(c Config) (*Controller, error) {
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
+		finished: lru.New(rememberMost),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{

@@ -7,9 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // A volume that is gone is deleted with success as long as its PV waits for
@@ -50,5 +52,33 @@ func TestDeleteAgain(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// What the library's own last write says of a PV is known before the watch tells.
+func TestShouldDeleteFinished(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(t, c, "now")
+	pv.UID = "first"
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv)}); err != nil {
+		t.Fatal(err)
+	}
+	deleted := metav1.Now()
+	for _, row := range []struct {
+		finalizers []string
+		should     bool
+	}{{[]string{class.Finalizer}, true}, {[]string{"example.com/keep"}, false}} {
+		there := pv.DeepCopy()
+		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		there.DeletionTimestamp, there.Finalizers = &deleted, row.finalizers
+		answers(t, c, func(string) (int, any) { return http.StatusOK, there })
+		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Patch(
+			t.Context(), pv.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.ShouldDelete(t.Context(), pv); got != row.should {
+			t.Errorf("finalizers %v: should be deleted: %v", row.finalizers, got)
+		}
 	}
 }

@@ -36,14 +36,15 @@ type feed struct {
 	deleted *lru.Cache // UIDs of claims that were ours
 }
 
-// deletedMost is how many claims are remembered that the API server said are
-// deleted: more than a node deletes while one of their PVs waits to go.
-const deletedMost = 4096
+// rememberMost is how many deleted claims are remembered, and how many PVs that
+// the library has finished with: more than a node deletes before the watch has
+// told of all.
+const rememberMost = 4096
 
 // newFeed returns a feed of source. What the placer looks up must be known
 // before the first list or watch.
 func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement)) *feed {
-	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1), deleted: lru.New(deletedMost)}
+	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1), deleted: lru.New(rememberMost)}
 	f.forget()
 	f.again = map[types.UID]struct{}{}
 	return f

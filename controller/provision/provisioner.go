@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -124,6 +123,9 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 	if s == nil || waitsForClaim(pv) {
 		return false
 	}
+	if _, ok := c.finished.Get(pv.UID); ok {
+		return false // the watch is behind
+	}
 	pool, name, err := s.examine(pv)
 	if err != nil || s.deletes(pv) != nil {
 		return false
@@ -201,7 +203,7 @@ func (c *Controller) done(ctx context.Context, pv *corev1.PersistentVolume) erro
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return fmt.Errorf("read PV %s: %w", pv.Name, err)
-	case now.UID == pv.UID && (now.DeletionTimestamp == nil || slices.Contains(now.Finalizers, class.Finalizer)):
+	case now.UID == pv.UID && !letGo(now):
 		return nil
 	}
 	return &lib.IgnoredError{Reason: "volume and PV are gone"}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -67,6 +69,21 @@ func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o me
 			"it is tried again until that is mended", err))
 	}
 	return nil, err
+}
+
+// Patch changes a PV, as the library does last to one that it deleted.
+func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
+	*corev1.PersistentVolume, error) {
+	pv, err := s.PersistentVolumeInterface.Patch(ctx, name, kind, data, o, subresources...)
+	if err == nil && letGo(pv) {
+		s.controller.finished.Add(pv.UID, nil)
+	}
+	return pv, err
+}
+
+// letGo reports whether a PV is deleted, and nothing of the library keeps it.
+func letGo(pv *corev1.PersistentVolume) bool {
+	return pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, class.Finalizer)
 }
 
 // permanent reports whether trying again without a change elsewhere is vain.
