@@ -40,15 +40,14 @@ func newDisk(kind, dir, at string) (*disk, error) {
 	if err := command("mkfs."+kind, "-q", image); err != nil {
 		return nil, err
 	}
-	d := &disk{kind: kind, at: at, limits: true}
+	defer func() { _ = os.Remove(image) }() // the mount keeps it, and nothing else
 	if kind == "xfs" && command("mount", "-o", "loop,prjquota", image, at) == nil {
-		return d, nil
+		return &disk{kind, at, true}, nil
 	}
 	if err := command("mount", "-o", "loop", image, at); err != nil {
 		return nil, err
 	}
-	d.limits = kind == "btrfs" // the agent turns them on
-	return d, nil
+	return &disk{kind, at, kind == "btrfs"}, nil // where the agent turns limits on
 }
 
 // unmount takes the disk away. It does nothing where there is none.
