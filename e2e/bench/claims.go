@@ -149,8 +149,8 @@ type life struct {
 // took is what the claim's user waits for.
 func (f *life) took() time.Duration { return f.bound.Sub(f.created) }
 
-// share is what the provisioner takes: from when it may act to its PV.
-func (f *life) share() time.Duration { return f.saved.Sub(f.ready()) }
+// share is from when a provisioner can see the claim to its PV, whether it waits for the controller-manager to name it or not.
+func (f *life) share() time.Duration { return f.saved.Sub(f.seen) }
 
 // ready is when the provisioner may act. One that need not wait for the annotation may have saved the PV before it.
 func (f *life) ready() time.Time {
