@@ -100,7 +100,8 @@ func (p *Pool) Disown(name string) error {
 // Bind records that a PV names the volume, with the PV's name and reclaim
 // policy, and with claim and cluster where they were not known; it is no orphan
 // any more then. It reports whether the record changed; it does nothing where
-// all of that is known.
+// all of that is known. The disk has it with the next Purge, for the PV says the
+// same.
 //
 // The error is ErrNotFound where there is no volume, ErrConflict where the
 // volume is another PV's or another claim's.
@@ -120,6 +121,10 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		}
 		bound := bind(r, b)
 		if changed = bound != r; !changed {
+			return nil
+		}
+		if r.State == Ready && r.Orphan == (Orphan{}) {
+			p.rememberLate(bound)
 			return nil
 		}
 		p.step("bind.record")

@@ -25,7 +25,7 @@ const announcing = " step wait change before "
 
 // oneStep are functions that make several changes in one step.
 var oneStep = map[string]string{
-	"writeTemp":  "nobody reads the file before it is renamed",
+	"writeTemps": "nobody reads the files before they are renamed",
 	"makeStaged": "one of two",
 	"change":     "flags that keep something from being removed, of an entry and of its directory, are cleared in any order",
 	"unlock":     "a file that is not removed after all gets its flags back",

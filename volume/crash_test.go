@@ -30,6 +30,7 @@ var (
 	createV  = op{"create", "v", size}
 	fillV    = op{do: "fill", name: "v"}
 	bindV    = op{do: "bind", name: "v"}
+	boundV   = op{do: "bind and purge", name: "v"}
 	loseV    = op{do: "lose", name: "v"}
 	deleteV  = op{do: "delete", name: "v"}
 	expandV  = op{"expand", "v", 2 * size}
@@ -42,22 +43,22 @@ var (
 // scenes are all calls that change the disk, and a few with another beside.
 var scenes = []scene{
 	{name: "open", call: op{do: "open"}, least: 18},
-	{name: "create", call: createV, least: 8},
+	{name: "create", call: createV, least: 7},
 	{name: "create again what was lost", prepare: []op{createV, purgeAll, loseV}, call: createV, least: 8},
-	{name: "bind", prepare: []op{createV}, call: bindV, least: 4},
-	{name: "reown", prepare: []op{createV, fillV, bindV}, call: op{do: "reown", name: "v"}, least: 4},
+	{name: "write what is late", prepare: []op{createV}, call: boundV, least: 4},
+	{name: "reown", prepare: []op{createV, fillV, boundV}, call: op{do: "reown", name: "v"}, least: 4},
 	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
-	{name: "delete", prepare: []op{createV, fillV, bindV}, call: deleteV, least: 7},
-	{name: "delete what was lost", prepare: []op{createV, bindV, loseV}, call: deleteV, least: 7},
+	{name: "delete", prepare: []op{createV, fillV, boundV}, call: deleteV, least: 7},
+	{name: "delete what was lost", prepare: []op{createV, boundV, loseV}, call: deleteV, least: 7},
 	{name: "adopt", prepare: []op{{do: "mkdir", name: "v"}}, call: op{"adopt", "v", size}, least: 4},
 	{name: "purge", prepare: []op{createV, fillV, deleteV}, call: purgeAll, least: 13},
-	{name: "note orphan", prepare: []op{createV, bindV}, call: op{do: "note orphan", name: "v"}, least: 4},
-	{name: "begin migration", prepare: []op{createV, bindV}, call: beginV, least: 4},
-	{name: "cut over", prepare: []op{createV, bindV, beginV}, call: cutOverV, least: 4},
-	{name: "finish migration", prepare: []op{createV, bindV, beginV, cutOverV}, call: op{do: "finish migration", name: "v"}, least: 4},
-	{name: "cancel migration", prepare: []op{createV, bindV, beginV}, call: op{do: "cancel migration", name: "v"}, least: 4},
-	{name: "create beside a create", call: createV, beside: createW, least: 8},
+	{name: "note orphan", prepare: []op{createV, boundV}, call: op{do: "note orphan", name: "v"}, least: 4},
+	{name: "begin migration", prepare: []op{createV, boundV}, call: beginV, least: 4},
+	{name: "cut over", prepare: []op{createV, boundV, beginV}, call: cutOverV, least: 4},
+	{name: "finish migration", prepare: []op{createV, boundV, beginV, cutOverV}, call: op{do: "finish migration", name: "v"}, least: 4},
+	{name: "cancel migration", prepare: []op{createV, boundV, beginV}, call: op{do: "cancel migration", name: "v"}, least: 4},
+	{name: "create beside a create", call: createV, beside: createW, least: 7},
 	{name: "expand beside a create", prepare: []op{createV}, call: expandV, beside: createW, least: 4},
 	{name: "delete beside a create", prepare: []op{createV, fillV}, call: deleteV, beside: createW, least: 7},
 	{name: "purge beside a delete", prepare: []op{createW, createV, fillV, deleteV}, call: purgeAll,

@@ -16,10 +16,11 @@ import (
 //
 // The error is ErrNoLimits where a limit is required that the filesystem does
 // not enforce; ErrConflict where the name is taken: by another claim, with
-// another size or limit, by an ephemeral volume where none is asked for or the reverse, by a directory without a record, or by a bound volume whose
-// directory was removed by hand; a SpaceError, which is an ErrNoSpace, where
-// the pool cannot promise that much; ErrInvalid where the name or the size is
-// wrong. With an error there is no volume that was not there before.
+// another size or limit, by an ephemeral volume where none is asked for or the
+// reverse, by a directory without a record, or by a bound volume whose directory
+// was removed by hand; a SpaceError, which is an ErrNoSpace, where the pool
+// cannot promise that much; ErrInvalid where the name or the size is wrong. With
+// an error there is no volume that was not there before.
 func (p *Pool) Create(s Spec) (v Volume, err error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
@@ -119,7 +120,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 //
 // The disk keeps saying creating: with the directory in place that means the
 // same as ready to the next start, and the record is written once more anyhow,
-// when the PV is seen. See settleReady.
+// when the PV is seen. See settleLate.
 func (p *Pool) build(h *handle, r Record) (Record, error) {
 	placed := false
 	r, err := p.stage(h, r)
@@ -130,7 +131,8 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 		p.unmake(h, r.Name, placed)
 		return r, err
 	}
-	r = p.rememberReady(r)
+	r.State = Ready
+	p.rememberLate(r)
 	if r.LimitID != 0 {
 		p.begin(r.Name)
 	}
@@ -175,7 +177,7 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		return r, err
 	}
 	p.step("create.record")
-	return r, p.put(h, r, dir)
+	return r, p.putNew(h, r, dir)
 }
 
 // furnish gives a staged directory its properties.

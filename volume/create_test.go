@@ -137,7 +137,7 @@ func TestCreateFails(t *testing.T) {
 	for step, spoil := range map[string]func(){
 		"create.rename": func() { mkdir(t, filepath.Join(path, "v")) },
 		"create.mkdir":  func() { mkdir(t, filepath.Join(path, staging, "v", "x")) },
-		"record.rename": func() { mkdir(t, filepath.Join(path, records, "v", "x")) },
+		"record.new":    func() { mkdir(t, filepath.Join(path, records, "v", "x")) },
 	} {
 		at = func(s string) {
 			if s == step {

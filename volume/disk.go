@@ -1,13 +1,13 @@
 package volume
 
 import (
+	"crypto/rand"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
-
-	"crypto/rand"
 
 	"golang.org/x/sys/unix"
 
@@ -74,35 +74,88 @@ func readFile(dir int, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// writeFile puts a file in place such that after a crash it is there whole,
-// or as it was before: temporary file, flushed, renamed, directory flushed. What
-// is beside it is flushed with the temporary file: what waits for the disk
-// together waits once.
-func writeFile(dir int, name string, data []byte, step func(string), beside ...int) error {
-	temp := tempPrefix + rand.Text()[:10]
-	step("write")
-	err := writeTemp(dir, temp, data, beside)
+// file is a file to be written.
+type file struct {
+	name string
+	data []byte
+}
+
+// newFile makes a file and flushes it, its name and what is beside it, all at the
+// same time: what waits for the disk together waits once. A crash before it
+// returned leaves the file whole, empty or not at all. The error is fs.ErrExist
+// where something has the name; with another one there is no file.
+func newFile(dir int, f file, step func(string), beside ...int) error {
+	step("new")
+	made, err := makeFile(dir, f)
+	if errors.Is(err, fs.ErrExist) {
+		return err
+	}
 	if err == nil {
-		step("rename")
-		err = pathError("rename", name, unix.Renameat(dir, temp, dir, name))
+		step("flush")
+		err = errors.Join(flush(append(beside, int(made.Fd()), dir)...), made.Close())
 	}
 	if err != nil {
 		step("discard")
-		_ = unix.Unlinkat(dir, temp, 0)
+		_ = unix.Unlinkat(dir, f.name, 0)
+	}
+	return err
+}
+
+// writeFiles puts files in place such that after a crash each is there whole, or
+// as it was before: temporary files, flushed, renamed, directory flushed. What is
+// beside them is flushed with the temporary files.
+func writeFiles(dir int, files []file, step func(string), beside ...int) error {
+	temps := make([]file, len(files))
+	for i, f := range files {
+		temps[i] = file{tempPrefix + rand.Text()[:10], f.data}
+	}
+	step("write")
+	err := writeTemps(dir, temps, beside)
+	for i, f := range files {
+		if err == nil {
+			step("rename")
+			err = pathError("rename", f.name, unix.Renameat(dir, temps[i].name, dir, f.name))
+		}
+	}
+	if err != nil {
+		step("discard")
+		for _, t := range temps {
+			_ = unix.Unlinkat(dir, t.name, 0) // those that were renamed are not there any more
+		}
 		return err
 	}
 	step("sync")
 	return flush(dir)
 }
 
-func writeTemp(dir int, name string, data []byte, beside []int) error {
-	fd, err := tree.Open(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
-	if err != nil {
-		return pathError("create", name, err)
+func writeTemps(dir int, files []file, beside []int) error {
+	for _, f := range files {
+		made, err := makeFile(dir, f)
+		if err != nil {
+			return err
+		}
+		defer made.Close()
+		beside = append(beside, int(made.Fd()))
 	}
-	f := os.NewFile(uintptr(fd), name)
-	_, err = f.Write(data)
-	return errors.Join(err, f.Chmod(0o600), flush(append(beside, fd)...), f.Close())
+	return flush(beside...)
+}
+
+// makeFile makes a file where none is. One that could not be written whole is
+// there nevertheless. The caller closes it where there is no error.
+func makeFile(dir int, f file) (*os.File, error) {
+	fd, err := tree.Open(dir, f.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return nil, pathError("create", f.name, err)
+	}
+	made := os.NewFile(uintptr(fd), f.name)
+	if _, err = made.Write(f.data); err == nil {
+		err = made.Chmod(0o600) // openat2(2) gave it no mode at all
+	}
+	if err != nil {
+		made.Close()
+		return nil, err
+	}
+	return made, nil
 }
 
 // flush flushes files, and directories: what was renamed into or out of them

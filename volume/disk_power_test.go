@@ -65,6 +65,51 @@ func holds(t *testing.T, o op, image, dir string, w *world) {
 	}
 }
 
+// The power goes while a new record is on its way, and its name is on the disk
+// already: nothing is left of the volume, and nothing is called damaged.
+func TestDiskPowerInACreate(t *testing.T) {
+	for _, kind := range testdisk.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			image, dir, after := testdisk.Image(t, kind), t.TempDir(), ""
+			testdisk.Attach(t, image, dir)
+			path := filepath.Join(dir, "pool")
+			p := opened(t, volume.Config{Path: path, Step: func(step string) {
+				if step == "record.flush" {
+					flushed(t, filepath.Join(path, records))
+					after = cutOff(t, image)
+				}
+			}})
+			_, err := p.Create(spec("v", mib))
+			ok(t, err)
+			ok(t, p.Close())
+			testdisk.Detach(t, dir)
+
+			testdisk.Attach(t, after, dir)
+			defer testdisk.Detach(t, dir)
+			if data, err := os.ReadFile(filepath.Join(path, records, "v")); err != nil || len(data) > 0 {
+				t.Fatalf("the record has %d bytes, %v: it proves nothing", len(data), err)
+			}
+			p = opened(t, volume.Config{Path: path})
+			defer p.Close()
+			if damaged := p.Damaged(); len(damaged) > 0 || there(filepath.Join(path, "v")) {
+				t.Errorf("damaged %q", damaged)
+			}
+			consistent(t, p)
+			_, err = p.Create(spec("v", mib))
+			ok(t, err)
+		})
+	}
+}
+
+// flushed flushes a file or directory.
+func flushed(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	ok(t, err)
+	ok(t, f.Sync())
+	ok(t, f.Close())
+}
+
 // Somebody puts a directory back after its volume was deleted, and the power goes
 // before anything else is flushed: it is not taken for the volume.
 func TestDiskPutBackAfterDelete(t *testing.T) {
@@ -86,10 +131,7 @@ func TestDiskPutBackAfterDelete(t *testing.T) {
 			ok(t, p.Delete("v"))
 			write(t, filepath.Join(path, "v", "data"), "x")
 			for _, name := range []string{"v/data", "v", "."} {
-				f, err := os.Open(filepath.Join(path, name))
-				ok(t, err)
-				ok(t, f.Sync())
-				ok(t, f.Close())
+				flushed(t, filepath.Join(path, name))
 			}
 			after := cutOff(t, image)
 			ok(t, p.Close())

@@ -158,7 +158,7 @@ func unsound(p *volume.Pool) (faults []fault) {
 	var promised int64
 	for _, r := range all {
 		v, err := p.Get(r.Name)
-		late := r.State == volume.Creating && err == nil && v.State == volume.Ready && !v.Missing
+		late := r.State == volume.Creating && err == nil && (v.State == volume.Ready || v.State == volume.Bound) && !v.Missing
 		if r.State != volume.Ready && r.State != volume.Bound && !late {
 			faults = append(faults, fault{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}

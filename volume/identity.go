@@ -53,7 +53,7 @@ func (p *Pool) found(private int) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	return id, writeFile(private, identityName, data, p.steps("pool"))
+	return id, writeFiles(private, []file{{identityName, data}}, p.steps("pool"))
 }
 
 // admit decides whether the directory with this identity may be the pool. id

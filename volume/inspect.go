@@ -107,12 +107,12 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if text := holder(h.private); text != noHolder {
 		r.Pool.Holder = text
 	}
-	records, damaged, err := readRecords(h)
+	all, err := readRecords(h)
 	if err != nil {
 		return r, err
 	}
 	var l ledger
-	l.reset(records, damaged, nil)
+	l.reset(all.records, all.damaged, nil)
 	if h.limits, err = limit.Probe(h.base, nil); err != nil {
 		return r, err
 	}
@@ -127,7 +127,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if r.Unrecorded, err = inspectUnrecorded(h, &l); err != nil {
 		return r, err
 	}
-	r.Damaged = damagedLines(damaged)
+	r.Damaged = damagedLines(all.damaged)
 	r.Warnings = looseMode(h.base, path)
 	r.Trash, err = inspectTrash(h)
 	return r, err

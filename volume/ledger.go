@@ -19,7 +19,7 @@ type ledger struct {
 	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
-	late     map[string]bool  // volumes that are ready, and creating on the disk
+	late     map[string]State // what the disk still says of volumes that are further; see rememberLate
 	notes    []string         // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
@@ -30,7 +30,7 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.records, l.damaged, l.notes = records, damaged, notes
-	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]bool{}
+	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]State{}
 	if l.reserved == nil {
 		l.reserved = map[string]int64{}
 	}
@@ -43,24 +43,35 @@ func (l *ledger) remember(r Record) {
 	delete(l.late, r.Name)
 }
 
-// rememberReady is remember for a record that is creating on the disk while its
-// volume is in place. It returns the record as it is known from now on.
-func (l *ledger) rememberReady(r Record) Record {
-	r.State = Ready
+// rememberLate is remember for a record whose state is ahead of the disk's: what
+// it says beyond that, the next start finds out again. A purge writes it.
+func (l *ledger) rememberLate(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records[r.Name], l.late[r.Name] = r, true
-	return r
+	if _, late := l.late[r.Name]; !late {
+		l.late[r.Name] = l.records[r.Name].State
+	}
+	l.records[r.Name] = r
 }
 
-// isLate reports whether the disk still says creating of a volume that is ready;
-// allLate lists such volumes.
-func (l *ledger) isLate(name string) bool {
+// isLate reports whether that state is all that the disk says of a volume that is
+// further.
+func (l *ledger) isLate(name string, onDisk State) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.late[name]
+	state, late := l.late[name]
+	return late && state == onDisk
 }
 
+// lateRecord returns the record that is ahead of the disk's, if it is.
+func (l *ledger) lateRecord(name string) (r Record, late bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, late = l.late[name]
+	return l.records[name], late
+}
+
+// allLate lists the volumes whose records are ahead of the disk's.
 func (l *ledger) allLate() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

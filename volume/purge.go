@@ -65,7 +65,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bo
 		return false, err
 	}
 	slices.Sort(names)
-	errs := []error{p.settleReady(ctx, h)}
+	errs := []error{p.settleLate(ctx, h)}
 	if len(names) == 0 {
 		return false, errors.Join(append(errs, p.sweepLimits(h))...)
 	}

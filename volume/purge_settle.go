@@ -11,33 +11,49 @@ import (
 // than has to be. It never waits for a call: what somebody works on is left to
 // the next one.
 
-// settleReady writes the records of volumes that are ready and creating on the
-// disk.
-func (p *Pool) settleReady(ctx context.Context, h *handle) error {
+// lateAtOnce is how many records are written together: enough to share commits of
+// the filesystem's journal, and few enough that nobody waits for their volumes.
+const lateAtOnce = 8
+
+// settleLate writes the records that are ahead of what the disk says.
+func (p *Pool) settleLate(ctx context.Context, h *handle) error {
 	var errs []error
-	for _, name := range p.allLate() {
+	for names := range slices.Chunk(p.allLate(), lateAtOnce) {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := p.putLate(h, name); err != nil {
-			errs = append(errs, fmt.Errorf("record %s: %w", name, err))
-		}
+		errs = append(errs, p.putLate(h, names))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Pool) putLate(h *handle, name string) error {
-	unlock, free := p.names.tryLock(name)
-	if !free {
+func (p *Pool) putLate(h *handle, names []string) error {
+	var records []Record
+	for _, name := range names {
+		unlock, free := p.names.tryLock(name)
+		if !free {
+			continue
+		}
+		defer unlock()
+		if r, late := p.lateRecord(name); late {
+			records = append(records, r)
+		}
+	}
+	if len(records) == 0 {
 		return nil
 	}
-	defer unlock()
-	r, ok := p.record(name)
-	if !ok || !p.isLate(name) {
+	p.step("purge.late")
+	if p.put(h, records...) == nil {
 		return nil
 	}
-	p.step("purge.ready")
-	return p.put(h, r)
+	// One of them may be in the way of the others.
+	var errs []error
+	for _, r := range records {
+		if err := p.put(h, r); err != nil {
+			errs = append(errs, fmt.Errorf("record %s: %w", r.Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // settleTrash ends the deletions whose entries are among the names in the trash

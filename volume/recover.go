@@ -3,7 +3,6 @@ package volume
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,43 +61,10 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 	return nil
 }
 
-// load reads every record into memory.
-func (p *Pool) load(h *handle) error {
-	records, damaged, err := readRecords(h)
-	if err != nil {
-		return err
-	}
-	p.reset(records, damaged, h.notes)
-	p.meterAgain()
-	return nil
-}
-
-// readRecords reads every record, and says of each damaged one why it is.
-func readRecords(h *handle) (records map[string]Record, damaged map[string]error, err error) {
-	names, err := list(h.private, recordsName)
-	if err != nil {
-		return nil, nil, err
-	}
-	records, damaged = map[string]Record{}, map[string]error{}
-	for _, name := range names {
-		if temporary(name) {
-			continue // being written
-		}
-		r, err := readRecord(h.records, name)
-		switch {
-		case err == nil:
-			records[name] = r
-		case !errors.Is(err, fs.ErrNotExist):
-			damaged[name] = err
-		}
-	}
-	return records, damaged, nil
-}
-
 // Settle finishes or undoes what neither the last start nor the call that began
 // it could, because the disk was full or failed for a moment, and which nobody
-// may ever name again: what has a record, and what is left in staging. It waits for calls under way, and does nothing where
-// nothing is half done.
+// may ever name again: what has a record, and what is left in staging. It waits
+// for calls under way, and does nothing where nothing is half done.
 //
 // The joined errors say which volumes are as they were, and why; ErrInUse is
 // among them where a deletion waits for a mount to go.
@@ -187,7 +153,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	err = p.put(h, r)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		// Who was told of it finds it. A purge writes the record once there is space.
-		p.rememberReady(r)
+		p.rememberLate(r)
 		return nil
 	}
 	return err

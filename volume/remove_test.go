@@ -46,6 +46,10 @@ func TestBindFillsInWhatWasNotKnown(t *testing.T) {
 	ok(t, err)
 	_, err = p.Bind("v", binding("v"))
 	ok(t, err)
+	if r := onDisk(t, p, "v"); r.State != volume.Creating {
+		t.Errorf("%s is written by the call", r.State)
+	}
+	purge(t, p)
 	s := spec("v", 1)
 	if r := onDisk(t, p, "v"); r.PV != s.PV || r.Owner != s.Owner || r.Cluster != s.Cluster {
 		t.Errorf("on disk %+v", r)

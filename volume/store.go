@@ -7,20 +7,47 @@ import (
 	"io/fs"
 )
 
-// put writes a record to the disk, then to memory. Where that fails, memory
-// takes over what stands on the disk. What is beside it is flushed with it.
-func (p *Pool) put(h *handle, r Record, beside ...int) error {
-	r.Version = recordVersion
-	data, err := encode(r)
-	if err != nil {
+// put writes records to the disk, then to memory. Where that fails, memory takes
+// over what stands on the disk.
+func (p *Pool) put(h *handle, records ...Record) error {
+	return p.write(h, records, func(files []file) error {
+		return writeFiles(h.records, files, p.steps("record"))
+	})
+}
+
+// putNew is put for a volume that has no record, and waits for the disk but once:
+// for the record and what is beside it. A crash may leave an empty record, so
+// nothing may have the volume's name before; see found.
+func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
+	return p.write(h, []Record{r}, func(files []file) error {
+		err := newFile(h.records, files[0], p.steps("record"), beside...)
+		if errors.Is(err, fs.ErrExist) { // an earlier call could not take it back
+			err = writeFiles(h.records, files, p.steps("record"), beside...)
+		}
 		return err
+	})
+}
+
+// write encodes records, and remembers them once do has put them in place.
+func (p *Pool) write(h *handle, records []Record, do func([]file) error) error {
+	files := make([]file, len(records))
+	for i := range records {
+		records[i].Version = recordVersion
+		data, err := encode(records[i])
+		if err != nil {
+			return err
+		}
+		files[i] = file{records[i].Name, data}
 	}
-	if err := writeFile(h.records, r.Name, data, p.steps("record"), beside...); err != nil {
-		p.reload(h, r.Name)
-		return err
+	err := do(files)
+	for _, r := range records {
+		if err != nil {
+			p.reload(h, r.Name)
+		} else {
+			p.remember(r)
+		}
 	}
-	p.remember(r)
-	return nil
+	return err
 }
 
 // drop removes a record from the disk, then from memory.
@@ -49,8 +76,7 @@ func (p *Pool) dropGone(h *handle, name string) error {
 func (p *Pool) reload(h *handle, name string) {
 	r, err := readRecord(h.records, name)
 	switch {
-	case err == nil && r.State == Creating && p.isLate(name):
-		p.rememberReady(r)
+	case err == nil && p.isLate(name, r.State): // it knows more than the disk
 	case err == nil:
 		p.remember(r)
 	case errors.Is(err, fs.ErrNotExist):

@@ -33,8 +33,11 @@ func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err e
 	switch o.do {
 	case "create":
 		v, err = p.Create(s)
-	case "bind":
-		if _, err = p.Bind(o.name, binding(o.name)); err == nil {
+	case "bind", "bind and purge":
+		if _, err = p.Bind(o.name, binding(o.name)); err == nil && o.do != "bind" {
+			_, err = p.Purge(context.Background())
+		}
+		if err == nil {
 			v, err = p.Get(o.name)
 		}
 	case "reown":
@@ -111,7 +114,7 @@ func (o op) after(t truth) truth {
 			t = truth{Record: true, Bytes: o.bytes}
 		}
 		t.Dir = true
-	case "bind":
+	case "bind", "bind and purge":
 		t.Bound, t.Orphan = true, false
 	case "reown":
 		t.Bound, t.Given, t.Orphan = true, true, false
@@ -126,7 +129,7 @@ func (o op) after(t truth) truth {
 	case "note orphan":
 		t.Orphan = true
 	case "begin migration":
-		t.Migration = volume.MigrationPrepared
+		t.Bound, t.Migration = true, volume.MigrationPrepared
 	case "cut over":
 		t.Migration = volume.MigrationCutover
 	case "finish migration":
@@ -177,6 +180,9 @@ func (a *account) told(o op, err error) {
 	a.may[o.name] = a.were[o.name]
 	if err == nil {
 		a.may[o.name] = o.each(a.were[o.name])
+	}
+	if o.do == "bind" { // the disk need not know it yet
+		a.may[o.name] = append(a.may[o.name], a.were[o.name]...)
 	}
 }
 

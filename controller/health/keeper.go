@@ -120,9 +120,13 @@ func (k *Keeper) purge(ctx context.Context) {
 			return
 		case <-k.kick:
 			// What is deleted at once goes in one pass, and what was just made has
-			// its PV by then: Pool.Purge writes its record otherwise.
+			// its PV by then, and is written with it.
 			if !pause(ctx, purgeAfter) {
 				return
+			}
+			select {
+			case <-k.kick: // this pass is as good as the next
+			default:
 			}
 		case <-time.After(purgeEvery):
 		}

@@ -101,8 +101,12 @@ func (r *records) sync(ctx context.Context, name string) error {
 	case v.State == volume.Deleting:
 		return nil
 	}
-	if _, err = pool.Bind(directory, r.binding(pv, cmp.Or(ownerOf(pv), v.Owner))); err != nil {
+	changed, err := pool.Bind(directory, r.binding(pv, cmp.Or(ownerOf(pv), v.Owner)))
+	if err != nil {
 		return err
+	}
+	if changed {
+		r.changed(pool) // which has it written
 	}
 	return r.namePool(ctx, pv, pool)
 }

@@ -1,0 +1,93 @@
+package volume_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// The power may go while a new record is on its way to the disk: its name is
+// there, and nothing in it. Nobody was told of the volume.
+func TestRecordWithoutContent(t *testing.T) {
+	path := founded(t)
+	for name, content := range map[string]string{"empty": "", "zeros": strings.Repeat("\x00", 300), "torn": `{"version":1,"na`, "lost": ""} {
+		write(t, filepath.Join(path, records, name), content)
+	}
+	mkdir(t, filepath.Join(path, staging, "empty"))
+	mkdir(t, filepath.Join(path, "lost"))
+	r, err := volume.Inspect(path)
+	if err != nil || len(r.Damaged) != 2 {
+		t.Errorf("inspected: damaged %q, %v", r.Damaged, err)
+	}
+	p := opened(t, volume.Config{Path: path})
+	if got := p.Damaged(); len(got) != 2 || !strings.Contains(got[0], "lost") || !strings.Contains(got[1], "torn") {
+		t.Errorf("damaged %q", got)
+	}
+	for _, name := range []string{"empty", "zeros"} {
+		ok(t, p.Delete(name)) // it is not there
+		create(t, p, name)
+	}
+	if left := names(t, filepath.Join(path, records)); !slices.Contains(left, "lost") || !slices.Contains(left, "torn") {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// Records are written together, and one that cannot be keeps nobody else's from
+// the disk. Nor does anybody forget what it says.
+func TestLateRecords(t *testing.T) {
+	p := newPool(t)
+	all := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	for _, name := range all {
+		create(t, p, name)
+		if changed, err := p.Bind(name, binding(name)); err != nil || !changed {
+			t.Fatalf("changed %v, %v", changed, err)
+		}
+	}
+	stuck := filepath.Join(p.Path(), records, "d")
+	ok(t, os.Rename(stuck, filepath.Join(t.TempDir(), "d")))
+	mkdir(t, filepath.Join(stuck, "x"))
+	if _, err := p.Purge(t.Context()); err == nil || !strings.Contains(err.Error(), "record d: ") {
+		t.Errorf("it says %v", err)
+	}
+	for _, name := range all {
+		if name != "d" && onDisk(t, p, name).State != volume.Bound {
+			t.Errorf("%s is %s on the disk", name, onDisk(t, p, name).State)
+		}
+	}
+	if _, err := p.Expand("d", 2*gib); err == nil {
+		t.Error("the record was written over a directory")
+	}
+	if v, err := p.Get("d"); err != nil || v.State != volume.Bound || v.Bytes != gib {
+		t.Errorf("%+v, %v", v, err)
+	}
+	ok(t, os.RemoveAll(stuck))
+	purge(t, p)
+	if r := onDisk(t, p, "d"); r.State != volume.Bound || r.PV != "pv-d" {
+		t.Errorf("on disk %+v", r)
+	}
+	consistent(t, p)
+}
+
+// What the last process did not write in time, the next one hears again.
+func TestLateBindIsRepeated(t *testing.T) {
+	p := newPool(t)
+	create(t, p, "v")
+	_, err := p.Bind("v", binding("v"))
+	ok(t, err)
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: p.Path()})
+	if v, err := p.Get("v"); err != nil || v.State != volume.Ready {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if changed, err := p.Bind("v", binding("v")); err != nil || !changed {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	purge(t, p)
+	if r := onDisk(t, p, "v"); r.State != volume.Bound {
+		t.Errorf("on disk %+v", r)
+	}
+}

@@ -1,0 +1,70 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+)
+
+// found is what stands in a pool's records.
+type found struct {
+	records map[string]Record
+	damaged map[string]error // and why
+	// unwritten are those of creations that the power cut short: the file is there,
+	// and nothing in it. What follows a record was not begun then.
+	unwritten []string
+}
+
+// load reads every record into memory, and removes those without a content.
+func (p *Pool) load(h *handle) error {
+	all, err := readRecords(h)
+	if err != nil {
+		return err
+	}
+	for _, name := range all.unwritten {
+		p.step("recover.unwritten")
+		if err := remove(h.records, name); err != nil {
+			return err
+		}
+	}
+	p.reset(all.records, all.damaged, h.notes)
+	p.meterAgain()
+	return nil
+}
+
+// readRecords reads every record.
+func readRecords(h *handle) (all found, err error) {
+	names, err := list(h.private, recordsName)
+	if err != nil {
+		return all, err
+	}
+	all.records, all.damaged = map[string]Record{}, map[string]error{}
+	for _, name := range names {
+		if temporary(name) {
+			continue // being written
+		}
+		r, err := readRecord(h.records, name)
+		switch {
+		case err == nil:
+			all.records[name] = r
+		case errors.Is(err, fs.ErrNotExist):
+		case unwritten(h, name):
+			all.unwritten = append(all.unwritten, name)
+		default:
+			all.damaged[name] = err
+		}
+	}
+	return all, nil
+}
+
+// unwritten reports whether a record has no content, and nothing is in place of
+// its name. Where something is, it was damaged later. Some filesystems have a
+// file's size before what is in it, and show zeros instead.
+func unwritten(h *handle, name string) bool {
+	data, err := readFile(h.records, name)
+	if err != nil || CheckName(name) != nil || len(bytes.Trim(data, "\x00")) > 0 {
+		return false
+	}
+	there, err := exists(h.base, name)
+	return !there && err == nil
+}
