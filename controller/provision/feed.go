@@ -29,6 +29,7 @@ type feed struct {
 
 	mu     sync.Mutex
 	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
+	early  map[types.UID]struct{}                      // of those, the ones that prepare named the provisioner on
 	held   map[types.UID]*corev1.PersistentVolumeClaim // as they came
 	again  map[types.UID]struct{}                      // to be looked at once more
 	wake   chan struct{}
@@ -54,7 +55,7 @@ func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev
 func (f *feed) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.passed = map[types.UID]*corev1.PersistentVolumeClaim{}
+	f.passed, f.early = map[types.UID]*corev1.PersistentVolumeClaim{}, map[types.UID]struct{}{}
 	f.held = map[types.UID]*corev1.PersistentVolumeClaim{}
 }
 
@@ -94,6 +95,15 @@ func (f *feed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watc
 // deleted, which is for ever. It is false of one that nothing is known of.
 func (f *feed) isDeleted(uid types.UID) bool {
 	_, ok := f.deleted.Get(uid)
+	return ok
+}
+
+// isEarly reports whether the claim is here before the controller-manager wrote
+// on it who provisions it.
+func (f *feed) isEarly(uid types.UID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.early[uid]
 	return ok
 }
 
@@ -143,6 +153,7 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 	defer f.mu.Unlock()
 	before, known := f.passed[claim.UID]
 	delete(f.held, claim.UID)
+	delete(f.early, claim.UID)
 	switch {
 	case where == ours:
 		e.Type = watch.Added
@@ -151,6 +162,9 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 		}
 		out := prepare(claim, f.placer.class(class.Of(claim)), f.placer.node)
 		f.passed[claim.UID] = out
+		if out.Annotations[class.AnnStorageProvisioner] != claim.Annotations[class.AnnStorageProvisioner] {
+			f.early[claim.UID] = struct{}{}
+		}
 		e.Object = out
 		return e, true
 	case known:

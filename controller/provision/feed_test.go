@@ -159,6 +159,25 @@ func TestFeedRetries(t *testing.T) {
 	f.nothing()
 }
 
+// A scheduled claim comes before the controller-manager wrote on it, and again after.
+func TestFeedIsEarly(t *testing.T) {
+	const chosen, by = class.AnnSelectedNode, class.AnnStorageProvisioner
+	f := newFeedTest(t)
+	step := func(what string, e watch.EventType, c *corev1.PersistentVolumeClaim, then watch.EventType, want bool) {
+		f.source.Action(e, c)
+		if out := f.next(then, "a"); out.Annotations[by] == "" && then != watch.Deleted {
+			t.Errorf("%s: the library would wait for %s", what, by)
+		}
+		if f.isEarly("a") != want {
+			t.Errorf("%s: early %v", what, !want)
+		}
+	}
+	step("scheduled", watch.Added, testClaim("a", "csi", "", chosen, "node-01"), watch.Added, true)
+	step("named", watch.Modified, testClaim("a", "csi", "", chosen, "node-01", by, class.CSIProvisioner), watch.Modified, false)
+	step("scheduled once more", watch.Modified, testClaim("a", "csi", "", chosen, "node-01"), watch.Modified, true)
+	step("scheduled elsewhere", watch.Modified, testClaim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
+}
+
 func TestFeedPassesErrorsAndEnds(t *testing.T) {
 	f := newFeedTest(t)
 	f.source.Error(&metav1.Status{Message: "too old"})

@@ -146,8 +146,12 @@ func TestPrepare(t *testing.T) {
 		{"annotated, delayed", "wait", []string{on, "node-01"}, "node-01", class.HostPathProvisioner},
 		{"annotated, the scheduler chose another", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
 		{"annotated, Immediate", "now", []string{on, "node-01"}, "", class.HostPathProvisioner},
-		{"scheduled: untouched", "wait", []string{chosen, "node-01"}, "node-01", ""},
-		{"CSI: untouched", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
+		{"scheduled", "wait", []string{chosen, "node-01"}, "node-01", class.HostPathProvisioner},
+		{"scheduled, CSI", "csi", []string{chosen, "node-01"}, "node-01", class.CSIProvisioner},
+		{"the controller-manager was here: untouched", "csi", []string{chosen, "node-01", by, class.CSIProvisioner}, "node-01", class.CSIProvisioner},
+		{"scheduled for another: untouched", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
+		{"not scheduled: untouched", "csi", nil, "", ""},
+		{"Immediate, CSI: untouched", "csi-now", []string{chosen, "node-01"}, "node-01", ""},
 	} {
 		in := testClaim("u", row.class, "", row.annotations...)
 		before := in.DeepCopy()

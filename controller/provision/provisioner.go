@@ -44,8 +44,12 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 		return false
 	}
 	r := c.refusalOf(s, claim, sc)
-	if r == nil || s.givesBack(claim, sc, r) {
+	if r == nil {
 		return true
+	}
+	if s.givesBack(claim, sc, r) {
+		// What is about to be written on it would be in the way of that.
+		return !c.feed.isEarly(claim.UID)
 	}
 	c.refuse(ctx, claim, r)
 	return false

@@ -46,7 +46,7 @@ const staged = "--vmodule=controller=4,volume_store=5"
 func agentOf(shape string) *subject {
 	s := &subject{name: "agent", shape: shape, class: harness.ClassImmediate, early: true}
 	if shape == shapeCSI {
-		s.class, s.early = harness.ClassCSI, false
+		s.class = harness.ClassCSI
 	}
 	s.command = func(l *lab, at place) *exec.Cmd {
 		cmd := exec.Command(l.env.Agent, "--kubeconfig="+at.kubeconfig, "--http-address="+at.address, "--enable-btrfs-quota", staged)
