@@ -42,7 +42,7 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 		}
 		c.a.Restart()
 	}
-	if len(begun) < 8 || orphan == nil {
+	if len(begun) < 6 || orphan == nil {
 		t.Fatalf("%d kills while a volume was made, orphan: %v; want more", len(begun), orphan != nil)
 	}
 	for _, c := range begun {

@@ -155,7 +155,7 @@ func TestCSIHandmade(t *testing.T) {
 		return nil
 	})
 	claim := s.Create(harness.Claim{Class: class, Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = pv.Name }})
-	s.Eventually(20*time.Second, "bound", func() error { return s.IsBound(claim) })
+	s.Eventually(time.Minute, "bound", func() error { return s.IsBound(claim) })
 	s.Eventually(10*time.Second, "owner", func() error { return owned(s, a, pv.Name, "old-data", claim, true) })
 	s.Delete(claim)
 	s.Released(pv.Name)
@@ -231,7 +231,7 @@ func TestCSITamperedPVs(t *testing.T) {
 		spoil(pv)
 		pvs[name] = pv
 	}
-	s.Eventually(5*time.Second, "victim bound", func() error { return a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) })
+	recorded(s, a.Pool, victim)
 	before := s.Tree(filepath.Dir(a.Pool))
 	for name, pv := range pvs {
 		made, err := env.Client.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})

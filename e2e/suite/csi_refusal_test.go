@@ -16,8 +16,9 @@ import (
 func TestCSINotOffered(t *testing.T) {
 	t.Parallel()
 	s, a := csiNode(t)
-	good := s.Bound(s.Create(harness.Claim{Class: harness.ClassCSI, Selected: a.Node.Name}))
-	s.Eventually(10*time.Second, "record bound", func() error { return a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) })
+	served := csiBound(s, a)
+	good := s.PV(harness.PVName(served))
+	recorded(s, a.Pool, served)
 	before := s.Tree(a.Pool)
 	edit := func(f func(*corev1.PersistentVolumeClaimSpec)) harness.Claim {
 		return harness.Claim{Edit: func(c *corev1.PersistentVolumeClaim) { f(&c.Spec) }}

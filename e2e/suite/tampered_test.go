@@ -128,7 +128,7 @@ func TestTamperedPVs(t *testing.T) {
 		spoil(pv)
 		pvs[name] = pv
 	}
-	s.Eventually(5*time.Second, "victim bound", func() error { return a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) })
+	recorded(s, a.Pool, victim)
 	before := s.Tree(base)
 	for name, pv := range pvs {
 		made, err := env.Client.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
