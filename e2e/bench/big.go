@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -81,7 +82,8 @@ func (r *report) compare(name, unit string, limit, value, most float64) {
 // went is how long the PV took to go.
 func (f *life) went() time.Duration { return f.gone.Sub(f.asked) }
 
-// fill makes the files of the big volume.
+// fill makes the files of the big volume, and waits until the disk has them: what is still on its way there is in the way
+// of every flush, whoever deletes what.
 func (l *lab) fill(dir string) error {
 	l.say("making %d files", l.files)
 	err := together((l.files+filesInDirectory-1)/filesInDirectory, func(i int) error {
@@ -101,5 +103,6 @@ func (l *lab) fill(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make files: %w", err)
 	}
+	syscall.Sync()
 	return nil
 }
