@@ -25,7 +25,7 @@ func limitCrash(t *testing.T, d quotaDisk) {
 }
 
 func (d quotaDisk) ground(die dying) ground {
-	least := map[string]int{"create": 11, "expand": 5, "purge": 13}
+	least := map[string]int{"create": 10, "expand": 5, "purge": 13}
 	if d.method == limit.MethodBtrfs {
 		least = map[string]int{"create": 12, "expand": 7, "purge": 4}
 	}
