@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -76,7 +77,7 @@ func newRecord(s Spec, state State) Record {
 	return Record{
 		Version: recordVersion, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Limit: s.Limit, Inodes: s.Inodes,
-		Created: now(),
+		Created: now(), Trash: rand.Text(),
 	}
 }
 

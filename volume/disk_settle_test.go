@@ -3,6 +3,7 @@
 package volume_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,9 +24,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 	p := opened(t, volume.Config{Path: path})
 	create(t, p, "v")
 	ok(t, p.Close())
-	for i, err := 0, error(nil); err == nil; i++ {
-		err = os.WriteFile(filepath.Join(path, private, "full"+strconv.Itoa(i)), nil, 0o600)
-	}
+	fillUp(t, path)
 	p = opened(t, volume.Config{Path: path})
 	if v, err := p.Get("v"); err != nil || v.State != volume.Ready || onDisk(t, p, "v").State != volume.Creating {
 		t.Errorf("%+v, %v; on disk %+v", v, err, onDisk(t, p, "v"))
@@ -40,4 +39,33 @@ func TestDiskFullAtTheStart(t *testing.T) {
 		t.Errorf("on disk %+v", r)
 	}
 	consistent(t, p)
+}
+
+// Who has no space left deletes something: that needs none.
+func TestDiskFullDelete(t *testing.T) {
+	testdisk.Root(t)
+	path := t.TempDir()
+	ok(t, unix.Mount("none", path, "tmpfs", 0, "nr_inodes=100,mode=700"))
+	defer testdisk.Detach(t, path)
+	p := opened(t, volume.Config{Path: path})
+	create(t, p, "v")
+	fillUp(t, path)
+	_, err := p.Create(spec("w", gib))
+	is(t, err, unix.ENOSPC)
+	ok(t, p.Delete("v"))
+	purge(t, p)
+	create(t, p, "w")
+	consistent(t, p)
+}
+
+// fillUp takes every inode that the pool's disk has left.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	var err error
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(path, private, "full"+strconv.Itoa(i)), nil, 0o600)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
 }

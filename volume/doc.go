@@ -3,10 +3,11 @@
 //
 // A Pool is a directory whose children are volumes. What a directory cannot
 // say about itself (who asked for it, how many bytes it was promised, whether
-// it is half made or half gone) stands in a record beside the volumes, written
-// before the step it announces. A process killed at any moment leaves a record
-// that tells the next start what to do; docs/volume-states.md has the table,
-// one row for every state and crash.
+// it is half made) stands in a record beside the volumes, written before the
+// step it announces. A volume goes by being renamed into the trash, to the name
+// that its record has for that from the beginning. A process killed at any moment
+// leaves what tells the next start what to do; docs/volume-states.md has the
+// table, one row for every state and crash.
 //
 // Where the filesystem enforces limits (package limit), the kernel holds a
 // volume to its promise; where it does not, the volume says so.

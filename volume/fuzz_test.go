@@ -102,7 +102,9 @@ const (
 func FuzzRecord(f *testing.F) {
 	for _, r := range []volume.Record{
 		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
-		{State: volume.Bound, Adopted: true, Bytes: 1, PendingID: 1 << 30, Switching: true}, {State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
+		{State: volume.Bound, Adopted: true, Bytes: 1, PendingID: 1 << 30, Switching: true},
+		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
+		{State: volume.Bound, Bytes: 1, Trash: "t"}, {State: volume.Bound, Bytes: 1, Trash: "../../precious"}, {State: volume.Ready, Bytes: 1, Trash: "t.json"},
 		{State: volume.Ready, Bytes: 1<<63 - 1, LimitID: 1 << 31, Limit: volume.LimitRequired, Inodes: 1 << 63},
 		{Version: 2, State: volume.Ready, Bytes: 1}, {State: volume.Bound, Bytes: -1},
 	} {
@@ -167,7 +169,7 @@ func (f fuzzPool) put(t *testing.T, name string, data []byte, where uint8) {
 	var r volume.Record
 	_ = json.Unmarshal(data, &r)
 	dirs := map[uint8]string{placed: name, staged: filepath.Join(staging, name)}
-	if fileName(r.Trash) {
+	if fileName(r.Trash) && !strings.HasSuffix(r.Trash, ".json") { // no entry
 		dirs[trashed] = filepath.Join(trash, r.Trash)
 	}
 	for bit, dir := range dirs {

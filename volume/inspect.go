@@ -212,11 +212,11 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		}
 		id, isRecord := strings.CutSuffix(name, recordSuffix)
 		t := byID[id]
-		// The record was written when the deletion began; the directory's own
-		// change time is that of the rename, until the purge changes it.
+		// A change time is that of the rename into the trash; the directory's own
+		// only until the purge changes it.
 		t.ID = id
 		if isRecord {
-			t.Since = time.Unix(st.Mtim.Unix()).UTC()
+			t.Since = time.Unix(st.Ctim.Unix()).UTC()
 			t.Name, t.Bytes = trashRecord(h.trash, name)
 		} else if t.Since.IsZero() {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()

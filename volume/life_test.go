@@ -105,7 +105,7 @@ func dieHere(t *testing.T, w *world, s scene, n int, opening bool) (steps int, d
 // beside brings another call up to one of its steps, where it waits. end lets
 // it go on, or die where the process is dead.
 func (l *life) beside(t *testing.T, w *world, p *volume.Pool, o op, n int) (end func()) {
-	l.waitAt = 1 + n%7 // a create makes more; a delete, as many
+	l.waitAt = 1 + n%map[string]int{"create": 7, "delete": 3}[o.do] // it makes as many, or more
 	done := make(chan error)
 	go func() {
 		_, err := l.live(func() error { _, err := w.do(p, o); return err })

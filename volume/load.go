@@ -32,7 +32,7 @@ func (p *Pool) load(h *handle) error {
 	return nil
 }
 
-// readRecords reads every record.
+// readRecords reads every record, and looks which volumes are in the trash.
 func readRecords(h *handle) (all found, err error) {
 	names, err := list(h.private, recordsName)
 	if err != nil {
@@ -54,7 +54,28 @@ func readRecords(h *handle) (all found, err error) {
 			all.damaged[name] = err
 		}
 	}
-	return all, nil
+	// Later than the records: what a running process deletes meanwhile has either
+	// no record, or its entry.
+	return all, all.lookInTrash(h)
+}
+
+// lookInTrash finds the volumes that are there: their deletion began.
+func (all *found) lookInTrash(h *handle) error {
+	trash, err := list(h.private, trashName)
+	if err != nil || len(trash) == 0 {
+		return err
+	}
+	entries := make(map[string]bool, len(trash))
+	for _, name := range trash {
+		entries[name] = true
+	}
+	for name, r := range all.records {
+		if entries[r.Trash] {
+			r.State = Deleting
+			all.records[name] = r
+		}
+	}
+	return nil
 }
 
 // unwritten reports whether a record has no content, and nothing is in place of

@@ -17,7 +17,8 @@ const (
 	Ready State = "ready"
 	// Bound: in place, and a PV that names it was seen.
 	Bound State = "bound"
-	// Deleting: going; its promise has been returned.
+	// Deleting: going; its promise has been returned. On the disk it may still be
+	// as before: a volume that is in the trash is Deleting.
 	Deleting State = "deleting"
 )
 
@@ -68,7 +69,9 @@ type Record struct {
 	// LimitAdopted. Both are of a volume without a limit.
 	PendingID uint64 `json:"pendingID,omitempty"`
 	Switching bool   `json:"switching,omitempty"`
-	// Trash is the volume's name in the trash once it is deleting.
+	// Trash is the volume's name in the trash: random, and chosen with the record,
+	// so that a directory which is there was this volume, and none before or after it
+	// that had its name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
 }
 

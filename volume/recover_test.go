@@ -17,12 +17,14 @@ func TestRecoverTable(t *testing.T) {
 	in := func(s volume.State) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
-			r.State = s
-			if s == volume.Deleting {
-				r.Trash = "GONE"
-			}
+			r.State, r.Trash = s, "GONE"
 			record(t, path, r)
 		}
+	}
+	old := func(t *testing.T, path string) {
+		r := base
+		r.State = volume.Bound
+		record(t, path, r)
 	}
 	moving := func(step volume.MigrationStep) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
@@ -60,17 +62,24 @@ func TestRecoverTable(t *testing.T) {
 		{name: "M1 prepared", found: []put{moving("prepared"), dir("v")}, state: "bound", dirs: []string{"v"}},
 		{name: "M3 cutover", found: []put{moving("cutover"), dir("v")}, state: "bound", dirs: []string{"v"}},
 		{name: "M10 done", found: []put{moving("done"), dir("v")}, state: "bound", dirs: []string{"v"}},
-		{name: "D1 deleting, in place", found: []put{in("deleting"), file("v/data", "x")},
-			trash: []string{"GONE", "GONE.json"}},
-		{name: "D2 deleting, in the trash", found: []put{in("deleting"), dir(trash + "/GONE")},
-			trash: []string{"GONE", "GONE.json"}},
-		{name: "D2 deleting, in the trash, and somebody's directory in place",
-			found: []put{in("deleting"), dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"},
+		{name: "bound, and another's entry in the trash", found: []put{in("bound"), dir("v"), dir(trash + "/OTHER")},
+			state: "bound", dirs: []string{"v"}, trash: []string{"OTHER"}},
+		{name: "bound before names in the trash were chosen", found: []put{old, dir("v"), dir(trash + "/OTHER")},
+			state: "bound", dirs: []string{"v"}, trash: []string{"OTHER"}},
+		{name: "D1 bound, in the trash", found: []put{in("bound"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D1 ready, in the trash", found: []put{in("ready"), dir(trash + "/GONE")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D1 creating, in the trash", found: []put{in("creating"), dir(trash + "/GONE")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D1 bound, in the trash, and somebody's directory in place",
+			found: []put{in("bound"), dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"},
 			trash: []string{"GONE", "GONE.json"}, loose: true},
-		{name: "D2 deleting, nowhere", found: []put{in("deleting")}, trash: []string{"GONE.json"}},
-		{name: "D3 trash entry with its record", found: []put{dir(trash + "/GONE"), file(trash+"/GONE.json", "{}")},
+		{name: "deleting, in place", found: []put{in("deleting"), file("v/data", "x")},
 			trash: []string{"GONE", "GONE.json"}},
-		{name: "D5 record alone", found: []put{file(trash+"/GONE.json", "{}")}, trash: []string{"GONE.json"}},
+		{name: "D1 deleting, in the trash", found: []put{in("deleting"), dir(trash + "/GONE")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "deleting, nowhere", found: []put{in("deleting")}, trash: []string{"GONE.json"}},
+		{name: "D2 trash entry with its record", found: []put{dir(trash + "/GONE"), file(trash+"/GONE.json", "{}")},
+			trash: []string{"GONE", "GONE.json"}},
+		{name: "D4 record alone", found: []put{file(trash+"/GONE.json", "{}")}, trash: []string{"GONE.json"}},
 		{name: "ready, missing", found: []put{in("ready")}, state: "ready", loose: true},
 		{name: "bound, missing", found: []put{in("bound")}, state: "bound", loose: true},
 		{name: "directory without a record", found: []put{dir("other")}, dirs: []string{"other"}, loose: true},

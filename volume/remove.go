@@ -42,17 +42,23 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	})
 }
 
-// delete removes a volume that is in place, or whose directory is missing.
+// delete removes a volume that is in place, or whose directory is missing. The
+// directory's rename into the trash is all that says so on the disk: its name there
+// is in the record since the volume was made.
 func (p *Pool) delete(h *handle, r Record) error {
 	if err := h.unused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	before := r
-	r.State, r.Trash = Deleting, rand.Text()
-	p.step("delete.record")
-	if err := p.put(h, r); err != nil {
-		return err
+	if r.Trash == "" {
+		r.Trash = rand.Text()
+		p.step("delete.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
 	}
+	before := r
+	r.State = Deleting
+	p.rememberLate(r) // or a purge would take its entry for one without a record
 	if err := p.finishDelete(h, r); err != nil {
 		p.restore(h, before)
 		return err
@@ -70,17 +76,15 @@ func absent(h *handle, name string) error {
 	return nil
 }
 
-// restore takes back the announcement of a deletion whose directory did not
-// move. Where it cannot, the next call or start goes on with the deletion.
+// restore takes back a deletion of which nothing is on the disk. Where the
+// directory moved, the next call, purge or start goes on with it.
 func (p *Pool) restore(h *handle, r Record) {
 	if _, ok := p.record(r.Name); !ok {
 		return
 	}
-	if there, err := isDir(h.base, r.Name); !there || err != nil {
-		return
+	if moved, err := exists(h.trash, r.Trash); !moved && err == nil {
+		p.rememberLate(r)
 	}
-	p.step("delete.restore")
-	_ = p.put(h, r)
 }
 
 // finishDelete moves a volume whose record is deleting into the trash, and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // put writes records to the disk, then to memory. Where that fails, memory takes
@@ -112,14 +113,12 @@ func parseRecord(name string, data []byte) (Record, error) {
 		return r, fmt.Errorf("%w: it is of volume %q", ErrDamaged, r.Name)
 	case r.Bytes < 0, r.Bytes == 0 && !r.Adopted:
 		return r, fmt.Errorf("%w: it promises %d bytes", ErrDamaged, r.Bytes)
+	case r.Trash == "" && r.State != Deleting: // of an older program
+	case CheckName(r.Trash) != nil, strings.HasSuffix(r.Trash, recordSuffix):
+		return r, fmt.Errorf("%w: its name in the trash is %q, which is none", ErrDamaged, r.Trash)
 	}
 	switch r.State {
-	case Creating, Ready, Bound:
-		return r, nil
-	case Deleting:
-		if CheckName(r.Trash) != nil {
-			return r, fmt.Errorf("%w: it is deleting to %q, which is no trash entry", ErrDamaged, r.Trash)
-		}
+	case Creating, Ready, Bound, Deleting:
 		return r, nil
 	}
 	return r, fmt.Errorf("%w: its state is %q", ErrDamaged, r.State)

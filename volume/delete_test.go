@@ -1,0 +1,97 @@
+package volume_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// A deletion waits for the disk once: the directory's rename says it all. A record
+// of an older program does not know the entry, and is told before.
+func TestDeleteSteps(t *testing.T) {
+	move := []string{"delete.rename", "delete.sync", "delete.move"}
+	for _, row := range []struct {
+		name  string
+		known bool
+		want  []string
+	}{
+		{"of this program", true, move},
+		{"of an older program", false, append([]string{"delete.record", "record.write", "record.rename", "record.sync"}, move...)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := bound(t)
+			purge(t, p)
+			r := onDisk(t, p, "v")
+			ok(t, p.Close())
+			if !row.known {
+				r.Trash = ""
+				record(t, p.Path(), r)
+			}
+			var steps []string
+			p = opened(t, volume.Config{Path: p.Path(), Step: func(step string) { steps = append(steps, step) }})
+			steps = nil
+			if ok(t, p.Delete("v")); !slices.Equal(steps, row.want) {
+				t.Errorf("steps %q, want %q", steps, row.want)
+			}
+			purge(t, p)
+			consistent(t, p)
+		})
+	}
+}
+
+// A deletion that did not come about leaves the volume as it was.
+func TestDeleteFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	aside := filepath.Join(t.TempDir(), "aside")
+	away := false
+	p := opened(t, volume.Config{Path: path, Step: func(step string) {
+		if step == "delete.rename" && !away { // right after it was looked at
+			away = true
+			ok(t, os.Rename(filepath.Join(path, "v"), aside))
+		}
+	}})
+	create(t, p, "v")
+	_, err := p.Bind("v", binding("v"))
+	ok(t, err)
+	if err := p.Delete("v"); !errors.Is(err, os.ErrNotExist) || !away {
+		t.Errorf("it says %v", err)
+	}
+	ok(t, os.Rename(aside, filepath.Join(path, "v")))
+	for range 2 {
+		if v, err := p.Get("v"); err != nil || v.State != volume.Bound || v.Missing {
+			t.Errorf("%+v, %v", v, err)
+		}
+		purge(t, p)
+		consistent(t, p)
+		p = reopened(t, p)
+	}
+}
+
+// A volume that is in the trash is no missing one, whoever looks, and what is put
+// back with its record is the volume again.
+func TestPutBackFromTheTrash(t *testing.T) {
+	p := bound(t)
+	purge(t, p)
+	r := onDisk(t, p, "v")
+	ok(t, p.Close())
+	from, to := filepath.Join(p.Path(), trash, r.Trash), filepath.Join(p.Path(), "v")
+	ok(t, os.Rename(to, from))
+	if report, err := volume.Inspect(p.Path()); err != nil || report.Volumes[0].State != volume.Deleting || report.Space.Promised != 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	p = opened(t, volume.Config{Path: p.Path()})
+	_, err := p.Get("v")
+	is(t, err, volume.ErrNotFound)
+	ok(t, p.Close())
+	ok(t, os.Rename(from, to))
+	ok(t, os.Rename(from+".json", filepath.Join(p.Path(), records, "v")))
+	p = opened(t, volume.Config{Path: p.Path()})
+	if v, err := p.Get("v"); err != nil || v.State != volume.Bound || v.Missing {
+		t.Errorf("%+v, %v", v, err)
+	}
+	consistent(t, p)
+}
