@@ -21,6 +21,9 @@ const (
 	purgeEvery = time.Minute
 	// purgeAfter is how long after somebody said so.
 	purgeAfter = time.Second
+	// purgeAgain is how long after a pass that was asked for comes another: what the
+	// filesystem frees in the background keeps its limit until then.
+	purgeAgain = 10 * time.Second
 	// measureEvery is the pause between two walks through all volumes.
 	measureEvery = 10 * time.Minute
 
@@ -104,6 +107,7 @@ func (k *Keeper) look(ctx context.Context) {
 // purge empties the trash whenever there is some.
 func (k *Keeper) purge(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
+	next := purgeEvery
 	for {
 		more, err := k.Pool.Purge(ctx)
 		if err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
@@ -128,7 +132,9 @@ func (k *Keeper) purge(ctx context.Context) {
 			case <-k.kick: // this pass is as good as the next
 			default:
 			}
-		case <-time.After(purgeEvery):
+			next = purgeAgain
+		case <-time.After(next):
+			next = purgeEvery
 		}
 	}
 }
