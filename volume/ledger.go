@@ -19,7 +19,7 @@ type ledger struct {
 	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
-	late     map[string]State // what the disk still says of volumes that are further; see rememberLate
+	late     map[string]State // the disk's, of volumes that are further; see rememberLate
 	notes    []string         // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string

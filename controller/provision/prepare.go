@@ -14,9 +14,9 @@ import (
 // That is the provisioner's name. The controller-manager writes it once a claim
 // of a class that binds on first use has its node, and gives such a claim no other
 // PV than one that was made for it (FindMatchingVolume in
-// k8s.io/component-helpers/storage/volume), so nothing is to be waited for. Where an annotation places a claim of a hostPath class, it
-// is also the node; for a class that the scheduler alone decides for, that
-// annotation means nothing.
+// k8s.io/component-helpers/storage/volume), so nothing is to be waited for.
+// Where an annotation places a claim of a hostPath class, it is also the node; for
+// a class that the scheduler alone decides for, that annotation means nothing.
 //
 // Neither reaches the API server, but where a claim goes back to the scheduler:
 // then the name is what the controller-manager would have written.
