@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -103,6 +102,5 @@ func (l *lab) fill(dir string) error {
 	if err != nil {
 		return fmt.Errorf("make files: %w", err)
 	}
-	syscall.Sync()
-	return nil
+	return l.disk.rest()
 }

@@ -50,6 +50,19 @@ func newDisk(kind, dir, at string) (*disk, error) {
 	return &disk{kind, at, kind == "btrfs"}, nil // where the agent turns limits on
 }
 
+// rest returns once everything that was written is in its place on the disk, in the journal's order of things as well: a
+// filesystem has its files there for good long before it has written their inodes, and what it still writes is in the way
+// of every flush. Where the pools lie in a plain directory, that may still be so.
+func (d *disk) rest() error {
+	if d != nil {
+		if err := errors.Join(command("fsfreeze", "--freeze", d.at), command("fsfreeze", "--unfreeze", d.at)); err != nil {
+			return err
+		}
+	}
+	syscall.Sync() // of a disk that is a file, this writes the file
+	return nil
+}
+
 // unmount takes the disk away. It does nothing where there is none.
 func (d *disk) unmount() error {
 	if d == nil {
