@@ -89,6 +89,7 @@ type Controller struct {
 	theirs  atomic.Pointer[[]corev1.PersistentVolume] // PVs of others' on this node, likewise
 	status  status
 
+	emptied       sync.Map   // PVs by name whose volumes are gone, until the library deletes them
 	finished      *lru.Cache // UIDs of PVs that the library deleted and let go
 	saidUnlimited sync.Map   // names of the pools of which it was said
 }

@@ -19,7 +19,7 @@
 //	reuse.go       kept PVs that are given to another claim
 //	sweep.go       finds PVs of ours that others made
 //	unfinished.go  volumes whose PV was never saved
-//	saving.go      a PV that cannot be saved is said, not retried in silence
+//	saving.go      how PVs are saved and deleted for the library
 //	node.go        what this node says about itself
 //	start.go       the order of things
 //	lend.go        what the loop does for those beside it

@@ -47,6 +47,7 @@ func examiner(t *testing.T) *Controller {
 	}
 	c.facts = &facts{hostname: "host-a", cluster: "c"}
 	has(t, c)
+	c.pvs = watchPVs(c.client, c.node) // which nobody runs
 	return c
 }
 

@@ -157,6 +157,14 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 // that is gone is a success, but only on a pool that is ready, and only while
 // its PV is there. One that is still mounted is an error, and tried again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
+	err := c.empty(ctx, pv)
+	if err == nil && pv.UID != "" {
+		c.emptied.Store(pv.Name, pv)
+	}
+	return err
+}
+
+func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) error {
 	s := c.shapeOf(pv)
 	if s == nil {
 		return fmt.Errorf("node %s serves no PVs like this one", c.node)

@@ -3,6 +3,8 @@ package provision
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,9 +18,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// savingClient is the client that the library saves PVs with. The library
-// takes any PV of the name for its own, and tries again for ever and silently
-// where the API server refuses one; this says it on the claim.
+// savingClient is the client that the library saves PVs with, and deletes them.
+// The library takes any PV of the name for its own, and tries again for ever and
+// silently where the API server refuses one; this says it on the claim. And it
+// deletes the PV whose volume is gone, and no other, without a write in vain.
 type savingClient struct {
 	kubernetes.Interface
 	controller *Controller
@@ -71,9 +74,55 @@ func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o me
 	return nil, err
 }
 
-// Patch changes a PV, as the library does last to one that it deleted.
+// Delete deletes a PV, as the library does once its volume is gone. The library's
+// finalizer goes first. The library takes it away afterwards, at the same moment as
+// the controller-manager its own, and then one of them has to write again. An agent
+// that dies between the two writes is asked to delete the volume once more.
+func (s savingPVs) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	found, ok := s.controller.emptied.LoadAndDelete(name)
+	if !ok {
+		return s.PersistentVolumeInterface.Delete(ctx, name, o)
+	}
+	pv := found.(*corev1.PersistentVolume)
+	// Where that fails, the library does it as it would have.
+	released := s.release(ctx, pv) == nil
+	o.Preconditions = metav1.NewUIDPreconditions(string(pv.UID))
+	err := s.PersistentVolumeInterface.Delete(ctx, name, o)
+	if err == nil && released {
+		s.controller.finished.Add(pv.UID, nil)
+	}
+	return err
+}
+
+// release takes the library's finalizer off a PV that nobody changed since, and that
+// is not deleted yet.
+func (s savingPVs) release(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.DeletionTimestamp != nil {
+		return errors.New("it is deleted")
+	}
+	if !slices.Contains(pv.Finalizers, class.Finalizer) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pv.UID, "resourceVersion": pv.ResourceVersion,
+		"finalizers": slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == class.Finalizer }),
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = s.PersistentVolumeInterface.Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// Patch changes a PV, as the library does last to one that it deleted: in vain where
+// that is done, and its store only does not say so yet.
 func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
 	*corev1.PersistentVolume, error) {
+	if there := s.controller.savedPV(name); there != nil {
+		if _, ok := s.controller.finished.Get(there.UID); ok {
+			return there, nil
+		}
+	}
 	pv, err := s.PersistentVolumeInterface.Patch(ctx, name, kind, data, o, subresources...)
 	if err == nil && letGo(pv) {
 		s.controller.finished.Add(pv.UID, nil)

@@ -50,9 +50,8 @@ func newDisk(kind, dir, at string) (*disk, error) {
 	return &disk{kind, at, kind == "btrfs"}, nil // where the agent turns limits on
 }
 
-// rest returns once everything that was written is in its place on the disk, in the journal's order of things as well: a
-// filesystem has its files there for good long before it has written their inodes, and what it still writes is in the way
-// of every flush. Where the pools lie in a plain directory, that may still be so.
+// rest returns once all that was written is in its place. A filesystem keeps its files from a power cut long before it has
+// written their inodes there, which a freeze makes it do. Where the pools lie in a plain directory, that may be still to come.
 func (d *disk) rest() error {
 	if d != nil {
 		if err := errors.Join(command("fsfreeze", "--freeze", d.at), command("fsfreeze", "--unfreeze", d.at)); err != nil {
