@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
@@ -51,17 +52,18 @@ func examiner(t *testing.T) *Controller {
 	return c
 }
 
-// answers makes what f says the API server's answers, by path.
-func answers(t *testing.T, c *Controller, f func(path string) (status int, object any)) {
+// answers makes what f says the API server's answers. Requests are JSON, so that f can read them.
+func answers(t *testing.T, c *Controller, f func(*http.Request) (status int, object any)) {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		status, object := f(r.URL.Path)
+		status, object := f(r)
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(object)
 	}))
 	t.Cleanup(api.Close)
-	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL})
+	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL,
+		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
 }
 
 // failure is what the API server says where it has no object to show.
@@ -89,8 +91,8 @@ func has(t *testing.T, c *Controller, objects ...metav1.Object) {
 		}
 	}
 	there["/api/v1/persistentvolumeclaims"] = claims
-	answers(t, c, func(path string) (int, any) {
-		if o := there[path]; o != nil {
+	answers(t, c, func(r *http.Request) (int, any) {
+		if o := there[r.URL.Path]; o != nil {
 			return http.StatusOK, o
 		}
 		return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -140,7 +138,7 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 		return false
 	case err == nil:
 		if err = s.matches(v, pv); errors.As(err, new(otherClaim)) && leaving(pv) {
-			_, err = c.heir(ctx, s, pv, pool, v)
+			_, err = c.heir(ctx, pv, pool, v, err)
 		}
 	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, pool, name):
 		return true
@@ -154,8 +152,8 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 }
 
 // Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready, and only while
-// its PV is there. One that is still mounted is an error, and tried again.
+// that is gone is a success, but only on a pool that is ready. One that is still
+// mounted is an error, and tried again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	err := c.empty(ctx, pv)
 	if err == nil && pv.UID != "" {
@@ -185,11 +183,11 @@ func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) err
 		_, err = c.follow(ctx, s, pv, pool, v)
 	case !errors.Is(err, volume.ErrNotFound):
 	case nothingLeft(pv, pool, name):
-		return c.done(ctx, pv)
+		return nil
 	default:
 		// Either it went in an earlier call, or an older provisioner made it.
 		if err = c.adopt(ctx, s, pv, pool, name); errors.Is(err, volume.ErrNotFound) {
-			return c.done(ctx, pv)
+			return nil
 		}
 	}
 	if err != nil {
@@ -204,19 +202,4 @@ func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) err
 	c.changed(pool)
 	c.waiting.changed()
 	return nil
-}
-
-// done is Delete's answer for a volume that is gone already. The library may ask
-// twice: what tells it that its first call was enough may come after it began the
-// second, which then deletes a PV that is not there, and says that it failed.
-func (c *Controller) done(ctx context.Context, pv *corev1.PersistentVolume) error {
-	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return fmt.Errorf("read PV %s: %w", pv.Name, err)
-	case now.UID == pv.UID && !letGo(now):
-		return nil
-	}
-	return &lib.IgnoredError{Reason: "volume and PV are gone"}
 }

@@ -94,7 +94,7 @@ func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentV
 	if !errors.As(err, new(otherClaim)) {
 		return v, err
 	}
-	next, err := c.heir(ctx, s, pv, pool, v)
+	next, err := c.heir(ctx, pv, pool, v, err)
 	if err != nil {
 		return v, err
 	}
@@ -106,11 +106,10 @@ func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentV
 	return v, nil
 }
 
-// heir returns the claim that a PV was given to. It changes nothing; the errors
-// are those of follow.
-func (c *Controller) heir(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Owner, error) {
+// heir returns the claim that a PV was given to, of which why says that it is
+// not the volume's yet. It changes nothing; the errors are those of follow.
+func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Owner, error) {
 	var none volume.Owner
-	why := s.matches(v, pv)
 	if v.State == volume.Deleting || v.PV != pv.Name {
 		return none, why
 	}

@@ -175,11 +175,11 @@ func TestFollowWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = volume.Owner{UID: testUID}
-		if _, err := k.heir(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v); (err != nil) != there {
+		if _, err := k.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // not told either, so nobody knows that it is this PV's
-		if _, err := k.heir(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v); !errors.As(err, new(otherClaim)) {
+		if _, err := k.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}
@@ -189,8 +189,8 @@ func TestFollowUnanswered(t *testing.T) {
 	k := newKept(t, "wait")
 	k.serve(t)
 	for _, silent := range []string{"/persistentvolumes/", "/persistentvolumeclaims/claim-", "/persistentvolumeclaims/restored"} {
-		answers(t, k.Controller, func(path string) (int, any) {
-			switch {
+		answers(t, k.Controller, func(r *http.Request) (int, any) {
+			switch path := r.URL.Path; {
 			case strings.Contains(path, silent):
 				return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 			case strings.Contains(path, "/persistentvolumes/"):
@@ -246,7 +246,7 @@ func TestDeleteReused(t *testing.T) {
 func TestClaimGoneUnasked(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(t, c, "now")
-	answers(t, c, func(string) (int, any) {
+	answers(t, c, func(*http.Request) (int, any) {
 		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
 	c.feed = newFeedTest(t).feed

@@ -88,6 +88,9 @@ func (s savingPVs) Delete(ctx context.Context, name string, o metav1.DeleteOptio
 	released := s.release(ctx, pv) == nil
 	o.Preconditions = metav1.NewUIDPreconditions(string(pv.UID))
 	err := s.PersistentVolumeInterface.Delete(ctx, name, o)
+	if apierrors.IsNotFound(err) { // which is only not seen yet
+		err, released = nil, true
+	}
 	if err == nil && released {
 		s.controller.finished.Add(pv.UID, nil)
 	}

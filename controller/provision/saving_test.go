@@ -1,78 +1,72 @@
 package provision
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // What the library writes once a volume is gone: its finalizer goes before the PV,
 // and what it writes after that, not knowing it, is not written. Where the PV was
-// changed meanwhile, or somebody deletes it already, the library goes its own way.
+// changed meanwhile, or somebody deletes it already, the library goes its own way;
+// a PV that is gone is what it wants.
 func TestDeletePV(t *testing.T) {
 	const release, remove, late = "PATCH before", "DELETE", "PATCH after"
 	keep := "kubernetes.io/pv-protection"
+	deleted := metav1.Now()
 	for _, row := range []struct {
 		name       string
 		finalizers []string
-		deleted    bool
-		conflict   bool
+		deleted    *metav1.Time
+		refused    int // what a write before the last is answered with, where it is refused
 		want       []string
 	}{
-		{"with the library's finalizer", []string{keep, class.Finalizer}, false, false, []string{release, remove}},
-		{"with nobody else's", []string{class.Finalizer}, false, false, []string{release, remove}},
-		{"without", []string{keep}, false, false, []string{remove}},
-		{"changed meanwhile", []string{keep, class.Finalizer}, false, true, []string{release, remove, late}},
-		{"deleted already", []string{keep, class.Finalizer}, true, false, []string{remove, late}},
+		{"with the library's finalizer", []string{keep, class.Finalizer}, nil, 0, []string{release, remove}},
+		{"with nobody else's", []string{class.Finalizer}, nil, 0, []string{release, remove}},
+		{"without", []string{keep}, nil, 0, []string{remove}},
+		{"changed meanwhile", []string{keep, class.Finalizer}, nil, http.StatusConflict, []string{release, remove, late}},
+		{"gone meanwhile", []string{keep, class.Finalizer}, nil, http.StatusNotFound, []string{release, remove}},
+		{"deleted already", []string{keep, class.Finalizer}, &deleted, 0, []string{remove, late}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := examiner(t)
 			pv := goodPV(t, c, "now")
 			pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-			pv.UID, pv.ResourceVersion, pv.Finalizers = "first", "7", row.finalizers
+			pv.UID, pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = "first", "7", row.finalizers, row.deleted
 			pv.Status.Phase = corev1.VolumeReleased
-			if row.deleted {
-				pv.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}
-			}
 			if err := c.pvs.GetStore().Add(pv); err != nil { // which is all the library sees until the end
 				t.Fatal(err)
 			}
 			var got, bodies []string
 			patch := release
-			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answers(t, c, func(r *http.Request) (int, any) {
 				body, _ := io.ReadAll(r.Body)
 				what := r.Method
 				if what == http.MethodPatch {
 					what = patch
 				}
 				got, bodies = append(got, what), append(bodies, string(body))
-				w.Header().Set("Content-Type", "application/json")
-				var answer any = pv
-				if row.conflict && what == release {
-					w.WriteHeader(http.StatusConflict)
-					answer = failure(http.StatusConflict, metav1.StatusReasonConflict)
+				switch {
+				case row.refused == http.StatusNotFound:
+					return row.refused, failure(row.refused, metav1.StatusReasonNotFound)
+				case row.refused != 0 && what == release:
+					return row.refused, failure(row.refused, metav1.StatusReasonConflict)
 				}
-				_ = json.NewEncoder(w).Encode(answer)
-			}))
-			defer api.Close()
-			c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
+				return http.StatusOK, pv
+			})
 			pvs := savingClient{c.client, c}.CoreV1().PersistentVolumes()
 
 			c.emptied.Store(pv.Name, pv) // as Delete does
-			if row.deleted {
+			if row.deleted != nil {
 				patch = late
 			}
 			if err := pvs.Delete(t.Context(), pv.Name, metav1.DeleteOptions{}); err != nil {
@@ -94,5 +88,33 @@ func TestDeletePV(t *testing.T) {
 				t.Errorf("the PV is deleted with %s", bodies[i])
 			}
 		})
+	}
+}
+
+// What the library's own last write says of a PV is known before the watch tells.
+func TestShouldDeleteFinished(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(t, c, "now")
+	pv.UID = "first"
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv)}); err != nil {
+		t.Fatal(err)
+	}
+	deleted := metav1.Now()
+	for _, row := range []struct {
+		finalizers []string
+		should     bool
+	}{{[]string{class.Finalizer}, true}, {[]string{"example.com/keep"}, false}} {
+		there := pv.DeepCopy()
+		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		there.DeletionTimestamp, there.Finalizers = &deleted, row.finalizers
+		answers(t, c, func(*http.Request) (int, any) { return http.StatusOK, there })
+		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Patch(
+			t.Context(), pv.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.ShouldDelete(t.Context(), pv); got != row.should {
+			t.Errorf("finalizers %v: should be deleted: %v", row.finalizers, got)
+		}
 	}
 }
