@@ -17,10 +17,7 @@ import (
 
 // Who was told of a volume finds it, although the start cannot write that it is ready.
 func TestDiskFullAtTheStart(t *testing.T) {
-	testdisk.Root(t)
-	path := t.TempDir()
-	ok(t, unix.Mount("none", path, "tmpfs", 0, "nr_inodes=100,mode=700"))
-	defer testdisk.Detach(t, path)
+	path := smallDisk(t)
 	p := opened(t, volume.Config{Path: path})
 	create(t, p, "v")
 	ok(t, p.Close())
@@ -43,10 +40,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 
 // Who has no space left deletes something: that needs none.
 func TestDiskFullDelete(t *testing.T) {
-	testdisk.Root(t)
-	path := t.TempDir()
-	ok(t, unix.Mount("none", path, "tmpfs", 0, "nr_inodes=100,mode=700"))
-	defer testdisk.Detach(t, path)
+	path := smallDisk(t)
 	p := opened(t, volume.Config{Path: path})
 	create(t, p, "v")
 	fillUp(t, path)
@@ -56,6 +50,16 @@ func TestDiskFullDelete(t *testing.T) {
 	purge(t, p)
 	create(t, p, "w")
 	consistent(t, p)
+}
+
+// smallDisk returns a disk of a hundred inodes.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	testdisk.Root(t)
+	path := t.TempDir()
+	ok(t, unix.Mount("none", path, "tmpfs", 0, "nr_inodes=100,mode=700"))
+	t.Cleanup(func() { testdisk.Detach(t, path) })
+	return path
 }
 
 // fillUp takes every inode that the pool's disk has left.

@@ -54,7 +54,10 @@ func newDisk(kind, dir, at string) (*disk, error) {
 // written their inodes there, which a freeze makes it do. Where the pools lie in a plain directory, that may be still to come.
 func (d *disk) rest() error {
 	if d != nil {
-		if err := errors.Join(command("fsfreeze", "--freeze", d.at), command("fsfreeze", "--unfreeze", d.at)); err != nil {
+		if err := command("fsfreeze", "--freeze", d.at); err != nil {
+			return err
+		}
+		if err := command("fsfreeze", "--unfreeze", d.at); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -82,9 +81,8 @@ func (l *lab) prepare(ctx context.Context) error {
 		return err
 	}
 	for _, file := range l.applied {
-		kubectl := exec.Command(l.env.Plane.Binaries().Path("kubectl"), "--kubeconfig", l.env.Plane.Kubeconfig(), "apply", "-f", file)
-		if out, err := kubectl.CombinedOutput(); err != nil {
-			return fmt.Errorf("apply %s: %w\n%s", file, err, out)
+		if err := command(l.env.Plane.Binaries().Path("kubectl"), "--kubeconfig", l.env.Plane.Kubeconfig(), "apply", "-f", file); err != nil {
+			return err
 		}
 	}
 	for _, shape := range []string{shapeHostPath, shapeCSI} {
@@ -93,8 +91,8 @@ func (l *lab) prepare(ctx context.Context) error {
 		}
 	}
 	l.limit = filepath.Join(l.env.Dir, "limit")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.limit, "./cmd/limit").CombinedOutput(); err != nil {
-		return fmt.Errorf("build ./cmd/limit, from the directory e2e: %w\n%s", err, out)
+	if err := command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", l.limit, "./cmd/limit"); err != nil {
+		return fmt.Errorf("from the directory e2e: %w", err)
 	}
 	ctx, l.ended = context.WithCancel(ctx)
 	l.watch, err = newWatcher(ctx, l.client)

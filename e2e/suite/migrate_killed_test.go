@@ -37,13 +37,7 @@ func TestMigrateKilled(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			s, a := migrating(t)
-			h := newHosted(s, a)
-			h.killedBefore(step, "run")
-			h.find()
-			a.RestartAs(bothModes("run"))
-			s.Eventually(time.Minute, "migrated", h.isCSI)
-			h.wantSame()
-			h.wantUnwarned()
+			newHosted(s, a).outlives(step, "run", (*hosted).isCSI)
 		})
 	}
 }
@@ -59,14 +53,20 @@ func TestMigrateBackKilled(t *testing.T) {
 			a.Stop()
 			a.RestartAs(bothModes("run"))
 			s.Eventually(time.Minute, "migrated", h.isCSI)
-			h.killedBefore(step, "back")
-			h.find()
-			a.RestartAs(bothModes("back"))
-			s.Eventually(time.Minute, "hostPath again", h.isBack)
-			h.wantSame()
-			h.wantUnwarned()
+			h.outlives(step, "back", (*hosted).isBack)
 		})
 	}
+}
+
+// outlives has the agent killed before that step of that migration, and wants the next agent to finish it.
+func (h *hosted) outlives(step, mode string, finished func(*hosted) error) {
+	h.Helper()
+	h.killedBefore(step, mode)
+	h.find()
+	h.a.RestartAs(bothModes(mode))
+	h.Eventually(time.Minute, "finished", func() error { return finished(h) })
+	h.wantSame()
+	h.wantUnwarned()
 }
 
 // wantUnwarned checks that nobody warned about claim or PV, the first or the one that is there.
