@@ -98,18 +98,26 @@ func (l *lab) remove(ctx context.Context, all lives) error {
 	return nil
 }
 
-// oneByOne makes n claims, each after the one before is bound, and deletes them then all together.
-func (l *lab) oneByOne(ctx context.Context, r *running, n int) (lives, error) {
-	var all lives
-	for range n {
-		one, err := l.create(ctx, r, 1)
-		if err != nil {
-			return nil, err
+// oneByOne makes n claims of each, by turns and each after the one before is bound, and deletes them then all together.
+func (l *lab) oneByOne(ctx context.Context, n int, subjects ...*running) ([]lives, error) {
+	all := make([]lives, len(subjects))
+	for turn := range n {
+		for i := range subjects {
+			i = (i + turn) % len(subjects) // none is always the one after the other
+			one, err := l.create(ctx, subjects[i], 1)
+			if err != nil {
+				return nil, subjects[i].blame(err)
+			}
+			all[i] = append(all[i], one...)
+			time.Sleep(50 * time.Millisecond) // what follows a claim's binding is not the next one's load
 		}
-		all = append(all, one...)
-		time.Sleep(50 * time.Millisecond) // what follows a claim's binding is not the next one's load
 	}
-	return all, l.remove(ctx, all)
+	for i, r := range subjects {
+		if err := l.remove(ctx, all[i]); err != nil {
+			return nil, r.blame(err)
+		}
+	}
+	return all, nil
 }
 
 // together calls f for 0 to n-1, by some clients at a time.

@@ -1,6 +1,6 @@
 // Command bench measures the agent on a real control plane, beside a program that does the same and touches no disk: the
-// limit of what a provisioner of this kind can do there. Both run in turn, in several rounds, and what counts is the ratio
-// between the two of one round, so that the machine and what else runs on it cancel out.
+// limit of what a provisioner of this kind can do there. Bursts are theirs in turn, in several rounds, and single claims by
+// turns; what counts is the ratio between the two of one round, so that the machine and what else runs on it cancel out.
 //
 //	go run ./bench                        # every figure in its quick form
 //	go run ./bench --full --json out.json

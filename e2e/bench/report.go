@@ -79,9 +79,9 @@ func (r *report) serve(c *contest) {
 			row := splitRow{name: c.shape + " " + who + ", " + kind}
 			for _, one := range c.rounds[who] {
 				if kind == "idle" {
-					row.all = append(row.all, one.idleStages...)
+					row.all = append(row.all, one.idle.stages...)
 				} else {
-					row.all = append(row.all, one.bursStages...)
+					row.all = append(row.all, one.burst.stages...)
 				}
 			}
 			if len(row.all) > 0 {

@@ -11,8 +11,13 @@ const warmUp = 5
 
 // served is what one subject did in one round.
 type served struct {
-	idle, burst            lives
-	idleStages, bursStages []stages
+	idle, burst measured
+}
+
+// measured is what became of claims, and where their time went.
+type measured struct {
+	lives
+	stages []stages
 }
 
 // contest is all rounds of the subjects of one shape.
@@ -40,13 +45,8 @@ func (l *lab) serve(ctx context.Context, r *report) error {
 			return err
 		}
 		for round := range l.rounds {
-			for _, s := range turn(subjects, round) {
-				one, err := l.round(ctx, s, node)
-				if err != nil {
-					return err
-				}
-				c.rounds[s.name] = append(c.rounds[s.name], one)
-				l.say("%s %s, round %d of %d: %s", shape, s.name, round+1, l.rounds, one.words())
+			if err := l.round(ctx, &c, turn(subjects, round), node); err != nil {
+				return err
 			}
 		}
 		r.serve(&c)
@@ -55,48 +55,108 @@ func (l *lab) serve(ctx context.Context, r *report) error {
 }
 
 // turn is the list with another one first in every round: who comes first finds another machine than who comes last.
-func turn(all []*subject, round int) []*subject {
+func turn[T any](all []T, round int) []T {
 	first := round % len(all)
 	return slices.Concat(all[first:], all[:first])
 }
 
-// round starts the subject, measures it, and ends it.
-func (l *lab) round(ctx context.Context, s *subject, node string) (served, error) {
-	var one served
-	r, err := l.start(ctx, s, node, "")
+// round measures all subjects once more.
+func (l *lab) round(ctx context.Context, c *contest, subjects []*subject, node string) error {
+	title := fmt.Sprintf("%s, round %d of %d", c.shape, len(c.rounds[subjects[0].name])+1, l.rounds)
+	one := make([]served, len(subjects))
+	if l.wants("idle", "share") {
+		idle, err := l.byTurns(ctx, subjects, node)
+		if err != nil {
+			return err
+		}
+		for i, m := range idle {
+			one[i].idle = m
+			l.say("%s: %s idle: p50 %.1f ms, own share %.1f ms", title, subjects[i].name, m.each((*life).took).at(50), m.each((*life).share).at(50))
+		}
+	}
+	if l.wants("burst", "delete") {
+		for i, s := range subjects {
+			m, err := l.atOnce(ctx, s, node)
+			if err != nil {
+				return err
+			}
+			one[i].burst = m
+			l.say("%s: %s burst of %d: %.1f claims/s, %.1f deletes/s", title, s.name, l.burst, m.rate(), m.deletes())
+		}
+	}
+	for i, s := range subjects {
+		c.rounds[s.name] = append(c.rounds[s.name], one[i])
+	}
+	return nil
+}
+
+// byTurns measures single claims. All subjects run, and each gets one claim in its turn: whatever slows the machine for a
+// while slows all of them. In a burst they would be in each other's way.
+func (l *lab) byTurns(ctx context.Context, subjects []*subject, node string) ([]measured, error) {
+	var all []*running
+	defer func() {
+		for _, r := range all {
+			r.stop()
+		}
+	}()
+	for _, s := range subjects {
+		r, err := l.startWarm(ctx, s, node)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	found, err := l.oneByOne(ctx, l.idle, all...)
 	if err != nil {
-		return one, err
+		return nil, err
+	}
+	out := make([]measured, len(all))
+	for i, r := range all {
+		if out[i], err = measure(found[i], r.log); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// atOnce measures a burst of claims, and their deletion, of a subject that runs alone.
+func (l *lab) atOnce(ctx context.Context, s *subject, node string) (measured, error) {
+	r, err := l.startWarm(ctx, s, node)
+	if err != nil {
+		return measured{}, err
 	}
 	defer r.stop()
+	all, err := l.create(ctx, r, l.burst)
+	if err == nil {
+		err = l.remove(ctx, all)
+	}
+	if err != nil {
+		return measured{}, r.blame(err)
+	}
+	return measure(all, r.log)
+}
+
+// startWarm starts a subject and lets it serve some claims.
+func (l *lab) startWarm(ctx context.Context, s *subject, node string) (*running, error) {
+	r, err := l.start(ctx, s, node, "")
+	if err != nil {
+		return nil, err
+	}
 	warm, err := l.create(ctx, r, warmUp)
 	if err == nil {
 		err = l.remove(ctx, warm)
 	}
-	if err == nil && l.wants("idle", "share") {
-		one.idle, err = l.oneByOne(ctx, r, l.idle)
-	}
-	if err == nil && l.wants("burst", "share", "delete") {
-		if one.burst, err = l.create(ctx, r, l.burst); err == nil {
-			err = l.remove(ctx, one.burst)
-		}
-	}
 	if err != nil {
-		return one, fmt.Errorf("%w; see %s", err, r.log)
+		r.stop()
+		return nil, r.blame(err)
 	}
-	log, err := readStamps(r.log)
-	one.idleStages, one.bursStages = log.stages(one.idle), log.stages(one.burst)
-	return one, err
+	return r, nil
 }
 
-func (s served) words() string {
-	words := ""
-	if len(s.idle) > 0 {
-		words += fmt.Sprintf("idle p50 %.1f ms, own share %.1f ms; ", s.idle.each((*life).took).at(50), s.idle.each((*life).share).at(50))
-	}
-	if len(s.burst) > 0 {
-		words += fmt.Sprintf("burst of %d: %.1f claims/s, %.1f deletes/s", len(s.burst), s.burst.rate(), s.burst.deletes())
-	}
-	return words
+// measure finds the stages of the claims in a log.
+func measure(all lives, log string) (measured, error) {
+	found, err := readStamps(log)
+	return measured{all, found.stages(all)}, err
 }
 
 // each is one number of every round of the subject.

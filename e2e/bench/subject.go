@@ -160,6 +160,9 @@ func (r *running) await(ctx context.Context) error {
 	}
 }
 
+// blame tells where to read on after an error.
+func (r *running) blame(err error) error { return fmt.Errorf("%w; see %s", err, r.log) }
+
 // stop ends the subject and waits for that.
 func (r *running) stop() {
 	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGTERM)
