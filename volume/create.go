@@ -156,7 +156,8 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 }
 
 // stage makes the directory with its mode, label and limit, and writes the
-// record, which it returns with the limit's ID. Both are flushed.
+// record, which it returns with the limit's ID. Both are flushed; of a subvolume
+// the record alone, because place takes the rest to the disk with the rename.
 func (p *Pool) stage(h *handle, r Record) (Record, error) {
 	p.step("create.mkdir")
 	err := h.makeStaged(r)
@@ -178,7 +179,10 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		return r, err
 	}
 	p.step("create.record")
-	return r, p.putNew(h, r, dir)
+	if h.makesSubvolume(r) {
+		return r, p.putNew(h, r)
+	}
+	return r, p.putNew(h, r, dir, h.records)
 }
 
 // furnish gives a staged directory its properties.

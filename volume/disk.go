@@ -80,8 +80,8 @@ type file struct {
 	data []byte
 }
 
-// newFile makes a file and flushes it, its name and what is beside it, all at the
-// same time: what waits for the disk together waits once. A crash before it
+// newFile makes a file and flushes it and what is beside it, such as dir, all at
+// the same time: what waits for the disk together waits once. A crash before it
 // returned leaves the file whole, empty or not at all. The error is fs.ErrExist
 // where something has the name; with another one there is no file.
 func newFile(dir int, f file, step func(string), beside ...int) error {
@@ -92,7 +92,7 @@ func newFile(dir int, f file, step func(string), beside ...int) error {
 	}
 	if err == nil {
 		step("flush")
-		err = errors.Join(flush(append(beside, int(made.Fd()), dir)...), made.Close())
+		err = errors.Join(flush(append(beside, int(made.Fd()))...), made.Close())
 	}
 	if err != nil {
 		step("discard")

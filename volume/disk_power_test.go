@@ -32,7 +32,7 @@ func TestDiskPowerAfterACall(t *testing.T) {
 			image, dir := testdisk.Image(t, kind), t.TempDir()
 			testdisk.Attach(t, image, dir)
 			w := &world{newAccount(), filepath.Join(dir, "pool"), volume.LimitBestEffort}
-			p := opened(t, volume.Config{Path: w.path})
+			p := opened(t, volume.Config{Path: w.path, EnableBtrfsQuota: true}) // with which volumes are subvolumes
 			var images []string
 			var accounts []*account
 			for _, o := range calls {
@@ -65,40 +65,50 @@ func holds(t *testing.T, o op, image, dir string, w *world) {
 	}
 }
 
-// The power goes while a new record is on its way, and its name is on the disk
-// already: nothing is left of the volume, and nothing is called damaged.
+// The power goes while a new record is on its way and its name is on the disk
+// already, or when it is there and the directory is not: nothing is left of the
+// volume, and nothing is called damaged.
 func TestDiskPowerInACreate(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
-		t.Run(kind, func(t *testing.T) {
-			image, dir, after := testdisk.Image(t, kind), t.TempDir(), ""
-			testdisk.Attach(t, image, dir)
-			path := filepath.Join(dir, "pool")
-			p := opened(t, volume.Config{Path: path, Step: func(step string) {
-				if step == "record.flush" {
-					flushed(t, filepath.Join(path, records))
-					after = cutOff(t, image)
-				}
-			}})
-			_, err := p.Create(spec("v", mib))
-			ok(t, err)
-			ok(t, p.Close())
-			testdisk.Detach(t, dir)
-
-			testdisk.Attach(t, after, dir)
-			defer testdisk.Detach(t, dir)
-			if data, err := os.ReadFile(filepath.Join(path, records, "v")); err != nil || len(data) > 0 {
-				t.Fatalf("the record has %d bytes, %v: it proves nothing", len(data), err)
-			}
-			p = opened(t, volume.Config{Path: path})
-			defer p.Close()
-			if damaged := p.Damaged(); len(damaged) > 0 || there(filepath.Join(path, "v")) {
-				t.Errorf("damaged %q", damaged)
-			}
-			consistent(t, p)
-			_, err = p.Create(spec("v", mib))
-			ok(t, err)
-		})
+		for step, whole := range map[string]bool{"record.flush": false, "create.rename": true} {
+			t.Run(kind+"/"+step, func(t *testing.T) { powerAt(t, kind, step, whole) })
+		}
 	}
+}
+
+// powerAt has the power go at that step of a create, when the record is whole or empty.
+func powerAt(t *testing.T, kind, cut string, whole bool) {
+	t.Helper()
+	image, dir, after := testdisk.Image(t, kind), t.TempDir(), ""
+	testdisk.Attach(t, image, dir)
+	path := filepath.Join(dir, "pool")
+	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true, Step: func(step string) {
+		if step != cut {
+			return
+		}
+		if !whole {
+			flushed(t, filepath.Join(path, records))
+		}
+		after = cutOff(t, image)
+	}})
+	_, err := p.Create(spec("v", mib))
+	ok(t, err)
+	ok(t, p.Close())
+	testdisk.Detach(t, dir)
+
+	testdisk.Attach(t, after, dir)
+	defer testdisk.Detach(t, dir)
+	if data, err := os.ReadFile(filepath.Join(path, records, "v")); err != nil || len(data) > 0 != whole {
+		t.Fatalf("the record has %d bytes, %v: it proves nothing", len(data), err)
+	}
+	p = opened(t, volume.Config{Path: path})
+	defer p.Close()
+	if damaged := p.Damaged(); len(damaged) > 0 || there(filepath.Join(path, "v")) {
+		t.Errorf("damaged %q", damaged)
+	}
+	consistent(t, p)
+	_, err = p.Create(spec("v", mib))
+	ok(t, err)
 }
 
 // flushed flushes a file or directory.

@@ -144,6 +144,14 @@ func (h *handle) makeStaged(r Record) error {
 	return unix.Mkdirat(h.staging, r.Name, 0o700)
 }
 
+// makesSubvolume reports whether makeStaged makes a btrfs subvolume. A rename of one makes
+// the next flush commit the filesystem whole (btrfs_rename in fs/btrfs/inode.c), with all
+// that was made before it.
+func (h *handle) makesSubvolume(r Record) bool {
+	_, ok := h.wanted(r)
+	return ok && h.support.Method == limit.MethodBtrfs
+}
+
 // limited reports whether the kernel holds the volume to its bytes.
 func (h *handle) limited(r Record) bool {
 	return r.LimitID != 0 && h.support.Method != limit.MethodNone

@@ -17,8 +17,8 @@ func (p *Pool) put(h *handle, records ...Record) error {
 }
 
 // putNew is put for a volume that has no record, and waits for the disk but once:
-// for the record and what is beside it. A crash may leave an empty record, so
-// nothing may have the volume's name before; see found.
+// for the record and what is beside it, such as the directory of records. A crash
+// may leave an empty record, so nothing may have the volume's name before; see found.
 func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
 	return p.write(h, []Record{r}, func(files []file) error {
 		err := newFile(h.records, files[0], p.steps("record"), beside...)
