@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dialFor is how long a live process may take to answer on its socket.
@@ -35,18 +39,21 @@ func Listen(endpoint string) (*Socket, error) {
 	return s, nil
 }
 
-// bind makes the socket.
+// bind makes the socket. It is its owner's alone from the beginning: the file
+// gets the mode that the socket has (unix_bind in net/unix/af_unix.c).
 func bind(path string) (*net.UnixListener, fs.FileInfo, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	private := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var failed error
+		err := socket.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, failed)
+	}}
+	listener, err := private.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, nil, err
 	}
+	l := listener.(*net.UnixListener)
 	// Done by hand: by itself it would remove a successor's socket too.
 	l.SetUnlinkOnClose(false)
-	// The umask lets nobody else write, and so connect, before this either.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, nil, errors.Join(err, l.Close())
-	}
 	made, err := os.Lstat(path)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.Close())
