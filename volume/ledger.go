@@ -160,7 +160,10 @@ func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewh
 	}
 	s.Used, s.Estimate = l.using()
 	s.External = max(0, s.Total-s.Free-s.Used-usedElsewhere)
-	s.Promisable = min(s.Free, max(0, scale(s.Total-s.External-min(reserve, s.Total), ratio)-add(s.Promised, s.Elsewhere)))
+	// What is free bounds every answer, so the reserve is kept out of that, too: a
+	// ratio above 1 must not hand it out.
+	reserve = min(reserve, s.Total)
+	s.Promisable = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, ratio)-add(s.Promised, s.Elsewhere)))
 	return s
 }
 

@@ -96,7 +96,7 @@ type Space struct {
 	External   int64 `json:"external"`   // total - free - used by volumes: others' data, trash included
 	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
 	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
-	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), never above free
+	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
 	// Estimate is true where the use of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 }
