@@ -216,17 +216,6 @@ func TestDiskHealthAfterAnError(t *testing.T) {
 	path := testdisk.Mount(t, "ext4")
 	p := opened(t, volume.Config{Path: path})
 	published(t, p, "a")
-	shutdown(t, path)
+	testdisk.Shutdown(t, path)
 	ails(t, p, "writes no more", "a=FilesystemReadOnly")
-}
-
-// shutdown makes ext4 or XFS refuse everything, as after an error of its disk
-// (EXT4_IOC_SHUTDOWN in fs/ext4/ioctl.c, XFS_IOC_GOINGDOWN in fs/xfs/libxfs/xfs_fs.h,
-// which have the same number; NOLOGFLUSH).
-func shutdown(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Open(path)
-	ok(t, err)
-	defer f.Close()
-	ok(t, unix.IoctlSetPointerInt(int(f.Fd()), 0x8004587d, 2))
 }

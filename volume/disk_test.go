@@ -179,7 +179,7 @@ func TestDiskFails(t *testing.T) {
 				ok(t, err)
 			}
 			small("v")
-			shutdown(t, path)
+			testdisk.Shutdown(t, path)
 			is(t, p.Ready(), volume.ErrNotReady)
 			_, err := p.Create(spec("w", 1<<20))
 			if err == nil {

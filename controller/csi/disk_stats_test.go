@@ -46,16 +46,8 @@ func TestDiskLimitedVolume(t *testing.T) {
 // btrfs is a disk with simple quota.
 func btrfs(t *testing.T) string {
 	t.Helper()
-	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 320<<20)); err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, dir}} {
-		if out, err := exec.Command(tool[0], tool[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", tool, err, out)
-		}
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := t.TempDir()
+	mountDisk(t, "btrfs", dir)
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -65,4 +57,19 @@ func btrfs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// mountDisk mounts a new filesystem of the kind at dir until the test ends.
+func mountDisk(t *testing.T, kind, dir string) {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "image")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 320<<20)); err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range [][]string{{"mkfs." + kind, "-q", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(tool[0], tool[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", tool, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 }

@@ -4,10 +4,12 @@ package csi_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	proto "github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 )
 
@@ -66,4 +68,45 @@ func TestDiskEphemeralAtATargetOfKubelet(t *testing.T) {
 		wants(t, d.publish(t, nil, "", inline), codes.OK, "")
 	}
 	wants(t, d.unpublish(t, "csi-0a1b", "a-pod/volumes/kubernetes.io~csi/scratch/mount"), codes.OK, "")
+}
+
+// A disk that met an error and refuses every request keeps no pod from ending.
+func TestDiskUnpublishAfterShutdown(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			d := newRootDriver(t)
+			disk, pool := t.TempDir(), d.pools[0].Path()
+			mountDisk(t, kind, disk)
+			if out, err := exec.Command("cp", "-a", pool+"/.", disk).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if err := unix.Mount(disk, pool, "", unix.MS_BIND, ""); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Unmount(pool, unix.MNT_DETACH) })
+			v := d.create(t, "v", nil)
+			if got := v.VolumeContext["storagePool"]; got != d.pools[0].Name() {
+				t.Fatalf("the volume is in pool %q", got)
+			}
+			wants(t, d.publish(t, v, "a", nil), codes.OK, "")
+			f, err := os.Open(disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			// EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN without a flush of the journal.
+			if err := unix.IoctlSetPointerInt(int(f.Fd()), 0x8004587d, 2); err != nil {
+				t.Fatal(err)
+			}
+			if d.pools[0].Ready() == nil {
+				t.Error("the pool is ready; it proves nothing")
+			}
+			for range 2 {
+				wants(t, d.unpublish(t, "v", "a"), codes.OK, "")
+			}
+			if left := d.mounts(t); len(left) > 0 {
+				t.Errorf("left mounted: %+v", left)
+			}
+		})
+	}
 }

@@ -143,3 +143,36 @@ func TestDiskBindTakesOverOnlyTheDirectory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The mount of a filesystem that met an error and refuses every request comes
+// off like any other, unless it is not the caller's.
+func TestDiskUnbindAfterShutdown(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			disk, root := testdisk.Mount(t, kind), t.TempDir()
+			source, path := filepath.Join(disk, "v"), filepath.Join(root, "mount")
+			if err := os.Mkdir(source, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			dir, at := descriptor(t, source), target(t, root, path)
+			if err := at.Bind(dir, flags(t, false)); err != nil {
+				t.Fatal(err)
+			}
+			testdisk.Shutdown(t, disk)
+			if found, err := at.Look(); err != nil || !found.Mounted || found.Info.Root != "/v" {
+				t.Errorf("%+v, %v", found, err)
+			}
+			if err := at.Unbind(func(mount.Info) bool { return false }); !errors.Is(err, mount.ErrOther) {
+				t.Errorf("not ours: %v", err)
+			}
+			for range 2 {
+				if err := at.Unbind(every); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the target is left: %v", err)
+			}
+		})
+	}
+}

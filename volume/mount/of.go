@@ -2,6 +2,9 @@ package mount
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +35,21 @@ func SameFilesystem(a, b string) (bool, error) {
 	}
 	y, err := Of(b)
 	return err == nil && x.sameFilesystem(y), err
+}
+
+// mountID returns the ID of the mount that the descriptor fd was opened
+// through. /proc has it for an O_PATH descriptor, too, and does not ask the
+// filesystem; see proc_pid_fdinfo(5).
+func mountID(fd int) (int, error) {
+	path := "/proc/self/fdinfo/" + strconv.Itoa(fd)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	return 0, fmt.Errorf("%s has no line mnt_id: %q", path, data)
 }

@@ -114,6 +114,7 @@ type At struct {
 	Mounted bool // and something is mounted on it:
 	Info    Info
 	dev     place
+	devErr  error // why dev is not known
 }
 
 // place tells one directory from every other.
@@ -122,22 +123,28 @@ type place struct {
 	inode        uint64
 }
 
-// Is reports whether the directory dir is what is mounted at the target.
+// Is reports whether the directory dir is mounted at the target. The error is
+// that of the filesystem at the target, or of dir's.
 func (a At) Is(dir *os.File) (bool, error) {
-	st, err := statx(dir)
-	return err == nil && a.Mounted && a.dev == place{st.Dev_major, st.Dev_minor, st.Ino}, err
-}
-
-func statx(f *os.File) (st unix.Statx_t, err error) {
-	err = unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &st)
-	if err != nil {
-		err = fmt.Errorf("statx %q: %w", f.Name(), err)
+	if a.devErr != nil {
+		return false, a.devErr
 	}
-	return st, err
+	is, err := placeOf(dir)
+	return err == nil && a.Mounted && a.dev == is, err
 }
 
-// Look says what is at the target. The error is ErrTarget where it is a file
-// or a link.
+func placeOf(f *os.File) (place, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO, &st); err != nil {
+		return place{}, fmt.Errorf("statx %q: %w", f.Name(), err)
+	}
+	return place{st.Dev_major, st.Dev_minor, st.Ino}, nil
+}
+
+// Look returns what is at the target. It asks the filesystem there nothing
+// that it depends on: XFS answers no statx(2) after an error of its disk, and
+// the target must come off all the same. The error is ErrTarget where a file
+// or a link is at the target.
 func (t *Target) Look() (At, error) {
 	f, err := t.open()
 	if errors.Is(err, unix.ENOENT) {
@@ -147,20 +154,25 @@ func (t *Target) Look() (At, error) {
 		return At{}, err
 	}
 	defer f.Close()
-	st, err := statx(f)
+	at := At{There: true}
+	at.dev, at.devErr = placeOf(f)
+	above, err := mountID(t.parent)
 	if err != nil {
 		return At{}, err
 	}
-	at := At{There: true, dev: place{st.Dev_major, st.Dev_minor, st.Ino}}
-	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+	id, err := mountID(int(f.Fd()))
+	if err != nil {
+		return At{}, err
+	}
+	if id == above { // the step down to the target crossed no mount
 		return at, nil
 	}
 	all, err := Self()
 	if err != nil {
 		return At{}, err
 	}
-	if at.Info, at.Mounted = ByID(all, int(st.Mnt_id)); !at.Mounted {
-		return At{}, fmt.Errorf("mount %d at %q is not in mountinfo", st.Mnt_id, t.Path)
+	if at.Info, at.Mounted = ByID(all, id); !at.Mounted {
+		return At{}, fmt.Errorf("mount %d at %q is not in mountinfo", id, t.Path)
 	}
 	return at, nil
 }

@@ -2,7 +2,8 @@ package mount
 
 import "fmt"
 
-// ByID finds the mount with the ID that statx(2) reports (STATX_MNT_ID).
+// ByID finds the mount with the ID, as statx(2) reports it (STATX_MNT_ID) and
+// /proc/pid/fdinfo shows it.
 func ByID(all []Info, id int) (Info, bool) {
 	for _, info := range all {
 		if info.ID == id {

@@ -77,6 +77,21 @@ func Detach(t testing.TB, dir string) {
 	}
 }
 
+// Shutdown makes the ext4 or XFS at dir refuse everything, as after an error of
+// its disk (EXT4_IOC_SHUTDOWN in fs/ext4/ioctl.c, XFS_IOC_GOINGDOWN in
+// fs/xfs/libxfs/xfs_fs.h, which have the same number; NOLOGFLUSH).
+func Shutdown(t testing.TB, dir string) {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), 0x8004587d, 2); err != nil {
+		t.Fatalf("shut down %s: %v", dir, err)
+	}
+}
+
 // Bind mounts the directory or file from at to until the test ends.
 func Bind(t testing.TB, from, to string) {
 	t.Helper()
