@@ -158,6 +158,71 @@ func TestDiskSingleWriter(t *testing.T) {
 	wants(t, d.publish(t, v, "d", alone), codes.FailedPrecondition, "single writer")
 }
 
+// A kubelet that restarts publishes again for the pods that run, while the
+// mounts that it made of subPaths are still there.
+func TestDiskSingleWriterSubPath(t *testing.T) {
+	d := newRootDriver(t)
+	v := d.create(t, "v", nil)
+	alone := func(r *proto.NodePublishVolumeRequest) { r.VolumeCapability = withMode(6) }
+	const target, again = "42/volumes/kubernetes.io~csi/v/mount", "43/volumes/kubernetes.io~csi/v/mount"
+	for _, of := range []string{target, again, "42/other/v"} {
+		if err := os.MkdirAll(filepath.Dir(d.target(of)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	subpath := func(pod string) {
+		t.Helper()
+		sub, at := filepath.Join(d.pools[0].Path(), "v/sub"), d.target(pod+"/volume-subpaths/v/main/0")
+		for _, dir := range []string{sub, at} {
+			if err := os.MkdirAll(dir, 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unix.Mount(sub, at, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants(t, d.publish(t, v, target, alone), codes.OK, "")
+	subpath("42")
+	wants(t, d.publish(t, v, target, alone), codes.OK, "")
+	wants(t, d.publish(t, v, again, alone), codes.FailedPrecondition, "single writer")
+	// A second target is one too many, whatever it is below.
+	wants(t, d.publish(t, v, "42/other/v", alone), codes.FailedPrecondition, "single writer")
+	wants(t, d.unpublish(t, "v", target), codes.OK, "")
+	wants(t, d.publish(t, v, again, alone), codes.FailedPrecondition, "volume-subpaths")
+	wants(t, d.publish(t, v, target, alone), codes.OK, "")
+	subpath("430")
+	wants(t, d.publish(t, v, target, alone), codes.FailedPrecondition, "pods/430/")
+}
+
+// Where the kubelet's directory is reached by a link, mountinfo has the path
+// without it.
+func TestDiskSingleWriterLinkedKubelet(t *testing.T) {
+	d := newRootDriver(t)
+	link := d.kubelet + "-link"
+	if err := os.Symlink(d.kubelet, link); err != nil {
+		t.Fatal(err)
+	}
+	d.config.KubeletDir = link
+	d.serve(t, filepath.Join(t.TempDir(), "csi.sock"))
+	v := d.create(t, "v", nil)
+	const target = "pods/42/volumes/kubernetes.io~csi/v/mount"
+	sub := filepath.Join(d.kubelet, "pods/42/volume-subpaths/v/main/0")
+	for _, dir := range []string{filepath.Join(d.kubelet, filepath.Dir(target)), sub} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := func(r *proto.NodePublishVolumeRequest) {
+		r.VolumeCapability, r.TargetPath = withMode(6), filepath.Join(link, target)
+	}
+	wants(t, d.publish(t, v, "", alone), codes.OK, "")
+	if err := unix.Mount(filepath.Join(d.kubelet, target), sub, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, d.publish(t, v, "", alone), codes.OK, "")
+}
+
 func TestDiskEphemeral(t *testing.T) {
 	d := newRootDriver(t)
 	inline := func(r *proto.NodePublishVolumeRequest) {

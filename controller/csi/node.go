@@ -148,7 +148,8 @@ func (p *publication) checkAlone(points []string) error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(points, func(point string) bool { return point != here }); i >= 0 {
+	foreign := func(point string) bool { return point != here && (p.pv == "" || !samePodSubpath(here, point)) }
+	if i := slices.IndexFunc(points, foreign); i >= 0 {
 		return fmt.Errorf("%w: it is for a single writer, and mounted at %s", volume.ErrInUse, points[i])
 	}
 	return nil

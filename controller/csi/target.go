@@ -3,6 +3,7 @@ package csi
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -22,6 +23,16 @@ func pvOf(kubelet, target string) string {
 		return ""
 	}
 	return parts[4]
+}
+
+// samePodSubpath reports whether point is a mount that the kubelet made of a
+// subPath for a container of the pod whose target is here: the kubelet makes
+// them below <kubelet>/pods/<pod's UID>/volume-subpaths and keeps them while it
+// restarts, see getSubpathBindTarget of pkg/volume/util/subpath in Kubernetes.
+// here has the form that pvOf accepts. Any other mount below the pod's directory
+// is a second target, which the CSI spec refuses to a single writer.
+func samePodSubpath(here, point string) bool {
+	return strings.HasPrefix(point, filepath.Join(here, "../../../../volume-subpaths")+"/")
 }
 
 // checkPV refuses a volume that is recorded for another PV than the target

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -81,6 +82,7 @@ func csiKilled(_ *testing.T, s *harness.Scene) {
 // The kubelet forgets all it knew: it learns of the driver again, goes on with the pods that run, and unmounts what was
 // mounted for one that went meanwhile, of which the API server has no word any more.
 func csiKubelet(t *testing.T, s *harness.Scene) {
+	crash := csiCrasher(s, other)
 	lost, lostPod, lostVolume := csiWriter(s, other)
 	csiOutlives(s, other, func() {
 		must(s, "stop kubelet", other.StopKubelet())
@@ -91,11 +93,38 @@ func csiKubelet(t *testing.T, s *harness.Scene) {
 		must(s, "start kubelet", other.StartKubelet())
 		must(s, "kubelet", other.AwaitReady(s.Context()))
 	})
+	crash()
 	s.Delete(lost)
 	begin := time.Now()
 	s.Eventually(2*time.Minute, "the volume of the pod that went", func() error { return s.IsGone(lostVolume) })
 	t.Logf("the volume of the pod that went is gone after %s", time.Since(begin).Round(time.Second))
 	csiGone(s, lostVolume)
+}
+
+// csiCrasher is a pod that has a directory of a volume for itself. Its container ends when the returned function is called,
+// and has to start again: the kubelet publishes the volume before that, while its own mount of the directory is in place.
+func csiCrasher(s *harness.Scene, n *cluster.Node) (crash func()) {
+	s.Helper()
+	claim := s.Create(harness.Claim{Class: csiClass, Mode: corev1.ReadWriteOncePod})
+	const script = "date >>/data/starts; touch /tmp/done; until test -e /data/crash; do sleep 0.2; done; rm /data/crash; exit 1"
+	p := pod{claim: claim.Name, hostname: n.Hostname, script: script, change: func(spec *corev1.PodSpec) {
+		spec.Containers[0].VolumeMounts[0].SubPath = "sub"
+	}}.run(s)
+	volume := s.Bound(claim).Name
+	return func() {
+		must(s, "ask for a crash", os.WriteFile(csiPath(n, volume, "sub", "crash"), nil, 0o600))
+		s.Eventually(2*time.Minute, "the container started again", func() error {
+			now, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
+			if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now)) {
+				err = fmt.Errorf("%+v; its events: %v", now.Status.ContainerStatuses[0], s.Events(p.UID))
+			}
+			return err
+		})
+		end(s, p)
+		s.Delete(claim)
+		s.Gone(volume)
+		csiGone(s, volume)
+	}
 }
 
 // Somebody clears the kubelet's directories: the sockets come back, and the kubelet takes the driver again.
