@@ -136,6 +136,32 @@ func TestOrphanIsKept(t *testing.T) {
 	}
 }
 
+// Between the last answer of the API server and the removal the PV may be seen again, which takes the note back.
+func TestOrphanIsLookedAtLast(t *testing.T) {
+	says := answers{
+		"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
+		"persistentvolumes":      corev1.PersistentVolumeList{},
+	}
+	o, v := orphaned(t, says)
+	pool := o.Pools.All()[0]
+	bound := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/persistentvolumes") { // the last question
+			if _, err := pool.Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner, ReclaimPolicy: v.ReclaimPolicy}); err != nil {
+				t.Error(err)
+			}
+			bound++
+		}
+		says.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	o.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	o.look(t.Context())
+	if _, err := os.Lstat(v.Path); err != nil || bound != 1 {
+		t.Errorf("a volume that was bound again %d times: %v", bound, err)
+	}
+}
+
 // counts reports whether the metric counts a record.
 func counts(t *testing.T, o *Orphans) bool {
 	t.Helper()

@@ -1,0 +1,134 @@
+package migrate
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// oneVolume is a claim loop that knows a single volume.
+type oneVolume struct {
+	Loop
+	pool *volume.Pool
+}
+
+func (l oneVolume) Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	v, err := l.pool.Get(pvName)
+	return l.pool, v, err
+}
+
+// begun returns a migration of older() that has just begun, and a migrator that would take it on. The API server
+// has the PV as the edit leaves it, its claim, and all that a CSI PV needs.
+func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) {
+	t.Helper()
+	pool := openPool(t)
+	owner := volume.Owner{Namespace: "default", Name: "data", UID: "41d7"}
+	if _, err := pool.Create(volume.Spec{Name: pvName, Bytes: 10 * mib, PV: pvName, Owner: owner}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Bind(pvName, volume.Binding{PV: pvName, Owner: owner}); err != nil {
+		t.Fatal(err)
+	}
+	pools, err := volume.NewPools(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := older()
+	edit(now)
+	noAttacher := false
+	client := fake.NewClientset(now, claimOf("10Mi"),
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: class.CSIProvisioner}, Spec: storagev1.CSIDriverSpec{AttachRequired: &noAttacher}},
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}, Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: class.CSIProvisioner, NodeID: "node-01"}},
+		}})
+	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, Loop: oneVolume{pool: pool}, Mode: Run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.claims = cache.NewStore(cache.MetaNamespaceKeyFunc)
+	f := m.surroundings(t.Context()).found(m.subject(t.Context(), older(), true))
+	if f.Verdict != Ready {
+		t.Fatalf("%s: %s", f.Verdict, f.Reason)
+	}
+	j, err := m.begin(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, j
+}
+
+func readPV(t *testing.T, client kubernetes.Interface) *corev1.PersistentVolume {
+	t.Helper()
+	pv, err := client.CoreV1().PersistentVolumes().Get(t.Context(), pvName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pv
+}
+
+// The new PV is made from the journal, so it would lack what was written on the old one since.
+func TestEditedPVIsNotReplaced(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit   func(*corev1.PersistentVolume)
+		gaveUp bool
+	}{
+		"not edited":    {func(*corev1.PersistentVolume) {}, false},
+		"policy alone":  {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPolicy] = "Delete" }, false},
+		"label":         {func(pv *corev1.PersistentVolume) { pv.Labels["app"] = "web" }, true},
+		"annotation":    {func(pv *corev1.PersistentVolume) { pv.Annotations["backup"] = "hourly" }, true},
+		"mount options": {func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, j := begun(t, row.edit)
+			if _, err := m.next(t.Context(), j); errors.Is(err, errGaveUp) != row.gaveUp || err != nil && !row.gaveUp {
+				t.Fatalf("error %v, want it given up: %v", err, row.gaveUp)
+			}
+			want := corev1.PersistentVolumeReclaimRetain
+			if row.gaveUp {
+				want = corev1.PersistentVolumeReclaimDelete
+			}
+			if got := readPV(t, m.client).Spec.PersistentVolumeReclaimPolicy; got != want {
+				t.Errorf("the PV has policy %s, want %s", got, want)
+			}
+			v, err := j.pool.Get(pvName)
+			if err != nil || v.Migration.UnderWay() == row.gaveUp {
+				t.Errorf("journal %+v, %v", v.Migration, err)
+			}
+		})
+	}
+}
+
+// A PV with policy Delete must never go while its volume stays: other provisioners and the loop of an older version
+// would take the volume for one to be removed.
+func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
+	m, j := begun(t, func(pv *corev1.PersistentVolume) {
+		now := metav1.Now()
+		pv.DeletionTimestamp = &now
+	})
+	if err := j.pool.CutOver(j.volume); err != nil {
+		t.Fatal(err)
+	}
+	j.step = volume.MigrationCutover
+	for _, step := range []struct {
+		name       string
+		finalizers int
+	}{{"retained", 2}, {"let go", 0}} {
+		if _, err := m.next(t.Context(), j); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		pv := readPV(t, m.client)
+		if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || len(pv.Finalizers) != step.finalizers {
+			t.Errorf("%s: the PV has policy %s and finalizers %v, want Retain and %d of them", step.name,
+				pv.Spec.PersistentVolumeReclaimPolicy, pv.Finalizers, step.finalizers)
+		}
+	}
+}
