@@ -13,25 +13,36 @@ type Orphan struct {
 	Since time.Time `json:"since"`
 	// Why says what is gone, and what is still there.
 	Why string `json:"why"`
+	// WatchedSeconds is how long agents have run since then, in all, by a clock
+	// that nobody can set. It lags behind by some minutes.
+	WatchedSeconds int64 `json:"watchedSeconds,omitempty"`
 }
+
+// Watched is WatchedSeconds as a duration.
+func (o Orphan) Watched() time.Duration { return time.Duration(o.WatchedSeconds) * time.Second }
 
 // NoteOrphan writes on the volume's record that it is an orphan and why, and
 // returns the record. The note outlives the process; a note for the same reason
-// keeps its time. An empty why takes the note back, as Bind does. It does
-// nothing where the record says that already.
+// keeps its time, and adds watched, to the second, to the time for which it was
+// watched. An empty why takes the note back, as Bind does. It does nothing where
+// the record says all that already.
 //
 // The error is ErrNotFound where there is no volume.
-func (p *Pool) NoteOrphan(name, why string) (noted Record, err error) {
+func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (noted Record, err error) {
 	err = p.on("note orphan", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
 			return ErrNotFound
 		}
-		if noted = r; r.Orphan.Why == why {
+		noted = r
+		switch {
+		case r.Orphan.Why == why && (why == "" || watched < time.Second):
 			return nil
-		}
-		r.Orphan = Orphan{}
-		if why != "" {
+		case r.Orphan.Why == why:
+			r.Orphan.WatchedSeconds += int64(watched / time.Second)
+		case why == "":
+			r.Orphan = Orphan{}
+		default:
 			r.Orphan = Orphan{Since: time.Now().UTC().Truncate(time.Second), Why: why}
 		}
 		p.step("orphan.record")

@@ -18,35 +18,44 @@ func TestNoteOrphan(t *testing.T) {
 	_, err := p.Bind("a", binding("a"))
 	ok(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		first, err := p.NoteOrphan("a", "the PV is gone")
+		first, err := p.NoteOrphan("a", "the PV is gone", time.Hour)
 		ok(t, err)
-		if want := time.Now().UTC(); !first.Orphan.Since.Equal(want) || first.Orphan.Why != "the PV is gone" {
+		if want := time.Now().UTC(); !first.Orphan.Since.Equal(want) || first.Orphan.Watched() != 0 || first.Orphan.Why != "the PV is gone" {
 			t.Errorf("noted %+v, want %v", first.Orphan, want)
 		}
 		time.Sleep(time.Hour)
-		again, err := p.NoteOrphan("a", "the PV is gone")
+		again, err := p.NoteOrphan("a", "the PV is gone", 999*time.Millisecond)
 		ok(t, err)
 		if again.Orphan != first.Orphan {
 			t.Errorf("the same reason: %+v, want %+v", again.Orphan, first.Orphan)
 		}
-		other, err := p.NoteOrphan("a", "the claim is gone too")
-		ok(t, err)
-		if got := other.Orphan.Since.Sub(first.Orphan.Since); got != time.Hour {
-			t.Errorf("another reason counts from %v after the first, want an hour", got)
+		for range 2 {
+			again, err = p.NoteOrphan("a", "the PV is gone", 1999*time.Millisecond)
+			ok(t, err)
 		}
+		if again.Orphan.Watched() != 2*time.Second || again.Orphan.Since != first.Orphan.Since {
+			t.Errorf("watched for a second twice: %+v, want since %v", again.Orphan, first.Orphan.Since)
+		}
+		other, err := p.NoteOrphan("a", "the claim is gone too", time.Minute)
+		ok(t, err)
+		if got := other.Orphan.Since.Sub(first.Orphan.Since); got != time.Hour || other.Orphan.Watched() != 0 {
+			t.Errorf("another reason counts from %v after the first, watched for %v; want an hour, and not yet", got, other.Orphan.Watched())
+		}
+		_, err = p.NoteOrphan("a", "the claim is gone too", time.Minute)
+		ok(t, err)
 	})
 	p.Close()
 	noted := onDisk(t, p, "a").Orphan
 	p = opened(t, c)
 	v, err := p.Get("a")
 	ok(t, err)
-	if v.Orphan != noted || v.Orphan.Why != "the claim is gone too" {
+	if v.Orphan != noted || v.Orphan.Why != "the claim is gone too" || v.Orphan.Watched() != time.Minute {
 		t.Errorf("after a restart: %+v, want %+v", v.Orphan, noted)
 	}
-	if r, err := p.NoteOrphan("a", ""); err != nil || r.Orphan != (volume.Orphan{}) {
+	if r, err := p.NoteOrphan("a", "", time.Hour); err != nil || r.Orphan != (volume.Orphan{}) {
 		t.Errorf("taken back: %+v, %v", r.Orphan, err)
 	}
-	_, err = p.NoteOrphan("b", "gone")
+	_, err = p.NoteOrphan("b", "gone", 0)
 	is(t, err, volume.ErrNotFound)
 }
 
@@ -56,7 +65,7 @@ func TestBindTakesTheNoteBack(t *testing.T) {
 	create(t, p, "a")
 	_, err := p.Bind("a", binding("a"))
 	ok(t, err)
-	_, err = p.NoteOrphan("a", "the PV is gone")
+	_, err = p.NoteOrphan("a", "the PV is gone", 0)
 	ok(t, err)
 	changed, err := p.Bind("a", binding("a"))
 	ok(t, err)

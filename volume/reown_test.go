@@ -16,7 +16,7 @@ func TestReown(t *testing.T) {
 	create(t, p, "v")
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
-	_, err = p.NoteOrphan("v", "its PV is gone")
+	_, err = p.NoteOrphan("v", "its PV is gone", 0)
 	ok(t, err)
 	for what, spoil := range map[string]func(*volume.Binding, *string){
 		"no PV":    func(b *volume.Binding, _ *string) { b.PV = "" },

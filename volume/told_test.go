@@ -55,7 +55,7 @@ func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err e
 	case "delete":
 		return "", p.Delete(o.name)
 	case "note orphan":
-		_, err := p.NoteOrphan(o.name, "its PV is gone")
+		_, err := p.NoteOrphan(o.name, "its PV is gone", 0)
 		return "", err
 	case "begin migration":
 		return "", done(p.BeginMigration(o.name, journal), volume.ErrMigrating)

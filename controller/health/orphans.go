@@ -72,6 +72,7 @@ type OrphansConfig struct {
 type Orphans struct {
 	OrphansConfig
 	vanished chan struct{}
+	watching map[place]sighting // used by the look alone
 	said     map[*volume.Pool]*saidOrphans
 
 	mu   sync.Mutex // guards last
@@ -89,7 +90,7 @@ func NewOrphans(c OrphansConfig) (*Orphans, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	return &Orphans{OrphansConfig: c, vanished: make(chan struct{}, 1),
+	return &Orphans{OrphansConfig: c, vanished: make(chan struct{}, 1), watching: map[place]sighting{},
 		said: map[*volume.Pool]*saidOrphans{}, last: map[*volume.Pool]findings{}}, nil
 }
 

@@ -1,14 +1,17 @@
 package health
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -134,6 +137,89 @@ func TestOrphanIsKept(t *testing.T) {
 			t.Errorf("%s: counted %v", what, got)
 		}
 	}
+}
+
+// A clock that jumps does not end the grace period: agents must have run for as long, in one life or in several.
+func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
+	o, v := orphaned(t, answers{
+		"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
+		"persistentvolumes":      corev1.PersistentVolumeList{},
+	})
+	o.Grace = 24 * time.Hour
+	o.look(t.Context())
+	pool := o.Pools.All()[0]
+	jumped := jumpedBy(t, pool, v.Name, 48*time.Hour)
+	at := place{jumped, v.Name}
+	pools, err := volume.NewPools(jumped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restart := func() {
+		t.Helper()
+		o.Pools = pools
+		if o, err = NewOrphans(o.OrphansConfig); err != nil {
+			t.Fatal(err)
+		}
+		o.look(t.Context())
+	}
+	passes := func(d time.Duration) {
+		w := o.watching[at]
+		w.from = w.from.Add(-d)
+		o.watching[at] = w
+	}
+	stays := func(when string, watched time.Duration) {
+		t.Helper()
+		now, err := jumped.Get(v.Name)
+		if err != nil || now.Missing || now.Orphan.Watched() != watched {
+			t.Errorf("%s: %+v, %v; want it there, watched for %v", when, now.Orphan, err, watched)
+		}
+	}
+	restart()
+	stays("after the jump", 0)
+	passes(watchSaved / 2)
+	o.look(t.Context())
+	stays("after minutes", 0)
+	passes(23*time.Hour - watchSaved/2)
+	o.look(t.Context())
+	stays("after 23 hours", 23*time.Hour)
+	restart()
+	stays("after a restart", 23*time.Hour)
+	passes(time.Hour)
+	o.look(t.Context())
+	if _, err := jumped.Get(v.Name); !errors.Is(err, volume.ErrNotFound) || len(o.watching) > 0 {
+		t.Errorf("after 24 hours: %v, still watched: %v", err, o.watching)
+	}
+}
+
+// jumpedBy opens the pool again with the volume's note that much older, as a clock that jumps forward leaves it.
+func jumpedBy(t *testing.T, pool *volume.Pool, name string, d time.Duration) *volume.Pool {
+	t.Helper()
+	v, err := pool.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	path := filepath.Join(pool.Path(), ".hostpath-provisioner", "records", name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := v.Orphan.Since.Format(time.RFC3339), v.Orphan.Since.Add(-d).Format(time.RFC3339)
+	if !bytes.Contains(data, []byte(before)) {
+		t.Fatalf("no %s in %s", before, data)
+	}
+	if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(before), []byte(after)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := volume.New(volume.Config{Name: pool.Name(), Path: pool.Path()})
+	if err == nil {
+		err = again.Open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.Close() })
+	return again
 }
 
 // Between the last answer of the API server and the removal the PV may be seen again, which takes the note back.

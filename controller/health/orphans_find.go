@@ -107,14 +107,7 @@ func (o *Orphans) judge(ctx context.Context, pool *volume.Pool, v volume.Volume,
 			return v.Record, err
 		}
 	}
-	if why == v.Orphan.Why {
-		return v.Record, nil
-	}
-	noted, err := pool.NoteOrphan(v.Name, why)
-	if errors.Is(err, volume.ErrNotFound) {
-		return volume.Record{}, nil // it was deleted meanwhile
-	}
-	return noted, err
+	return o.note(place{pool, v.Name}, v.Record, why)
 }
 
 // lonely asks the API server itself what is gone of those who want the volume;

@@ -40,6 +40,8 @@ func removable(r volume.Record, cluster string, grace time.Duration, now time.Ti
 		return "its claim is not known, so it cannot be asked for"
 	case now.Sub(r.Orphan.Since) < grace:
 		return fmt.Sprintf("it is an orphan since %s, and has %s", r.Orphan.Since.Format(time.RFC3339), grace)
+	case r.Orphan.Watched() < grace: // the time of day may have jumped
+		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, and it has %s of that", r.Orphan.Watched(), grace)
 	}
 	return ""
 }
@@ -62,6 +64,7 @@ func (o *Orphans) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 		case err == nil:
 			log.Info("Removed an orphan", "volume", r.Name, "PV", r.PV, "owner", r.Owner, "since", r.Orphan.Since, "bytes", r.Bytes)
 			gone = append(gone, r.Name)
+			delete(o.watching, place{pool, r.Name})
 			continue
 		case errors.As(err, &why):
 			log.V(1).Info("An orphan stays", "volume", r.Name, "why", why)
@@ -69,8 +72,8 @@ func (o *Orphans) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 			log.Error(err, "Cannot remove an orphan; it is tried again", "volume", r.Name)
 			next = min(next, orphansRetry)
 		}
-		if rest := time.Until(r.Orphan.Since.Add(o.Grace)); rest > 0 {
-			next = min(next, rest+time.Second)
+		if rest := o.rest(place{pool, r.Name}, r); rest > 0 {
+			next = min(next, rest+time.Second, watchSaved)
 		}
 		left = append(left, r)
 	}

@@ -18,7 +18,7 @@ func TestRemovable(t *testing.T) {
 	good := volume.Record{
 		Name: "pvc-1", State: volume.Bound, PV: "pvc-1", ReclaimPolicy: "Delete", Cluster: "here",
 		Owner:  volume.Owner{Namespace: "ns", Name: "data", UID: "1"},
-		Orphan: volume.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone"},
+		Orphan: volume.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone", WatchedSeconds: int64(grace / time.Second)},
 	}
 	if why := removable(good, "here", grace, now); why != "" {
 		t.Fatalf("the good one stays: %s", why)
@@ -42,6 +42,7 @@ func TestRemovable(t *testing.T) {
 		"claim's UID alone":   {func(r *volume.Record) { r.Owner = volume.Owner{UID: "1"} }, "claim is not known"},
 		"claim without UID":   {func(r *volume.Record) { r.Owner.UID = "" }, "claim is not known"},
 		"a second too young":  {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Second - grace) }, "24h"},
+		"watched too shortly": {func(r *volume.Record) { r.Orphan.WatchedSeconds-- }, "23h59m59s"},
 		"noted in the future": {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Hour) }, "24h"},
 	} {
 		r := good
