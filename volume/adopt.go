@@ -19,12 +19,13 @@ import (
 // ErrNotFound where there is none, ErrConflict where something else has the
 // name or the record is another's, ErrInUse where the directory is a mount
 // point.
-func (p *Pool) Adopt(s Spec) (v Volume, err error) {
+func (p *Pool) Adopt(s Spec) (Volume, error) {
 	const op = "adopt volume"
 	if s.Bytes < 0 {
-		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
+		return Volume{}, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
 	}
-	err = p.on(op, s.Name, func(h *handle) error {
+	var v Volume
+	err := p.on(op, s.Name, func(h *handle) error {
 		if r, ok := p.record(s.Name); ok {
 			if differ(r.Owner.UID, s.Owner.UID) || differ(r.PV, s.PV) {
 				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
@@ -55,8 +56,9 @@ func (p *Pool) Adopt(s Spec) (v Volume, err error) {
 // Adoptable looks at a directory that no record knows, and changes nothing. It
 // reports whether nothing is in it. The errors are those of Adopt; ErrConflict
 // is also that there is a record.
-func (p *Pool) Adoptable(name string) (empty bool, err error) {
-	err = p.on("look at directory", name, func(h *handle) error {
+func (p *Pool) Adoptable(name string) (bool, error) {
+	empty := false
+	err := p.on("look at directory", name, func(h *handle) error {
 		if r, ok := p.record(name); ok {
 			return fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
@@ -71,7 +73,7 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 		empty, err = tree.Empty(fd)
 		return pathError("read", name, err)
 	})
-	return empty && err == nil, err
+	return err == nil && empty, err
 }
 
 // Disown takes back what Adopt did: the volume's record goes, and its promise,
@@ -105,12 +107,13 @@ func (p *Pool) Disown(name string) error {
 //
 // The error is ErrNotFound where there is no volume, ErrConflict where the
 // volume is another PV's or another claim's.
-func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
+func (p *Pool) Bind(name string, b Binding) (bool, error) {
 	const op = "bind volume"
 	if b.PV == "" {
 		return false, failed(op, name, fmt.Errorf("%w: no PV is named", ErrInvalid))
 	}
-	err = p.on(op, name, func(h *handle) error {
+	changed := false
+	err := p.on(op, name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
 			return ErrNotFound
@@ -130,7 +133,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		p.step("bind.record")
 		return p.put(h, bound)
 	})
-	return changed && err == nil, err
+	return err == nil && changed, err
 }
 
 // Reown is Bind for a PV that was given to another claim: the volume is b.Owner's

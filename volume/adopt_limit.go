@@ -28,13 +28,18 @@ import (
 // nothing any more; ErrConflict where files in it have the ID of something
 // else; ErrInvalid where nothing was promised for it or no limit is wanted.
 // With an error it has no limit, as before.
-func (p *Pool) LimitAdopted(ctx context.Context, name string) (v Volume, err error) {
-	err = p.checkName(name)
+func (p *Pool) LimitAdopted(ctx context.Context, name string) (Volume, error) {
+	const op = "limit adopted volume"
+	var v Volume
+	err := p.checkName(name)
 	if err == nil {
-		err = p.long(ctx, func(ctx context.Context, h *handle) error {
-			ctx, end := p.adopting.begin(ctx, name)
+		err = p.long(ctx, op, func(ctx context.Context, h *handle) error {
+			ctx, end, err := p.adopting.begin(ctx, h.call, name)
+			if err != nil {
+				return err
+			}
 			defer end()
-			err := p.limitAdopted(ctx, h, name)
+			err = p.limitAdopted(ctx, h, name)
 			if errors.Is(context.Cause(ctx), errWanted) && !errors.Is(err, errWanted) && err != nil {
 				err = errWanted
 			}
@@ -45,15 +50,18 @@ func (p *Pool) LimitAdopted(ctx context.Context, name string) (v Volume, err err
 			return err
 		})
 	}
-	return v, failed("limit adopted volume", name, err)
+	if err != nil {
+		return Volume{}, failed(op, name, err)
+	}
+	return v, nil
 }
 
 // errWanted stops the work on a volume that somebody wants.
 var errWanted = fmt.Errorf("%w: it was asked for while its files were visited; the rest is done once it is not published", ErrInUse)
 
-// adopting is the work on one adopted volume. The zero value is ready.
+// adopting is the work on one adopted volume.
 type adopting struct {
-	one sync.Mutex // one at a time
+	one turns // one at a time
 
 	mu     sync.Mutex // guards what follows
 	name   string
@@ -61,8 +69,11 @@ type adopting struct {
 }
 
 // begin waits for its turn, and returns a context that stop ends.
-func (a *adopting) begin(ctx context.Context, name string) (_ context.Context, end func()) {
-	a.one.Lock()
+func (a *adopting) begin(ctx context.Context, c *call, name string) (_ context.Context, end func(), err error) {
+	give, err := a.one.take(c)
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +83,8 @@ func (a *adopting) begin(ctx context.Context, name string) (_ context.Context, e
 		a.name, a.cancel = "", nil
 		a.mu.Unlock()
 		cancel(nil)
-		a.one.Unlock()
-	}
+		give()
+	}, nil
 }
 
 // stop ends the work on the volume, if there is any.
@@ -248,7 +259,7 @@ func (p *Pool) switched(ctx context.Context, h *handle, work *marking) error {
 // no pod may have the volume. Those below first, so that what a crash leaves is
 // found again.
 func (p *Pool) switchBack(h *handle, r Record) error {
-	err := tree.Walk(context.Background(), h.base, r.Name, nil, tree.Visitor{Leave: func(dir int) error {
+	err := tree.Walk(context.Background(), h.base, r.Name, h.beating(nil), tree.Visitor{Leave: func(dir int) error {
 		return limit.StopHandingDown(dir, func() { p.step("adopt.back") })
 	}})
 	if err != nil && !errors.Is(err, unix.ENOENT) {

@@ -25,7 +25,7 @@ type marking struct {
 // have another ID: they are left, and all others have theirs.
 func (m *marking) visit(ctx context.Context, h *handle, pace tree.Pace, handDown bool) error {
 	m.changed, m.foreign, m.first = 0, 0, ""
-	err := tree.Walk(ctx, h.base, m.record.Name, pace, tree.Visitor{Enter: func(at int, name string, st *unix.Statx_t) error {
+	err := tree.Walk(ctx, h.base, m.record.Name, h.beating(pace), tree.Visitor{Enter: func(at int, name string, st *unix.Statx_t) error {
 		return m.inode(at, name, st, handDown)
 	}})
 	switch {

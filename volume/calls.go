@@ -26,11 +26,12 @@ func (p *Pool) checkName(name string) error {
 }
 
 // on calls do for one volume: the name is right, the pool is open, nobody else
-// works on the volume, and nothing of it is half done.
+// works on the volume, and nothing of it is half done. See run for what becomes of
+// do where the disk does not answer.
 func (p *Pool) on(op, name string, do func(*handle) error) error {
 	err := p.checkName(name)
 	if err == nil {
-		err = p.enter(func(h *handle) error {
+		err = p.enter(op, func(h *handle) error {
 			return p.hold(h, name, func() error { return do(h) })
 		})
 	}
@@ -40,11 +41,18 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 // hold calls do while nobody else works on the volume, and nothing of it is
 // half done.
 func (p *Pool) hold(h *handle, name string, do func() error) error {
-	defer p.names.lock(name)()
+	unlock, err := p.names.lock(h.call, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := p.damage(name); err != nil {
 		return err
 	}
 	if err := p.settle(h, name); err != nil {
+		return err
+	}
+	if err := h.call.wanted(); err != nil {
 		return err
 	}
 	return do()
@@ -66,7 +74,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 		return Volume{}, failed(op, name, err)
 	}
 	var v Volume
-	err := p.enter(func(h *handle) error {
+	err := p.enter(op, func(h *handle) error {
 		if err := p.damage(name); err != nil {
 			return err
 		}
@@ -78,7 +86,10 @@ func (p *Pool) Get(name string) (Volume, error) {
 		v = p.volume(h, r, !there)
 		return err
 	})
-	return v, failed(op, name, err)
+	if err != nil {
+		return Volume{}, failed(op, name, err)
+	}
+	return v, nil
 }
 
 // ByPV returns the volume that the PV names, as Get does. A name that no
@@ -86,7 +97,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 func (p *Pool) ByPV(pv string) (Volume, error) {
 	const op = "get volume of PV"
 	var v Volume
-	err := p.enter(func(h *handle) error {
+	err := p.enter(op, func(h *handle) error {
 		found := p.sorted(func(r Record) bool { return pv != "" && r.PV == pv && inPlace(r) })
 		if len(found) == 0 {
 			return ErrNotFound
@@ -95,19 +106,19 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 		v = p.volume(h, found[0], !there)
 		return err
 	})
-	return v, failed(op, pv, err)
+	if err != nil {
+		return Volume{}, failed(op, pv, err)
+	}
+	return v, nil
 }
 
 // List returns the volumes that are ready or bound, sorted by name.
 func (p *Pool) List() ([]Volume, error) {
-	all, err := p.inPlace()
-	return all, failed("list volumes", p.path, err)
-}
-
-func (p *Pool) inPlace() ([]Volume, error) {
+	const op = "list volumes"
 	var all []Volume
-	err := p.enter(func(h *handle) error {
+	err := p.visit(op, func(h *handle) error {
 		for _, r := range p.settled() {
+			h.call.beat()
 			there, err := isDir(h.base, r.Name)
 			if err != nil {
 				return err
@@ -116,7 +127,10 @@ func (p *Pool) inPlace() ([]Volume, error) {
 		}
 		return nil
 	})
-	return all, err
+	if err != nil {
+		return nil, failed(op, p.path, err)
+	}
+	return all, nil
 }
 
 // inPlace reports whether callers may know of the volume.
@@ -144,14 +158,25 @@ func (l *ledger) sorted(keep func(Record) bool) []Record {
 // directory that the node's other users can enter, and what the last start
 // found and left alone. None of it keeps the pool from working.
 func (p *Pool) Warnings() []string {
-	p.gate.RLock()
-	defer p.gate.RUnlock()
-	if p.handle == nil {
+	var loose []string
+	open := false
+	err := p.run(p.newCall("look at pool"), func(c *call) error {
+		if err := p.gate.enter(c); err != nil {
+			return err
+		}
+		defer p.gate.leave()
+		h := p.handle.Load()
+		if open = h != nil; open {
+			loose = looseMode(h.base, p.path)
+		}
+		return nil
+	})
+	if err != nil || !open {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append(looseMode(p.handle.base, p.path), p.notes...)
+	return append(loose, p.notes...)
 }
 
 // Damaged returns the records that cannot be understood, with the reason, in

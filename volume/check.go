@@ -20,9 +20,10 @@ import (
 // lead to is checked.
 //
 // The error is an ErrInvalid where the path itself is wrong, and ErrNotReady
-// where it may become right by itself. Check changes nothing.
+// where it may become right by itself, or its disk does not answer. Check changes
+// nothing.
 func Check(path string) error {
-	err := check(path)
+	err := alone("check pool", path, func(*call) error { return check(path) })
 	if err == nil {
 		return nil
 	}

@@ -22,19 +22,23 @@ import (
 // was removed by hand; a SpaceError, which is an ErrNoSpace, where the pool
 // cannot promise that much; ErrInvalid where the name or the size is wrong. With
 // an error there is no volume that was not there before.
-func (p *Pool) Create(s Spec) (v Volume, err error) {
+func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
-		return v, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+		return Volume{}, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
 	}
 	if err := s.checkLimit(); err != nil {
-		return v, failed(op, s.Name, err)
+		return Volume{}, failed(op, s.Name, err)
 	}
-	err = p.on(op, s.Name, func(h *handle) (err error) {
+	var v Volume
+	err := p.on(op, s.Name, func(h *handle) (err error) {
 		v, err = p.create(h, s)
 		return err
 	})
-	return v, err
+	if err != nil {
+		return Volume{}, err
+	}
+	return v, nil
 }
 
 func (p *Pool) create(h *handle, s Spec) (Volume, error) {

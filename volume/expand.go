@@ -12,9 +12,10 @@ import "fmt"
 // SpaceError, which is an ErrNoSpace, where the pool cannot promise the
 // difference; ErrNoLimits where a limit is required that is not enforced any
 // more. With an error the volume is as before.
-func (p *Pool) Expand(name string, bytes int64) (v Volume, err error) {
+func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	p.adopting.stop(name)
-	err = p.on("expand volume", name, func(h *handle) error {
+	var v Volume
+	err := p.on("expand volume", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
 			return ErrNotFound
@@ -32,7 +33,10 @@ func (p *Pool) Expand(name string, bytes int64) (v Volume, err error) {
 		v = p.volume(h, r, false)
 		return nil
 	})
-	return v, err
+	if err != nil {
+		return Volume{}, err
+	}
+	return v, nil
 }
 
 func expandable(r Record, bytes int64) error {

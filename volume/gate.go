@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Open takes the pool into use: it makes the directory if only the path's last
@@ -12,73 +13,106 @@ import (
 //
 // Where the pool cannot be used yet the error is ErrNotReady. Nothing was
 // created then, unless the directory was accepted and a later step failed; and
-// every following call tries again, so the caller need not.
+// every following call tries again, so the caller need not. Where the disk does
+// not answer, the pool is open once it does.
 func (p *Pool) Open() error {
-	p.want()
-	stale, err := p.attempt(func(*handle) error { return nil })
-	if err == errStale {
-		err = p.reopen(stale)
-	}
-	return failed("open pool", p.path, err)
-}
-
-// want lets calls open the pool from now on. It takes the gate for writing
-// only once: a purge may hold it for reading for hours.
-func (p *Pool) want() {
-	p.gate.RLock()
-	wanted := p.wanted
-	p.gate.RUnlock()
-	if !wanted {
-		p.gate.Lock()
-		defer p.gate.Unlock()
-		p.wanted = true
-	}
+	p.wanted.Store(true)
+	c := p.newCall("open pool")
+	c.steps = true
+	return failed("open pool", p.path, p.run(c, func(c *call) error {
+		stale, err := p.attempt(c, func(*handle) error { return nil })
+		if err == errStale {
+			err = p.reopen(c, stale)
+		}
+		return err
+	}))
 }
 
 // Ready returns nil while the pool can be used, and otherwise why it cannot,
-// an ErrNotReady. It looks at the disk, and opens the pool anew if the path
-// leads to it again.
+// an ErrNotReady. It looks at the disk, unless that does not answer, and opens
+// the pool anew if the path leads to it again.
 func (p *Pool) Ready() error {
-	return failed("pool", p.path, p.enter((*handle).alive))
+	return failed("pool", p.path, p.enter("look at pool", (*handle).alive))
 }
 
 // Close gives up the lock and every descriptor. It waits for calls under way;
 // Purge and Measure stop early. After it every call returns ErrNotReady. It
 // changes nothing on disk. A closed pool stays closed.
+//
+// The error is ErrNotReady where a call is under way that the disk does not
+// answer: it may still write, so the lock is kept until it returns.
 func (p *Pool) Close() error {
-	p.gate.RLock()
-	if p.handle != nil {
-		p.handle.end()
+	p.closed.Store(true)
+	if h := p.handle.Load(); h != nil {
+		h.end()
 	}
-	p.gate.RUnlock()
-	p.gate.Lock()
-	defer p.gate.Unlock()
-	p.closed = true
-	p.shut()
-	return nil
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = p.gate.enterAlone(nil)
+		defer p.gate.leaveAlone()
+		p.shut()
+	}()
+	for begin := time.Now(); ; {
+		select {
+		case <-done:
+			return nil
+		case <-time.After(closeLook):
+		}
+		err := p.under.hangs()
+		if err == nil && time.Since(begin) > p.config.Patience {
+			err = fmt.Errorf("%w: calls are still under way", ErrNotReady)
+		}
+		if err != nil {
+			return failed("close pool", p.path, err)
+		}
+	}
 }
+
+// closeLook is how often Close looks whether the disk still answers.
+const closeLook = 50 * time.Millisecond
 
 func errClosed() error { return fmt.Errorf("%w: it was closed", ErrNotReady) }
 
-// shut closes the handle. The caller holds gate for writing.
+// shut closes the handle. The caller is alone.
 func (p *Pool) shut() {
-	if p.handle != nil {
-		p.handle.close()
-		p.handle = nil
+	if h := p.handle.Load(); h != nil {
+		p.handle.Store(nil)
+		h.close()
 	}
 }
 
 // enter calls do with the open pool, reopening it first if the path leads
-// elsewhere by now. do must not enter again.
-func (p *Pool) enter(do func(*handle) error) error {
-	stale, err := p.attempt(do)
+// elsewhere by now. do must not enter again. See run for what becomes of do
+// where the disk does not answer.
+func (p *Pool) enter(op string, do func(*handle) error) error {
+	return p.run(p.newCall(op), func(c *call) error {
+		give, err := p.under.places.take(c)
+		if err != nil {
+			return err
+		}
+		defer give()
+		return p.within(c, do)
+	})
+}
+
+// visit is enter for what looks at many volumes: only a look that takes long is
+// long.
+func (p *Pool) visit(op string, do func(*handle) error) error {
+	c := p.newCall(op)
+	c.steps = true
+	return p.run(c, func(c *call) error { return p.within(c, do) })
+}
+
+func (p *Pool) within(c *call, do func(*handle) error) error {
+	stale, err := p.attempt(c, do)
 	if err != errStale {
 		return err
 	}
-	if err := p.reopen(stale); err != nil {
+	if err := p.reopen(c, stale); err != nil {
 		return asNotReady(err)
 	}
-	if _, err = p.attempt(do); err == errStale {
+	if _, err = p.attempt(c, do); err == errStale {
 		return fmt.Errorf("%w: the path keeps leading elsewhere", ErrNotReady)
 	}
 	return err
@@ -89,44 +123,58 @@ var errStale = errors.New("stale")
 
 // attempt calls do if the handle is good, and returns errStale with the
 // handle if not.
-func (p *Pool) attempt(do func(*handle) error) (*handle, error) {
-	p.gate.RLock()
-	defer p.gate.RUnlock()
+func (p *Pool) attempt(c *call, do func(*handle) error) (*handle, error) {
+	if err := p.gate.enter(c); err != nil {
+		return nil, err
+	}
+	defer p.gate.leave()
+	h := p.handle.Load()
 	switch {
-	case p.closed:
+	case p.closed.Load():
 		return nil, errClosed()
-	case !p.wanted:
+	case !p.wanted.Load():
 		return nil, fmt.Errorf("%w: it was not opened", ErrNotReady)
-	case p.handle == nil || p.handle.verify(p.path) != nil:
-		return p.handle, errStale
+	case h == nil || h.verify(p.path) != nil:
+		return h, errStale
 	}
-	if err := p.handle.whole(); err != nil {
+	if err := h.whole(); err != nil {
 		return nil, err
 	}
-	if err := p.handle.writable(); err != nil {
+	if err := h.writable(); err != nil {
 		return nil, err
 	}
-	return p.handle, do(p.handle)
+	if err := c.wanted(); err != nil {
+		return nil, err
+	}
+	return h, do(h.of(c))
 }
 
 // reopen replaces a stale handle, unless another call has done so meanwhile.
-func (p *Pool) reopen(stale *handle) error {
+func (p *Pool) reopen(c *call, stale *handle) error {
 	if stale != nil {
 		stale.end()
 	}
-	p.gate.Lock()
-	defer p.gate.Unlock()
-	if p.closed {
+	if err := p.gate.enterAlone(c); err != nil {
+		return err
+	}
+	defer p.gate.leaveAlone()
+	if p.closed.Load() {
 		return errClosed()
 	}
-	if p.handle != nil && p.handle != stale {
+	if h := p.handle.Load(); h != nil && h != stale {
 		return nil
 	}
 	p.shut()
-	p.handle = newHandle()
-	err := p.open(p.handle)
-	if err != nil {
-		p.shut()
+	h := newHandle()
+	h.call = c
+	defer func() {
+		if p.handle.Load() != h {
+			h.close()
+		}
+	}()
+	err := p.open(h)
+	if h.call = nil; err == nil {
+		p.handle.Store(h)
 	}
 	return err
 }

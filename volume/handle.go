@@ -38,6 +38,15 @@ type handle struct {
 	// live ends when the handle is about to be closed: long work stops then.
 	live context.Context
 	end  context.CancelFunc
+
+	call *call // that uses it; nil in the pool's own
+}
+
+// of is the handle as that call uses it.
+func (h *handle) of(c *call) *handle {
+	its := *h
+	its.call = c
+	return &its
 }
 
 // place tells one directory of this moment from every other: the inode, and

@@ -60,15 +60,21 @@ type Health struct {
 // While the pool is not ready, the answer is about the volumes that this
 // process remembers, and says why. The error is of the operating system, where
 // it does not say what is mounted.
-func (p *Pool) Health() (all []Health, err error) {
-	err = p.enter(func(h *handle) error {
+func (p *Pool) Health() ([]Health, error) {
+	const op = "examine volumes"
+	var all []Health
+	err := p.visit(op, func(h *handle) (err error) {
 		all, err = p.examine(h)
 		return err
 	})
 	if errors.Is(err, ErrNotReady) {
-		all, err = p.unready(err)
+		unready, err := p.unready(err)
+		return unready, failed(op, p.path, err)
 	}
-	return all, failed("examine volumes", p.path, err)
+	if err != nil {
+		return nil, failed(op, p.path, err)
+	}
+	return all, nil
 }
 
 // unready says the same of every published volume.
@@ -105,6 +111,7 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 	}
 	p.meter(h)
 	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
+		h.call.beat()
 		if there, err := isDir(h.base, name); err != nil || !there {
 			return p.noDirectory(name, err)
 		}

@@ -90,13 +90,22 @@ type TrashReport struct {
 // with a limit only.
 // What changes while it reads may be seen before or after.
 //
-// The error is ErrNotReady where there is no pool.
+// The error is ErrNotReady where there is no pool, or its disk does not answer.
 func Inspect(path string) (Report, error) {
+	const op = "inspect pool"
 	path = filepath.Join("/", path)
-	h := newHandle()
-	defer h.close()
-	r, err := inspect(h, path)
-	return r, failed("inspect pool", path, err)
+	var r Report
+	err := alone(op, path, func(c *call) (err error) {
+		h := newHandle()
+		h.call = c
+		defer h.close()
+		r, err = inspect(h, path)
+		return err
+	})
+	if err != nil {
+		return Report{}, failed(op, path, err)
+	}
+	return r, nil
 }
 
 func inspect(h *handle, path string) (r Report, err error) {
@@ -163,6 +172,7 @@ func (h *handle) openToRead(path string) (err error) {
 func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range l.sorted(func(Record) bool { return true }) {
+		h.call.beat()
 		there, err := isDir(h.base, r.Name)
 		u, unlimited := h.usage(r.Name)
 		if unlimited != nil || r.LimitID == 0 {

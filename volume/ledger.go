@@ -94,6 +94,18 @@ func (l *ledger) record(name string) (Record, bool) {
 	return r, ok
 }
 
+// recordedPV reports whether a volume that is in place is the PV's.
+func (l *ledger) recordedPV(pv string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.records {
+		if pv != "" && r.PV == pv && inPlace(r) {
+			return true
+		}
+	}
+	return false
+}
+
 // damage returns why the record of a volume cannot be understood, or nil.
 func (l *ledger) damage(name string) error {
 	l.mu.Lock()

@@ -117,11 +117,18 @@ func TestFailedMapsWhatTheSystemSays(t *testing.T) {
 
 func TestNameLocks(t *testing.T) {
 	var l nameLocks
-	unlock := l.lock("a")
-	l.lock("b")()
+	lock := func(name string) (unlock func()) {
+		unlock, err := l.lock(nil, name)
+		if err != nil {
+			t.Error(err)
+		}
+		return unlock
+	}
+	unlock := lock("a")
+	lock("b")()
 	entered := make(chan bool)
 	go func() {
-		defer l.lock("a")()
+		defer lock("a")()
 		entered <- true
 	}()
 	select {
@@ -131,7 +138,7 @@ func TestNameLocks(t *testing.T) {
 	}
 	unlock()
 	<-entered
-	defer l.lock("a")() // waits for the goroutine's unlock
+	defer lock("a")() // waits for the goroutine's unlock
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.held) != 1 {

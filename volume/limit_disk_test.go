@@ -72,9 +72,7 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 	ok(t, err)
 	ok(t, p.Delete("v"))
 	ok(t, p.Close())
-	done := make(chan struct{})
-	go func() { // the thread ends with the goroutine
-		defer close(done)
+	without := func(string) { // a call has a thread of its own from its first step on, which ends with it
 		runtime.LockOSThread()
 		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var data [2]unix.CapUserData
@@ -82,18 +80,16 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 		data[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
 		if err := errors.Join(err, unix.Capset(&head, &data[0])); err != nil {
 			t.Error(err)
-			return
 		}
-		p := opened(t, volume.Config{Path: path})
-		if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
-			t.Errorf("%+v", s)
-		}
-		if v, err := p.Create(spec("w", mib)); err != nil || v.Limited {
-			t.Errorf("%+v, %v", v, err)
-		}
-		purge(t, p) // the subvolume, too
-	}()
-	<-done
+	}
+	p = opened(t, volume.Config{Path: path, Step: without})
+	if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
+		t.Errorf("%+v", s)
+	}
+	if v, err := p.Create(spec("w", mib)); err != nil || v.Limited {
+		t.Errorf("%+v, %v", v, err)
+	}
+	purge(t, p) // the subvolume, too
 }
 
 // Nobody's filesystem gets a feature that was not asked for.

@@ -43,6 +43,7 @@ func readRecords(h *handle) (all found, err error) {
 		if temporary(name) {
 			continue // being written
 		}
+		h.call.beat()
 		r, err := readRecord(h.records, name)
 		switch {
 		case err == nil:

@@ -23,9 +23,10 @@ const (
 // until the next call, so callers run it from time to time. A volume that
 // cannot be walked keeps what was known of it, and is in the joined errors.
 func (p *Pool) Measure(ctx context.Context) error {
-	err := p.long(ctx, func(ctx context.Context, h *handle) error {
+	const op = "measure volumes"
+	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
 		p.meter(h)
-		pace := measurePace()
+		pace := h.beating(measurePace())
 		var errs []error
 		for _, r := range p.settled() {
 			if p.counted(r.Name) {
@@ -43,7 +44,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 		}
 		return errors.Join(errs...)
 	})
-	return failed("measure volumes", p.path, err)
+	return failed(op, p.path, err)
 }
 
 // learn notes the use of a volume, unless it went while it was measured.

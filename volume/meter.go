@@ -28,15 +28,15 @@ func (f *family) meter(p *Pool, h *handle) {
 		if other == p || at == "" || other.where() != at {
 			continue
 		}
-		// Not RLock: two pools that wait for each other here, and a third call
+		// Not enter: two pools that wait for each other here, and a third call
 		// that waits to reopen one of them, would wait for ever.
-		if !other.gate.TryRLock() {
+		if !other.gate.tryEnter() {
 			continue // what was read last will do
 		}
-		if other.handle != nil {
-			other.meter(other.handle)
+		if its := other.handle.Load(); its != nil {
+			other.meter(its.of(h.call))
 		}
-		other.gate.RUnlock()
+		other.gate.leave()
 	}
 }
 
@@ -53,6 +53,7 @@ func (p *Pool) meter(h *handle) {
 	}
 	for _, r := range p.settled() {
 		if r.LimitID != 0 {
+			h.call.beat()
 			p.meterOne(h, r)
 		}
 	}
@@ -115,12 +116,13 @@ func asNoLimits(err error) error {
 //
 // The error is ErrNotFound where there is no volume, ErrNoLimits where it has
 // no limit.
-func (p *Pool) Usage(name string) (u limit.Usage, err error) {
+func (p *Pool) Usage(name string) (limit.Usage, error) {
 	const op = "read the usage of volume"
 	if err := p.checkName(name); err != nil {
-		return u, failed(op, name, err)
+		return limit.Usage{}, failed(op, name, err)
 	}
-	err = p.enter(func(h *handle) (err error) {
+	var u limit.Usage
+	err := p.enter(op, func(h *handle) (err error) {
 		r, ok := p.record(name)
 		if !ok || !inPlace(r) {
 			return ErrNotFound
@@ -128,5 +130,8 @@ func (p *Pool) Usage(name string) (u limit.Usage, err error) {
 		u, err = h.usage(name)
 		return asNoLimits(err)
 	})
-	return u, failed(op, name, err)
+	if err != nil {
+		return limit.Usage{}, failed(op, name, err)
+	}
+	return u, nil
 }

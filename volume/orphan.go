@@ -28,8 +28,9 @@ func (o Orphan) Watched() time.Duration { return time.Duration(o.WatchedSeconds)
 // the record says all that already.
 //
 // The error is ErrNotFound where there is no volume.
-func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (noted Record, err error) {
-	err = p.on("note orphan", name, func(h *handle) error {
+func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, error) {
+	var noted Record
+	err := p.on("note orphan", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {
 			return ErrNotFound
@@ -52,7 +53,10 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (noted Record
 		noted = r
 		return nil
 	})
-	return noted, err
+	if err != nil {
+		return Record{}, err
+	}
+	return noted, nil
 }
 
 // Unrecorded is a directory of the pool that no record knows.
@@ -65,8 +69,10 @@ type Unrecorded struct {
 // Unrecorded returns the directories of the pool that no record knows, by name.
 // They are not ours: nothing ever touches them. Other pools inside this one are
 // not among them, nor are names that no volume can have.
-func (p *Pool) Unrecorded() (all []Unrecorded, err error) {
-	err = p.enter(func(h *handle) error {
+func (p *Pool) Unrecorded() ([]Unrecorded, error) {
+	const op = "list what has no record"
+	var all []Unrecorded
+	err := p.visit(op, func(h *handle) error {
 		names, err := h.children()
 		if err != nil {
 			return err
@@ -75,6 +81,7 @@ func (p *Pool) Unrecorded() (all []Unrecorded, err error) {
 			if p.checkName(name) != nil || p.recorded(name) {
 				continue
 			}
+			h.call.beat()
 			u, ok, err := p.unrecorded(h, name)
 			if err != nil {
 				return err
@@ -85,21 +92,25 @@ func (p *Pool) Unrecorded() (all []Unrecorded, err error) {
 		}
 		return nil
 	})
-	return all, failed("list what has no record", p.path, err)
+	if err != nil {
+		return nil, failed(op, p.path, err)
+	}
+	return all, nil
 }
 
 // HasDirectory reports whether the pool has a directory of that name, whatever
 // the records say.
-func (p *Pool) HasDirectory(name string) (there bool, err error) {
+func (p *Pool) HasDirectory(name string) (bool, error) {
 	const op = "look at directory"
 	if err := p.checkName(name); err != nil {
 		return false, failed(op, name, err)
 	}
-	err = p.enter(func(h *handle) error {
+	there := false
+	err := p.enter(op, func(h *handle) (err error) {
 		there, err = isDir(h.base, name)
 		return err
 	})
-	return there, failed(op, name, err)
+	return err == nil && there, failed(op, name, err)
 }
 
 // recorded reports whether there is a record for the name, damaged or not.
@@ -111,7 +122,11 @@ func (p *Pool) recorded(name string) bool {
 // unrecorded looks again while nobody works on the name: what was listed may
 // have been a volume on its way out.
 func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err error) {
-	defer p.names.lock(name)()
+	unlock, err := p.names.lock(h.call, name)
+	if err != nil {
+		return u, false, err
+	}
+	defer unlock()
 	if p.recorded(name) || h.isPool(name) {
 		return u, false, nil
 	}

@@ -24,7 +24,7 @@ type Pinned struct {
 // Pin calls do with the volume while nobody else works on it: it can be
 // neither deleted nor made meanwhile. Whoever mounts a volume pins it, so
 // that Delete sees the mount or the mount finds nothing. do must not call the
-// pool.
+// pool. Pin waits for do, once that is called, for as long as it takes.
 //
 // The error is ErrNotFound where the volume or its directory is not there,
 // ErrConflict where a file or a link is in the directory's place, ErrInUse
@@ -52,7 +52,9 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		if err != nil {
 			return err
 		}
-		return do(Pinned{Volume: p.volume(h, r, false), Dir: dir, MountedAt: points})
+		return h.call.callback(func() error {
+			return do(Pinned{Volume: p.volume(h, r, false), Dir: dir, MountedAt: points})
+		})
 	})
 }
 

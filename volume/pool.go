@@ -40,6 +40,9 @@ type Config struct {
 	// Expected says what the PVs of this node say of this pool; nil: nothing.
 	// It is asked at every (re)opening, and must not call the pool.
 	Expected func() Expected
+	// Patience is how long a call waits for the disk before it is refused; after
+	// half of it the pool does not answer. 0 means ten seconds.
+	Patience time.Duration
 	// Step is called before every change to the disk, with its name. Tests
 	// stop the world there; it must not call the pool. nil does nothing.
 	Step func(name string)
@@ -62,23 +65,25 @@ type Expected struct {
 //
 // Every method that needs the disk first looks whether the path still leads
 // to the directory that was opened. If not, it opens anew; if that fails, it
-// returns ErrNotReady and changes nothing.
+// returns ErrNotReady and changes nothing. Where the disk does not answer, it
+// returns ErrNotReady too, and what it began goes on when the disk does; see
+// deadline.go.
 type Pool struct {
 	config Config
 	path   string // absolute and clean
 	mode   uint32 // of new volumes, as fchmod(2) takes it
 
-	// gate is held for reading by every call that uses the handle, for
-	// writing to replace it. It guards handle, wanted and closed.
-	gate   sync.RWMutex
-	handle *handle // nil while the pool is not open
-	wanted bool    // Open was called
-	closed bool    // Close was called
+	// gate lets in every call that uses the handle, and alone what replaces it.
+	gate   door
+	handle atomic.Pointer[handle] // nil while the pool is not open
+	wanted atomic.Bool            // Open was called
+	closed atomic.Bool            // Close was called
+	under  under                  // the calls that are under way
 
 	family   atomic.Pointer[family] // the pools of the process, this one among them
 	names    nameLocks
-	purging  sync.Mutex // one purge at a time
-	adopting adopting   // the adopted volume that is getting its limit
+	purging  turns    // one purge at a time
+	adopting adopting // the adopted volume that is getting its limit
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
@@ -112,11 +117,16 @@ func New(c Config) (*Pool, error) {
 	if c.Overcommit == 0 {
 		c.Overcommit = 1
 	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
-		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"}}
+		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"},
+		under:   under{calls: map[*call]struct{}{}, places: make(turns, callsAtOnce)},
+		purging: oneAtATime(), adopting: adopting{one: oneAtATime()}}
 	p.reset(map[string]Record{}, nil, nil)
 	p.family.Store(&family{pools: []*Pool{p}})
 	return p, nil
@@ -133,6 +143,8 @@ func (c *Config) check() (mode uint32, err error) {
 		return 0, fmt.Errorf("the reserve is %d bytes; it cannot be negative", c.Reserve)
 	case c.Overcommit < 0 || math.IsNaN(c.Overcommit) || math.IsInf(c.Overcommit, 0):
 		return 0, fmt.Errorf("the overcommit ratio is %v; it is a positive number", c.Overcommit)
+	case c.Patience < 0:
+		return 0, fmt.Errorf("the patience is %s; it cannot be negative", c.Patience)
 	case c.PurgeRate < 0:
 		return 0, fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
 	}

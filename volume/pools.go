@@ -65,18 +65,30 @@ func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
 		return nil, Volume{}, failed("find volume", name, err)
 	}
-	return s.first("find volume", name, func(p *Pool) (Volume, error) { return p.Get(name) })
+	return s.first("find volume", name, func(p *Pool) bool { return p.recorded(name) },
+		func(p *Pool) (Volume, error) { return p.Get(name) })
 }
 
 // ByPV looks for the volume that the PV names in every pool. Errors are those
 // of Find.
 func (s *Pools) ByPV(pv string) (*Pool, Volume, error) {
-	return s.first("find volume of PV", pv, func(p *Pool) (Volume, error) { return p.ByPV(pv) })
+	return s.first("find volume of PV", pv, func(p *Pool) bool { return p.recordedPV(pv) },
+		func(p *Pool) (Volume, error) { return p.ByPV(pv) })
 }
 
-func (s *Pools) first(op, name string, get func(*Pool) (Volume, error)) (*Pool, Volume, error) {
-	var err error
+// first asks the pools that remember the volume before the others: one of those
+// may be on a disk that does not answer.
+func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Pool) (Volume, error)) (*Pool, Volume, error) {
+	var order, others []*Pool
 	for _, p := range s.all {
+		if remembers(p) {
+			order = append(order, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	var err error
+	for _, p := range append(order, others...) {
 		v, why := get(p)
 		switch {
 		case why == nil:
@@ -93,11 +105,18 @@ func (s *Pools) first(op, name string, get func(*Pool) (Volume, error)) (*Pool, 
 	return nil, Volume{}, err
 }
 
+// lock lets the calls for one name wait for each other. Each of them waits for
+// disks no longer than their pools' patience.
+func (s *Pools) lock(name string) (unlock func()) {
+	unlock, _ = s.names.lock(nil, name)
+	return unlock
+}
+
 // Create makes a volume in one of the pools, as the pool's Create does, unless
 // another has a volume of its name, which is an ErrConflict. A pool that cannot
 // be asked is passed over: it must not keep the others from working.
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
-	defer s.names.lock(spec.Name)()
+	defer s.lock(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
 		return Volume{}, failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, asked for one in pool %s",
 			ErrConflict, other.Name(), in.Name()))
@@ -111,7 +130,7 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 // A volume that is nowhere is a success, without a pool, if every pool could be
 // asked; what is half gone, or has no record, is then the pools' to judge.
 func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
-	defer s.names.lock(name)()
+	defer s.lock(name)()
 	p, v, err := s.Find(name)
 	switch {
 	case err == nil && want != nil && !want(v):

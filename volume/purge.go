@@ -36,15 +36,20 @@ var errTurn = errors.New("its turn is over")
 // Nothing outside the trash is touched: a mount found there stays, with the
 // directories above it, and is reported.
 func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
-	p.purging.Lock()
-	defer p.purging.Unlock()
-	err = p.long(ctx, func(ctx context.Context, h *handle) error {
+	const op = "purge pool"
+	left := 0
+	err = p.long(ctx, op, func(ctx context.Context, h *handle) error {
+		give, err := p.purging.take(h.call)
+		if err != nil {
+			return err
+		}
+		defer give()
 		errs := p.purge(ctx, h)
-		left, err := list(h.private, trashName)
-		more = len(left) > 0
+		names, err := list(h.private, trashName)
+		left = len(names)
 		return errors.Join(errs, err)
 	})
-	return more || err != nil, failed("purge pool", p.path, err)
+	return err != nil || left > 0, failed(op, p.path, err)
 }
 
 func (p *Pool) purge(ctx context.Context, h *handle) error {
@@ -82,7 +87,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bo
 		if strings.HasSuffix(name, recordSuffix) || moving[name] {
 			continue // a record goes with its entry, or below
 		}
-		err := p.purgeEntry(ctx, h, name, turn(pace))
+		err := p.purgeEntry(ctx, h, name, h.beating(turn(pace)))
 		if errors.Is(err, errTurn) {
 			cut = true
 		} else if err != nil {
@@ -198,15 +203,35 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // long calls do with a context that also ends when the pool is closed or has
 // to be reopened, which waits for do.
-func (p *Pool) long(ctx context.Context, do func(context.Context, *handle) error) error {
-	return p.enter(func(h *handle) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(h.live, cancel)()
-		err := do(ctx, h)
-		if err != nil && h.live.Err() != nil {
-			return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
-		}
-		return err
+//
+// It takes as long as do does, as long as that makes progress. See run for what
+// becomes of do otherwise.
+func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
+	c := p.newCall(op)
+	c.steps, c.patience = true, longPatience*c.patience
+	return p.run(c, func(c *call) error {
+		return p.within(c, func(h *handle) error { return during(ctx, h, do) })
 	})
+}
+
+// beating is the pace, each step of which is progress.
+func (h *handle) beating(pace tree.Pace) tree.Pace {
+	return func(ctx context.Context) error {
+		h.call.beat()
+		if pace == nil {
+			return ctx.Err()
+		}
+		return pace(ctx)
+	}
+}
+
+func during(ctx context.Context, h *handle, do func(context.Context, *handle) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.live, cancel)()
+	err := do(ctx, h)
+	if err != nil && h.live.Err() != nil {
+		return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
+	}
+	return err
 }

@@ -22,6 +22,7 @@ func (p *Pool) settleLate(ctx context.Context, h *handle) error {
 		if ctx.Err() != nil {
 			break
 		}
+		h.call.beat()
 		errs = append(errs, p.putLate(h, names))
 	}
 	return errors.Join(errs...)
@@ -66,6 +67,7 @@ func (p *Pool) settleTrash(h *handle, names []string) (moving map[string]bool, e
 		if r.State != Deleting || !slices.Contains(names, r.Trash) {
 			continue
 		}
+		h.call.beat()
 		free, err := p.trySettle(h, r.Name)
 		if err != nil {
 			errs = append(errs, failed("settle volume", r.Name, err))

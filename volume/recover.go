@@ -21,6 +21,7 @@ func (p *Pool) recover(h *handle) error {
 		return err
 	}
 	for _, r := range p.unsettled() {
+		h.call.beat()
 		if err := p.settle(h, r.Name); err != nil {
 			if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO) {
 				return err
@@ -69,9 +70,10 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 // The joined errors say which volumes are as they were, and why; ErrInUse is
 // among them where a deletion waits for a mount to go.
 func (p *Pool) Settle() error {
-	err := p.enter(func(h *handle) error {
+	err := p.visit("settle pool", func(h *handle) error {
 		var errs []error
 		for _, r := range p.unsettled() {
+			h.call.beat()
 			errs = append(errs, failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
 		}
 		left, err := p.clearStaging(h)
@@ -86,7 +88,11 @@ func (p *Pool) Settle() error {
 }
 
 func (p *Pool) settleLocked(h *handle, name string) error {
-	defer p.names.lock(name)()
+	unlock, err := p.names.lock(h.call, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return p.settleNoted(h, name)
 }
 
@@ -184,6 +190,7 @@ func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
 	}
 	left = map[string]error{}
 	for _, name := range names {
+		h.call.beat()
 		if err := p.unstageLeft(h, name); err != nil {
 			left[name] = err
 		}
@@ -193,7 +200,11 @@ func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
 
 // unstageLeft leaves what is being made, and what settle still has to judge.
 func (p *Pool) unstageLeft(h *handle, name string) error {
-	defer p.names.lock(name)()
+	unlock, err := p.names.lock(h.call, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if r, ok := p.record(name); ok && r.State == Creating {
 		return nil
 	}

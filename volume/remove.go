@@ -24,7 +24,7 @@ func (p *Pool) Delete(name string) error {
 
 // DeleteIf is Delete for a caller whose reasons lie in the record: may sees the
 // record while nobody else works on the volume, and what it returns ends the
-// call with nothing removed. may must not call the pool.
+// call with nothing removed. may must not call the pool, and is waited for.
 func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	p.adopting.stop(name)
 	return p.on("delete volume", name, func(h *handle) error {
@@ -35,7 +35,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 		if err := r.notMigrating(); err != nil {
 			return err
 		}
-		if err := may(r); err != nil {
+		if err := h.call.callback(func() error { return may(r) }); err != nil {
 			return err
 		}
 		return p.delete(h, r)

@@ -8,8 +8,10 @@ import (
 
 // Space returns what the pool has and can still promise. Refusals of Create
 // follow the same numbers.
-func (p *Pool) Space() (s Space, err error) {
-	err = p.enter(func(h *handle) error {
+func (p *Pool) Space() (Space, error) {
+	const op = "measure pool"
+	var s Space
+	err := p.enter(op, func(h *handle) error {
 		st, err := h.statfs()
 		if err != nil {
 			return err
@@ -21,7 +23,10 @@ func (p *Pool) Space() (s Space, err error) {
 		s = p.space(f, st)
 		return nil
 	})
-	return s, failed("measure pool", p.path, err)
+	if err != nil {
+		return Space{}, failed(op, p.path, err)
+	}
+	return s, nil
 }
 
 // space is the one answer to how much there is and can still be promised. The

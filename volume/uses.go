@@ -13,15 +13,19 @@ type Use struct {
 // nothing: counters of the kernel may be a second old, walks as old as the last
 // Measure.
 func (p *Pool) Uses() ([]Use, error) {
+	const op = "list what volumes use"
 	var all []Use
-	err := p.enter(func(h *handle) error {
+	err := p.enter(op, func(h *handle) error {
 		p.meter(h)
 		for _, r := range p.settled() {
 			all = append(all, p.use(r))
 		}
 		return nil
 	})
-	return all, failed("list what volumes use", p.path, err)
+	if err != nil {
+		return nil, failed(op, p.path, err)
+	}
+	return all, nil
 }
 
 func (l *ledger) use(r Record) Use {

@@ -4,10 +4,12 @@
 package testdisk
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -108,4 +110,31 @@ func Run(t testing.TB, tool string, args ...string) {
 	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", tool, strings.Join(args, " "), err, out)
 	}
+}
+
+// Freeze makes whatever is written to the filesystem at dir wait, as a disk that
+// hangs does, until thaw is called or the test ends.
+func Freeze(t testing.TB, dir string) (thaw func()) {
+	t.Helper()
+	// FIFREEZE and FITHAW of linux/fs.h, _IOWR('X', 119 and 120, int).
+	const freeze, unfreeze = 0xc0045877, 0xc0045878
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), freeze, 0); err != nil {
+		t.Fatalf("freeze %s: %v", dir, err)
+	}
+	thaw = sync.OnceFunc(func() {
+		f, err := os.Open(dir)
+		if err == nil {
+			err = errors.Join(unix.IoctlSetInt(int(f.Fd()), unfreeze, 0), f.Close())
+		}
+		if err != nil {
+			t.Errorf("thaw %s: %v", dir, err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
 }

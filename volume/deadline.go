@@ -1,0 +1,213 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A system call on a disk that hangs (a frozen filesystem, a path that is gone,
+// a driver that lost a request) never returns, and nothing can end it: its
+// thread sleeps in the kernel. So that such a disk costs the process a few
+// threads, and not every goroutine that asks for a volume:
+//
+//   - Each call on a pool runs in a goroutine of its own, and its caller waits
+//     for Config.Patience. Then the caller gets an ErrNotReady. The call stays
+//     in the kernel with all that it holds, the lock of its volume above all, so
+//     that nothing is done twice; its result is dropped. A call that was only
+//     waiting for a lock ends with its caller.
+//   - At most callsAtOnce calls are on one pool's disk.
+//   - While a call has been in the kernel for half of that time, the pool does
+//     not answer: every new call is refused at once, and the disk left alone. The
+//     call that hangs is the probe. When it returns, the pool answers again.
+//
+// Work that visits many files takes as long as it takes: every file it is done
+// with is progress (call.beat), and only the time since the last one counts.
+//
+// What do writes through a captured variable belongs to the call until it has
+// returned nil or an error of its own. After an error, a caller of run, enter, on
+// or long must not touch it: the call may still be under way.
+
+const (
+	// defaultPatience is how long a caller waits for the disk.
+	defaultPatience = 10 * time.Second
+	// longPatience is how many times as long one file may take in work that visits
+	// many: a kernel needs its time to remove one of some terabytes.
+	longPatience = 6
+	// callsAtOnce bounds the calls on one pool's disk, and with them the threads
+	// that it can hold. Work for which there is one goroutine is not among them.
+	callsAtOnce = 16
+)
+
+// errLeft ends a call whose caller does not wait any more. Nobody gets it.
+var errLeft = errors.New("the caller has left")
+
+// call is one call on a pool. The methods of a nil call do nothing: it is one
+// that nobody waits for, and that may wait.
+type call struct {
+	op       string
+	where    string        // the pool, in words
+	patience time.Duration // see Config.Patience
+	steps    bool          // it is done in steps, each of which may take that long
+	began    time.Time
+	progress atomic.Int64  // nanoseconds from began to the last step
+	gone     chan struct{} // closed when the caller leaves
+	done     chan struct{} // closed when the call has returned; then the rest may be read
+	err      error
+	panicked any
+
+	mu    sync.Mutex // guards what follows
+	phase phase
+	left  bool
+	back  time.Duration // from began to when it came back from the caller's function
+}
+
+// phase is where a call is.
+type phase int
+
+const (
+	onDisk  phase = iota // the time runs
+	waiting              // for another call of this process
+	outside              // in a function of the caller's, who waits for its end
+)
+
+func newCall(op, where string, patience time.Duration) *call {
+	return &call{op: op, where: where, patience: patience, began: time.Now(), err: errLeft,
+		gone: make(chan struct{}), done: make(chan struct{})}
+}
+
+// beat notes progress.
+func (c *call) beat() {
+	if c != nil {
+		c.progress.Store(int64(time.Since(c.began)))
+	}
+}
+
+// enter changes the phase. It returns errLeft where the caller is gone.
+func (c *call) enter(to phase) error {
+	c.beat()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return errLeft
+	}
+	c.phase = to
+	return nil
+}
+
+// wanted returns errLeft where the caller is gone, who was told that nothing was
+// done: what is not begun by then is not begun.
+func (c *call) wanted() error {
+	if c == nil {
+		return nil
+	}
+	return c.enter(onDisk)
+}
+
+// await waits for what another call of this process closes or takes from ch.
+func (c *call) await(ready <-chan struct{}) error {
+	if c == nil {
+		<-ready
+		return nil
+	}
+	if err := c.enter(waiting); err != nil {
+		return err
+	}
+	select {
+	case <-ready:
+		return c.enter(onDisk)
+	case <-c.gone:
+		return errLeft
+	}
+}
+
+// callback calls a function of the caller's, unless the caller is gone, and
+// keeps him until it has ended: it uses what is his.
+func (c *call) callback(f func() error) error {
+	if c == nil {
+		return f()
+	}
+	if err := c.enter(outside); err != nil {
+		return err
+	}
+	defer func() {
+		_ = c.enter(onDisk)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.back = time.Since(c.began)
+	}()
+	return f()
+}
+
+// silent returns how long a call that is on the disk has shown no progress.
+func (c *call) silent() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase != onDisk {
+		return 0
+	}
+	return time.Since(c.began) - time.Duration(c.progress.Load())
+}
+
+// leave lets the caller go where it is time, and returns how long he waits at
+// least otherwise.
+func (c *call) leave() (wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == outside {
+		return c.patience
+	}
+	waited := time.Since(c.began) - c.back
+	if c.steps {
+		waited = time.Since(c.began) - time.Duration(c.progress.Load())
+	}
+	if waited >= c.patience {
+		c.left = true
+		close(c.gone)
+	}
+	return c.patience - waited
+}
+
+// run does the call's work.
+func (c *call) run(do func(*call) error, ended func()) {
+	defer close(c.done)
+	defer ended()
+	defer func() {
+		if c.panicked = recover(); c.panicked != nil && c.wanted() != nil {
+			panic(c.panicked) // or nobody would hear of it
+		}
+	}()
+	c.err = do(c)
+}
+
+// result waits for the call, and returns its error. left is true where the
+// caller has waited long enough.
+func (c *call) result() (left bool, err error) {
+	timer := time.NewTimer(c.patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.done:
+			if c.panicked != nil {
+				panic(c.panicked)
+			}
+			return false, c.err
+		case <-timer.C:
+			wait := c.leave()
+			if wait <= 0 {
+				return true, nil
+			}
+			timer.Reset(wait)
+		}
+	}
+}
+
+// hangs is the error of a pool whose disk does not answer this call. Its words
+// stay the same while the call hangs, so that events are counted up.
+func (c *call) hangs() error {
+	since := c.began.Add(time.Duration(c.progress.Load())).UTC().Format(time.RFC3339)
+	return fmt.Errorf("%w: the disk of %s does not answer: %q has been waiting for it since %s; look at the disk and at the kernel's log; "+
+		"calls are refused until it answers, and then all goes on by itself", ErrNotReady, c.where, c.op, since)
+}

@@ -1,0 +1,409 @@
+package volume_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	patience = 200 * time.Millisecond
+	// atOnce is how long a call may take that does not wait for a disk. It is short
+	// of patience.
+	atOnce = patience / 2
+)
+
+// hanging is a disk that hangs at will: steps stop while their names begin with
+// what is set.
+type hanging struct {
+	mu      sync.Mutex
+	at      string
+	release chan struct{}
+	stopped map[string]int // steps that stopped, and did not go on
+	most    int            // at the same time
+}
+
+// hang stops the steps whose names begin so from now on.
+func (d *hanging) hang(at string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at, d.release = at, make(chan struct{})
+}
+
+// thaw lets all go on.
+func (d *hanging) thaw() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.release != nil {
+		close(d.release)
+	}
+	d.release = nil
+}
+
+func (d *hanging) step(name string) {
+	d.mu.Lock()
+	release := d.release
+	if release == nil || !strings.HasPrefix(name, d.at) {
+		d.mu.Unlock()
+		return
+	}
+	d.stopped[name]++
+	all := 0
+	for _, n := range d.stopped {
+		all += n
+	}
+	d.most = max(d.most, all)
+	d.mu.Unlock()
+	<-release
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped[name]--
+}
+
+// atMost returns how many steps were stopped at the same time.
+func (d *hanging) atMost() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.most
+}
+
+// reached waits until a step has stopped.
+func (d *hanging) reached(t *testing.T) {
+	t.Helper()
+	soon(t, "a step that hangs", func() error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, n := range d.stopped {
+			if n > 0 {
+				return nil
+			}
+		}
+		return errors.New("none")
+	})
+}
+
+// soon waits until f succeeds.
+func soon(t *testing.T, what string, f func() error) {
+	t.Helper()
+	err := errors.New("not asked")
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v", what, err)
+}
+
+// newHanging returns a pool on a disk that hangs at will. It is not open yet.
+func newHanging(t *testing.T, name string) (*volume.Pool, *hanging) {
+	t.Helper()
+	d := &hanging{stopped: map[string]int{}}
+	p := configured(t, volume.Config{Name: name, Path: filepath.Join(t.TempDir(), "pool"), Holder: "test", Patience: patience, Step: d.step})
+	t.Cleanup(d.thaw)
+	return p, d
+}
+
+// refused wants a refusal, which names the pool, and tells the disk.
+func refused(t *testing.T, p *volume.Pool, what string, within time.Duration, call func() error) {
+	t.Helper()
+	begin := time.Now()
+	err := call()
+	if took := time.Since(begin); took > within {
+		t.Errorf("%s took %s", what, took)
+	}
+	is(t, err, volume.ErrNotReady)
+	for _, words := range []string{"pool " + p.Name() + " in " + p.Path(), "does not answer"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %q is not in %q", what, words, err)
+		}
+	}
+}
+
+// everyCall is what can be asked of a pool that has the volume v.
+func everyCall(p *volume.Pool) map[string]func() error {
+	ctx := context.Background()
+	second := func(_ any, err error) error { return err }
+	return map[string]func() error{
+		"ready":         p.Ready,
+		"open":          p.Open,
+		"get":           func() error { return second(p.Get("v")) },
+		"by PV":         func() error { return second(p.ByPV("pv-v")) },
+		"list":          func() error { return second(p.List()) },
+		"space":         func() error { return second(p.Space()) },
+		"uses":          func() error { return second(p.Uses()) },
+		"usage":         func() error { return second(p.Usage("v")) },
+		"unrecorded":    func() error { return second(p.Unrecorded()) },
+		"has directory": func() error { return second(p.HasDirectory("v")) },
+		"adoptable":     func() error { return second(p.Adoptable("u")) },
+		"adopt":         func() error { return second(p.Adopt(spec("u", mib))) },
+		"disown":        func() error { return p.Disown("v") },
+		"create":        func() error { return second(p.Create(spec("u", mib))) },
+		"create again":  func() error { return second(p.Create(spec("v", gib))) },
+		"expand":        func() error { return second(p.Expand("v", 2*gib)) },
+		"bind":          func() error { return second(p.Bind("v", binding("v"))) },
+		"reown":         func() error { return p.Reown("v", "uid-v", binding("v")) },
+		"note orphan":   func() error { return second(p.NoteOrphan("v", "why", 0)) },
+		"migrate":       func() error { return p.BeginMigration("v", volume.Migration{To: "csi"}) },
+		"pin":           func() error { return p.Pin("v", func(volume.Pinned) error { return nil }) },
+		"undo":          func() error { return p.Undo("v") },
+		"delete":        func() error { return p.Delete("v") },
+		"settle":        p.Settle,
+		"measure":       func() error { return p.Measure(ctx) },
+		"purge":         func() error { return second(p.Purge(ctx)) },
+		"limit":         func() error { return second(p.LimitAdopted(ctx, "v")) },
+	}
+}
+
+// TestHang lets each kind of call that changes the disk hang.
+func TestHang(t *testing.T) {
+	for _, row := range []struct {
+		call, at string
+		before   func(*testing.T, *volume.Pool)
+		long     bool
+	}{
+		{call: "create", at: "create.mkdir"},
+		{call: "create", at: "record.flush"},
+		{call: "create", at: "create.sync"},
+		{call: "expand", at: "expand.record"},
+		{call: "undo", at: "undo.rmdir"},
+		{call: "delete", at: "delete.rename"},
+		{call: "delete", at: "delete.sync"},
+		{call: "note orphan", at: "record.sync"},
+		{call: "migrate", at: "migrate.begin", before: seenPV},
+		{call: "adopt", at: "adopt.record", before: func(t *testing.T, p *volume.Pool) { mkdir(t, filepath.Join(p.Path(), "u")) }},
+		{call: "purge", at: "purge.late", long: true},
+		{call: "purge", at: "purge.remove", long: true, before: func(t *testing.T, p *volume.Pool) {
+			create(t, p, "w")
+			ok(t, p.Delete("w"))
+		}},
+	} {
+		t.Run(row.call+" at "+row.at, func(t *testing.T) {
+			t.Parallel()
+			p, disk := newHanging(t, "frozen")
+			ok(t, p.Open())
+			create(t, p, "v")
+			if row.before != nil {
+				row.before(t, p)
+			}
+			disk.hang(row.at)
+			wait := patience
+			if row.long {
+				wait *= 6
+			}
+			refused(t, p, row.call, wait+atOnce, everyCall(p)[row.call])
+			for name, call := range everyCall(p) {
+				refused(t, p, name, atOnce, call)
+			}
+			if _, known := p.Remembered("v"); !known && row.call != "delete" {
+				t.Error("what is in memory was forgotten")
+			}
+			disk.thaw()
+			soon(t, "ready", p.Ready)
+			if err := everyCall(p)[row.call](); err != nil && !errors.Is(err, volume.ErrMigrating) {
+				t.Errorf("again, after the thaw: %v", err)
+			}
+			_, err := p.Purge(context.Background())
+			ok(t, err)
+			consistent(t, p)
+		})
+	}
+}
+
+func seenPV(t *testing.T, p *volume.Pool) {
+	t.Helper()
+	_, err := p.Bind("v", binding("v"))
+	ok(t, err)
+}
+
+// TestHangManyCallers has more calls than a pool takes: few of them are on the
+// disk, all callers are free soon, and nothing is begun for one that has left.
+func TestHangManyCallers(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	ok(t, p.Open())
+	disk.hang("create.mkdir")
+	var all sync.WaitGroup
+	begin := time.Now()
+	for i := range 100 {
+		all.Go(func() {
+			if _, err := p.Create(spec(fmt.Sprint("v", i), mib)); !errors.Is(err, volume.ErrNotReady) {
+				t.Errorf("create: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begin); took > 2*patience {
+		t.Errorf("the callers waited for %s", took)
+	}
+	begun := disk.atMost()
+	if begun > 16 {
+		t.Errorf("%d calls were on the disk", begun)
+	}
+	disk.thaw()
+	soon(t, "ready", p.Ready)
+	made, err := p.List()
+	ok(t, err)
+	if len(made) != begun {
+		t.Errorf("%d volumes, and %d calls had begun", len(made), begun)
+	}
+	consistent(t, p)
+}
+
+// TestHangHoldsTheName: what waits for the volume of a call that hangs is
+// refused, and does nothing afterwards.
+func TestHangHoldsTheName(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	ok(t, p.Open())
+	create(t, p, "v")
+	disk.hang("expand.record")
+	var all sync.WaitGroup
+	all.Go(func() { refused(t, p, "expand", patience+atOnce, everyCall(p)["expand"]) })
+	disk.reached(t)
+	all.Go(func() { refused(t, p, "delete", patience+atOnce, everyCall(p)["delete"]) })
+	all.Go(func() {
+		refused(t, p, "pin", patience+atOnce, func() error {
+			return p.Pin("v", func(volume.Pinned) error { t.Error("pinned for nobody"); return nil })
+		})
+	})
+	all.Wait()
+	disk.thaw()
+	soon(t, "ready", p.Ready)
+	if v, err := p.Get("v"); err != nil || v.Bytes != 2*gib {
+		t.Errorf("%+v, %v, want it grown", v, err)
+	}
+	consistent(t, p)
+}
+
+// TestHangElsewhere: the other pools of a node do not feel it.
+func TestHangElsewhere(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	other, _ := newHanging(t, "other")
+	all, err := volume.NewPools(p, other)
+	ok(t, err)
+	ok(t, p.Open())
+	ok(t, other.Open())
+	create(t, p, "v")
+	create(t, other, "here")
+	disk.hang("create.mkdir")
+	refused(t, p, "create", patience+atOnce, func() error { _, err := all.Create(p, spec("u", mib)); return err })
+
+	begin := time.Now()
+	if in, _, err := all.Find("here"); in != other || err != nil {
+		t.Errorf("find: %v", err)
+	}
+	if in, _, err := all.ByPV("pv-here"); in != other || err != nil {
+		t.Errorf("find by PV: %v", err)
+	}
+	_, err = all.Create(other, spec("new", mib))
+	ok(t, err)
+	_, err = other.Space()
+	ok(t, err)
+	in, err := all.Delete("here", nil)
+	if in != other || err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if took := time.Since(begin); took > atOnce {
+		t.Errorf("the other pool's calls took %s", took)
+	}
+	refused(t, p, "delete what may be there", atOnce, func() error { _, err := all.Delete("nowhere", nil); return err })
+	consistent(t, other)
+}
+
+// TestHangAtOpen: a pool that hangs while it is opened is open once the disk
+// answers, also if nobody asks again.
+func TestHangAtOpen(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	disk.hang("open.lock")
+	refused(t, p, "open", patience+atOnce, p.Open)
+	refused(t, p, "ready", atOnce, p.Ready)
+	refused(t, p, "create", atOnce, everyCall(p)["create"])
+	disk.thaw()
+	soon(t, "an identity", func() error {
+		if p.ID() == "" {
+			return errors.New("none")
+		}
+		return nil
+	})
+	soon(t, "ready", p.Ready)
+	create(t, p, "v")
+	consistent(t, p)
+}
+
+// TestHangAndClose: a pool on which a call hangs keeps its lock, for that call
+// may still write, and gives it up once the call has returned.
+func TestHangAndClose(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	ok(t, p.Open())
+	disk.hang("create.mkdir")
+	refused(t, p, "create", patience+atOnce, everyCall(p)["create"])
+	refused(t, p, "close", patience+atOnce, p.Close)
+
+	next := configured(t, volume.Config{Path: p.Path(), Holder: "next"})
+	var held *volume.HeldError
+	if err := next.Open(); !errors.As(err, &held) {
+		t.Errorf("the next process: %v, want that the pool is held", err)
+	}
+	disk.thaw()
+	soon(t, "the lock", next.Open)
+	is(t, p.Ready(), volume.ErrNotReady)
+	consistent(t, next)
+}
+
+// TestHangWhileThePathMoves: a pool that has to be reopened waits for the call
+// that hangs in the one before, and refuses meanwhile.
+func TestHangWhileThePathMoves(t *testing.T) {
+	p, disk := newHanging(t, "frozen")
+	ok(t, p.Open())
+	create(t, p, "v")
+	disk.hang("expand.record")
+	var all sync.WaitGroup
+	all.Go(func() { refused(t, p, "expand", patience+atOnce, everyCall(p)["expand"]) })
+	disk.reached(t)
+	ok(t, os.Rename(p.Path(), p.Path()+"-away"))
+	all.Go(func() { refused(t, p, "get", patience+atOnce, everyCall(p)["get"]) })
+	all.Wait()
+	ok(t, os.Rename(p.Path()+"-away", p.Path()))
+	disk.thaw()
+	soon(t, "ready", p.Ready)
+	consistent(t, p)
+}
+
+// TestLongWorkIsNoHang: a purge that removes file after file, and a pod's mount
+// that takes its time, are not what a pool must not answer for.
+func TestLongWorkIsNoHang(t *testing.T) {
+	slow := false
+	p := opened(t, volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Patience: patience, Step: func(name string) {
+		if slow && name == "purge.remove" {
+			time.Sleep(patience / 5)
+		}
+	}})
+	create(t, p, "v")
+	create(t, p, "w")
+	for i := range 50 { // ten times as long as a call waits
+		write(t, filepath.Join(p.Path(), "w", fmt.Sprint(i)), "data")
+	}
+	ok(t, p.Delete("w"))
+	slow = true
+	done := make(chan error)
+	go func() {
+		_, err := p.Purge(context.Background())
+		done <- err
+	}()
+	ok(t, p.Pin("v", func(volume.Pinned) error { time.Sleep(2 * patience); return nil }))
+	for range 10 {
+		ok(t, p.Ready())
+		time.Sleep(patience / 10)
+	}
+	ok(t, <-done)
+	if left := names(t, filepath.Join(p.Path(), trash)); len(left) > 0 {
+		t.Errorf("the trash has %q", left)
+	}
+	consistent(t, p)
+}
