@@ -1,8 +1,13 @@
 package volume
 
+import "fmt"
+
 // open fills the handle. Up to the lock it changes nothing that it was not
 // admitted to.
 func (p *Pool) open(h *handle) (err error) {
+	if p.config.NotOffered != "" {
+		return fmt.Errorf("%w: %s", ErrNotReady, p.config.NotOffered)
+	}
 	if err := check(p.path); err != nil {
 		return err
 	}

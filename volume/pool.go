@@ -35,6 +35,10 @@ type Config struct {
 	// EnableBtrfsQuota turns on simple quota on a btrfs that has none. It
 	// changes the filesystem for good; see limit.Enable.
 	EnableBtrfsQuota bool
+	// NotOffered says why this pool is not served at all; "" serves it. Such a
+	// pool is never opened and nothing at its path is touched: every call returns
+	// an ErrNotReady with this reason.
+	NotOffered string
 	// Holder names this process to one that finds the pool taken.
 	Holder string
 	// Expected says what the PVs of this node say of this pool; nil: nothing.
@@ -177,6 +181,10 @@ func (p *Pool) Name() string { return p.config.Name }
 // Path returns the pool's directory as configured, absolute and clean. Links
 // in it are not resolved.
 func (p *Pool) Path() string { return p.path }
+
+// NotOffered returns why the pool is not served at all, as configured, and ""
+// if it is served.
+func (p *Pool) NotOffered() string { return p.config.NotOffered }
 
 // ID returns the pool's identity, a UUID, and "" until it was open for the
 // first time.

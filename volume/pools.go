@@ -60,7 +60,8 @@ func (s *Pools) Named(name string) *Pool {
 // Find looks for a volume in every pool, as Get does in one.
 //
 // The error is ErrNotFound where all pools answered and none has it. Where one
-// could not answer, the volume may be there, and the error is that pool's.
+// could not answer, the volume may be there, and the error is that pool's. Pools
+// that are not offered are skipped.
 func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
 		return nil, Volume{}, failed("find volume", name, err)
@@ -93,8 +94,9 @@ func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Poo
 		switch {
 		case why == nil:
 			return p, v, nil
-		case errors.Is(why, ErrInvalid), errors.Is(why, ErrNotFound):
-			// Invalid is here the name of a pool inside this one.
+		case errors.Is(why, ErrInvalid), errors.Is(why, ErrNotFound), p.NotOffered() != "":
+			// Invalid is here the name of a pool inside this one. A pool that is not
+			// offered has no volume of this agent.
 		case err == nil:
 			err = why
 		}
@@ -128,7 +130,8 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 // does nothing where want, unless it is nil, says no to the volume.
 //
 // A volume that is nowhere is a success, without a pool, if every pool could be
-// asked; what is half gone, or has no record, is then the pools' to judge.
+// asked; what is half gone, or has no record, is then the pools' to judge. A pool
+// that is not offered cannot be asked: the volume may be another program's there.
 func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
 	defer s.lock(name)()
 	p, v, err := s.Find(name)

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,6 +32,50 @@ func TestNewPools(t *testing.T) {
 		}
 	}
 }
+
+// A pool that is not offered stays closed and its path untouched, whatever it is
+// asked; looking a name up passes it over.
+func TestPoolNotOffered(t *testing.T) {
+	dir := t.TempDir()
+	shared, err := New(Config{Name: "shared", Path: filepath.Join(dir, "shared"), NotOffered: "it is everybody's"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := New(Config{Name: "own", Path: filepath.Join(dir, "own"), Overcommit: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewPools(shared, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { own.Close() })
+	if err := own.Open(); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"Open": shared.Open(), "Ready": shared.Ready(), "Create": second(s.Create(shared, Spec{Name: "v", Bytes: 1})),
+		"Adopt": second(shared.Adopt(Spec{Name: "v"})), "Delete": second(s.Delete("v", nil)),
+	} {
+		if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "it is everybody's") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := os.Lstat(shared.Path()); err == nil {
+		t.Error("a directory was made")
+	}
+	if _, _, err := s.Find("v"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("find what is nowhere: %v", err)
+	}
+	if _, err := s.Create(own, Spec{Name: "v", Bytes: 1}); err != nil {
+		t.Error(err)
+	}
+	if p, err := s.Delete("v", nil); err != nil || p != own {
+		t.Errorf("delete what is in the other pool: %v, %v", p, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // twoPools are open, and promise without a bound.
 func twoPools(t *testing.T) *Pools {

@@ -18,7 +18,8 @@ type dataDir struct {
 	// are an error; snapshots are not offered yet.
 	SnapshotPath     string `json:"snapshotPath"`
 	SnapshotProvider string `json:"snapshotProvider"`
-	Shared           bool   `json:"shared"`
+	// Shared pools are not offered: the agent never touches one.
+	Shared bool `json:"shared"`
 
 	inner []string // names in the pool that are not for volumes
 }
@@ -26,6 +27,15 @@ type dataDir struct {
 // snapshotsName is where older drivers keep snapshots, inside their pool. It
 // must never be taken for a volume.
 const snapshotsName = "snapshots"
+
+// notOffered says why the pool is not served, "" if it is.
+func (d *dataDir) notOffered() string {
+	if !d.Shared {
+		return ""
+	}
+	return `--datadir says "shared": true, and pools shared between nodes are not offered: each node owns its pools alone; ` +
+		"remove the pool from --datadir, or keep the older driver for it"
+}
 
 // parseDataDirs reads the value of --datadir. Paths come back absolute and
 // clean, in the order given. The error names the entry and what to do.
@@ -45,9 +55,6 @@ func parseDataDirs(text string) ([]dataDir, error) {
 			return nil, fmt.Errorf("--datadir: entry %d has no name", i+1)
 		case d.Path == "":
 			return nil, fmt.Errorf("--datadir: pool %q has no path", d.Name)
-		case d.Shared:
-			return nil, fmt.Errorf("--datadir: pool %q is shared between nodes, which is not offered: each node owns its pools alone; "+
-				"remove it, or keep the older driver for it", d.Name)
 		case names[d.Name]:
 			return nil, fmt.Errorf("--datadir: two pools have the name %q", d.Name)
 		}

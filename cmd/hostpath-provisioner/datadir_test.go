@@ -37,7 +37,6 @@ func TestParseDataDirs(t *testing.T) {
 		"no path":    {`[{"name":"a"}]`, `"a" has no path`},
 		"same name":  {`[{"name":"a","path":"/srv/a"},{"name":"a","path":"/srv/b"}]`, `two pools have the name "a"`},
 		"same path":  {`[{"name":"a","path":"/srv/a"},{"name":"b","path":"srv/./a/"}]`, "the same path /srv/a"},
-		"shared":     {`[{"name":"a","path":"/srv/a","shared":true}]`, "shared between nodes, which is not offered"},
 		"wrong type": {`[{"name":1}]`, "JSON list"},
 	} {
 		if _, err := parseDataDirs(row.text); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -67,6 +67,25 @@ func TestDriverRegistersItself(t *testing.T) {
 	}
 }
 
+// One pool that is not offered is not ready by itself; the other is served.
+func TestSharedPoolAlone(t *testing.T) {
+	clean(t)
+	dir, address := t.TempDir(), freeAddress(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- run(ctx, []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01", "--http-address=" + address,
+			fmt.Sprintf(`--datadir=[{"name":"nfs","path":"%[1]s/no/nfs","shared":true},{"name":"local","path":"%[1]s/pool"}]`, dir)}, &bytes.Buffer{})
+	}()
+	wantReadyz(t, address, http.StatusServiceUnavailable, "[+] pool "+dir+"/pool ok")
+	wantReadyz(t, address, http.StatusServiceUnavailable, "[-] pool "+dir+"/no/nfs: ")
+	wantReadyz(t, address, http.StatusServiceUnavailable, "pools shared between nodes are not offered")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDriverWantsThePluginDirectory(t *testing.T) {
 	clean(t)
 	dir := t.TempDir()

@@ -109,7 +109,9 @@ func poolsOfEnvironment() (paths []string, err error) {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 			for _, d := range all {
-				paths = append(paths, d.Path)
+				if !d.Shared { // another program's
+					paths = append(paths, d.Path)
+				}
 			}
 		} else if value != "" {
 			paths = append(paths, value)

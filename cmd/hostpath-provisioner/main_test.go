@@ -161,6 +161,7 @@ func TestInspectAllPools(t *testing.T) {
 		"both":          {"/a", `[{"name":"b","path":"/a/csi"}]`, []string{"/a", "/a/csi"}},
 		"one and same":  {"/a", `[{"name":"b","path":"/a"}]`, []string{"/a"}},
 		"older driver":  {`[{"name":"local","path":"local-data-dir/csi","shared":false}]`, "", []string{"/local-data-dir/csi"}},
+		"one shared":    {"", `[{"name":"a","path":"/a","shared":true},{"name":"b","path":"b"}]`, []string{"/b"}},
 		"none":          {"", "", nil},
 		"not any pools": {"", "[]", nil},
 	} {

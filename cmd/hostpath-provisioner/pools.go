@@ -46,6 +46,9 @@ func (o *options) newLayout() (l layout, err error) {
 	reserveInner(l.dirs)
 	// A pool whose disk is not there yet is not wrong: the others are served meanwhile.
 	for _, d := range l.dirs {
+		if d.Shared {
+			continue // its pool says so; the path may be on a server that does not answer
+		}
 		if err := volume.Check(d.Path); errors.Is(err, volume.ErrInvalid) {
 			return layout{}, fmt.Errorf("pool %q: %w", d.Name, err)
 		}

@@ -22,6 +22,9 @@ func (s *Server) find(name string, context map[string]string) (*volume.Pool, vol
 	// others' do.
 	spec := volume.Spec{Name: name, PV: name, Owner: ownerOf(name, context)}
 	for _, p := range s.config.Pools.All() {
+		if p.NotOffered() != "" {
+			continue
+		}
 		v, why := p.Adopt(spec)
 		switch {
 		case why == nil:

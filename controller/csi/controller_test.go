@@ -212,6 +212,39 @@ func TestOnePoolIsNotReady(t *testing.T) {
 	wants(t, err, codes.OK, "")
 }
 
+// A pool that is not offered keeps no other from being listed, looked into or
+// adopted from, and is refused with its reason.
+func TestPoolNotOffered(t *testing.T) {
+	d := newDriver(t)
+	shared, err := volume.New(volume.Config{Name: "nfs", Path: filepath.Join(t.TempDir(), "nfs"), NotOffered: "it is shared"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = shared.Open() // as an agent does, without success
+	d.config.Pools, d.config.Adopt = pools(t, shared, d.pools[1]), true
+	d.serve(t, filepath.Join(t.TempDir(), "csi.sock"))
+	const older = "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
+	if err := os.Mkdir(filepath.Join(d.pools[1].Path(), older), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ControllerGetVolume(t.Context(), &proto.ControllerGetVolumeRequest{VolumeId: older}); err != nil {
+		t.Errorf("adopt from the other pool: %v", err)
+	}
+	list, err := d.ListVolumes(t.Context(), &proto.ListVolumesRequest{})
+	if err != nil || len(list.Entries) != 1 {
+		t.Errorf("list: %v, %v", list, err)
+	}
+	req := goodCreate()
+	req.Name, req.Parameters["storagePool"] = "another", "nfs"
+	_, err = d.CreateVolume(t.Context(), req)
+	wants(t, err, codes.Unavailable, "it is shared")
+	_, err = d.NodePublishVolume(t.Context(), &proto.NodePublishVolumeRequest{VolumeId: "pvc-x", TargetPath: d.target("a"),
+		VolumeCapability: mounted(), VolumeContext: map[string]string{"storagePool": "nfs"}})
+	wants(t, err, codes.Unavailable, "it is shared")
+	_, err = d.DeleteVolume(t.Context(), &proto.DeleteVolumeRequest{VolumeId: older})
+	wants(t, err, codes.OK, "")
+}
+
 func TestGetCapacity(t *testing.T) {
 	d := newDriver(t)
 	space, err := d.pools[1].Space()

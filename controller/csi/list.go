@@ -25,7 +25,8 @@ const tokenPrefix = "after:"
 
 // ListVolumes returns the volumes of all pools by name. Those of pods alone
 // are not in it: no PV stands for them. A pool that is not ready fails the
-// call, because its volumes would seem to be gone.
+// call, because its volumes would seem to be gone; one that is not offered has
+// none.
 func (s *Server) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	after, err := afterToken(req.GetStartingToken())
 	if err != nil {
@@ -60,6 +61,9 @@ func afterToken(token string) (after string, err error) {
 func (s *Server) list(after string) ([]*csi.ListVolumesResponse_Entry, error) {
 	var all []*csi.ListVolumesResponse_Entry
 	for _, p := range s.config.Pools.All() {
+		if p.NotOffered() != "" {
+			continue
+		}
 		volumes, err := p.List()
 		if err != nil {
 			return nil, err

@@ -141,6 +141,9 @@ func (o *Orphans) look(ctx context.Context) (next time.Duration) {
 	next = orphansEvery + rand.N(orphansEvery/2)
 	seen := o.see()
 	for _, pool := range o.Pools.All() {
+		if pool.NotOffered() != "" {
+			continue
+		}
 		log := klog.FromContext(ctx).WithValues("pool", pool.Name())
 		found, err := o.find(ctx, pool, seen)
 		if err != nil {

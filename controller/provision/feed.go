@@ -24,7 +24,7 @@ type feed struct {
 	source cache.ListerWatcherWithContext
 	placer *placer
 	// heard is told of every claim that is not ours but may need a word
-	// (elsewhere, nobodys, unscheduled), and, with any other placement, that it needs none.
+	// (elsewhere, nobodys, unscheduled, unserved), and, with any other placement, that it needs none.
 	heard func(*corev1.PersistentVolumeClaim, placement)
 
 	mu     sync.Mutex

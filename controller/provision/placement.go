@@ -22,6 +22,9 @@ const (
 	// unscheduled: only the scheduler may place it, and its class keeps the
 	// scheduler from that.
 	unscheduled
+	// unserved: no node is chosen yet, and the pool of its class is not offered
+	// here. It has no space to publish, so the scheduler may never choose one.
+	unserved
 	// unknown: its class is not known yet; ask again when it is.
 	unknown
 )
@@ -32,6 +35,8 @@ type placer struct {
 	rules map[string]rule // by provisioner; others are not served here
 	// class returns nil where there is no such class yet.
 	class func(name string) *storagev1.StorageClass
+	// offered reports whether the pool of the class, if it is here, is offered.
+	offered func(*storagev1.StorageClass) bool
 	// boundHere reports whether the PV of that name is of this node.
 	boundHere func(pv string) bool
 }
@@ -40,7 +45,7 @@ type placer struct {
 // this node. Rules are pure.
 type rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
 
-// place is pure but for the two lookups.
+// place is pure but for the three lookups.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if pv := claim.Spec.VolumeName; pv != "" && p.boundHere(pv) {
 		return ours
@@ -56,10 +61,16 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	case c == nil:
 		return unknown
 	}
-	if r := p.rules[c.Provisioner]; r != nil {
-		return r(p.node, claim, c)
+	r := p.rules[c.Provisioner]
+	if r == nil {
+		return foreign
 	}
-	return foreign
+	where := r(p.node, claim, c)
+	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
+	if waits && (where == foreign || where == unscheduled) && !p.offered(c) {
+		return unserved
+	}
+	return where
 }
 
 // placeHostPath: an annotation wins over the scheduler's choice, in either

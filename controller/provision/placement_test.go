@@ -42,6 +42,7 @@ func testClass(name string) *storagev1.StorageClass {
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: testClass,
 		rules:     map[string]rule{class.HostPathProvisioner: placeHostPath, class.CSIProvisioner: placeCSI},
+		offered:   func(*storagev1.StorageClass) bool { return true },
 		boundHere: func(pv string) bool { return pv == "pv-here" }}
 }
 
@@ -102,6 +103,36 @@ func TestPlace(t *testing.T) {
 	} {
 		got := testPlacer().place(testClaim("u", row.class, row.volume, row.annotations...))
 		if got != row.want {
+			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
+		}
+	}
+}
+
+// A claim that waits for the scheduler, and whose pool this node does not offer, needs a word: such a pool has no space
+// to publish, so no node is ever chosen.
+func TestPlaceUnserved(t *testing.T) {
+	const on, chosen = class.AnnProvisionOnNode, class.AnnSelectedNode
+	p := testPlacer()
+	p.offered = func(c *storagev1.StorageClass) bool {
+		return c.Parameters[class.StoragePool] != "fast" && c.Name != "csi-now"
+	}
+	for _, row := range []struct {
+		what          string
+		class, volume string
+		annotations   []string
+		want          placement
+	}{
+		{"waits for its pod", "csi-fast", "", nil, unserved},
+		{"annotated, which means nothing", "csi-fast", "", []string{on, "node-02"}, unserved},
+		{"Immediate", "csi-now", "", nil, unserved},
+		{"chosen", "csi-fast", "", []string{chosen, "node-01"}, ours},
+		{"chosen for another", "csi-fast", "", []string{chosen, "node-02"}, foreign},
+		{"bound to another's PV", "csi-fast", "pv-there", nil, foreign},
+		{"another pool", "csi", "", nil, foreign},
+		{"hostPath, waits", "wait", "", nil, foreign},
+		{"hostPath, annotated for another", "wait", "", []string{on, "node-02"}, elsewhere},
+	} {
+		if got := p.place(testClaim("u", row.class, row.volume, row.annotations...)); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
 		}
 	}

@@ -95,6 +95,8 @@ func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) vol
 func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
 	switch {
+	case pool.NotOffered() != "":
+		return &refusal{topic: topicUnserved, forNow: true, message: c.notOffered(pool)}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", promisable %d", space.Promisable)
 		if space.Estimate {
@@ -121,6 +123,41 @@ func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
 	return &refusal{topic: "pool", forNow: true, message: fmt.Sprintf(
 		"node %s has no pool %q, which class %q asks for; it has %q; use a class of one of these, or keep the pods off this node",
 		c.node, class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
+}
+
+// notOffered is the refusal of a claim whose pool is configured here, but not
+// served.
+func (c *Controller) notOffered(pool *volume.Pool) string {
+	return fmt.Sprintf("node %s does not serve this claim from pool %s in %s: %s; or use a class with another pool",
+		c.node, pool.Name(), pool.Path(), pool.NotOffered())
+}
+
+// poolOfClass returns nil where the class is not served, or has no pool here.
+func (c *Controller) poolOfClass(sc *storagev1.StorageClass) *volume.Pool {
+	if sc == nil {
+		return nil
+	}
+	s := c.shapeNamed(sc.Provisioner)
+	if s == nil {
+		return nil
+	}
+	return s.pool(sc)
+}
+
+// offered reports whether claims of the class can ever be served from its pool
+// here. A class without a pool on this node is another node's.
+func (c *Controller) offered(sc *storagev1.StorageClass) bool {
+	pool := c.poolOfClass(sc)
+	return pool == nil || pool.NotOffered() == ""
+}
+
+// unserved returns why the pool of the class is not offered, "" if it is.
+func (c *Controller) unserved(className string) string {
+	sc := c.classNamed(className)
+	if c.offered(sc) {
+		return ""
+	}
+	return c.notOffered(c.poolOfClass(sc))
 }
 
 // noSpace says what was asked, what there is, and what to do. exact is what

@@ -109,11 +109,11 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 
 // watchClaims builds the filtered feed and the informer that reads from it.
 func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer, error) {
-	placer := &placer{node: c.node, rules: map[string]rule{}, class: c.classNamed, boundHere: c.boundHere}
+	placer := &placer{node: c.node, rules: map[string]rule{}, class: c.classNamed, offered: c.offered, boundHere: c.boundHere}
 	for _, s := range c.shapes {
 		placer.rules[s.provisioner()] = s.rule()
 	}
-	voice := newVoice(ctx, c.client, c.speaker, c.node)
+	voice := newVoice(ctx, c.client, c.speaker, c.node, c.unserved)
 	pvcs := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -26,11 +26,13 @@ const (
 	topicNobodys     = "nobodys"
 	topicElsewhere   = "elsewhere"
 	topicUnscheduled = "unscheduled"
+	topicUnserved    = "unserved"
 )
 
 // voice speaks for the claims that no agent will serve: those that name our
-// provisioner and no node, those that name a node which does not exist, and
-// those whose class keeps the scheduler from choosing one.
+// provisioner and no node, those that name a node which does not exist,
+// those whose class keeps the scheduler from choosing one, and those whose pool
+// is not offered.
 // Every agent hears of them; each waits a time that follows from its name and
 // the claim's UID, looks whether the event is there, and writes it only if not.
 type voice struct {
@@ -38,6 +40,9 @@ type voice struct {
 	speaker *speaker
 	node    string
 	ctx     context.Context // of Run: the timers' work ends with it
+	// unserved returns why this node does not serve claims of the class, and
+	// "" if it does.
+	unserved func(className string) string
 
 	mu      sync.Mutex
 	pending map[types.UID]*pendingClaim
@@ -49,8 +54,8 @@ type pendingClaim struct {
 	timer  *time.Timer
 }
 
-func newVoice(ctx context.Context, client kubernetes.Interface, s *speaker, node string) *voice {
-	return &voice{client: client, speaker: s, node: node, ctx: ctx, pending: map[types.UID]*pendingClaim{}}
+func newVoice(ctx context.Context, client kubernetes.Interface, s *speaker, node string, unserved func(string) string) *voice {
+	return &voice{client: client, speaker: s, node: node, ctx: ctx, unserved: unserved, pending: map[types.UID]*pendingClaim{}}
 }
 
 // hear takes note of a claim, or forgets it where it needs no word any more.
@@ -65,7 +70,7 @@ func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 		p.timer.Stop()
 		delete(v.pending, claim.UID)
 	}
-	if where != nobodys && where != elsewhere && where != unscheduled || claim.DeletionTimestamp != nil {
+	if !needsWord(where) || claim.DeletionTimestamp != nil {
 		return
 	}
 	p := &pendingClaim{where: where, wanted: wanted}
@@ -75,6 +80,15 @@ func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 		v.sayAgain(ref.UID, p)
 	})
 	v.pending[claim.UID] = p
+}
+
+// needsWord reports whether no agent will serve a claim in this place.
+func needsWord(where placement) bool {
+	switch where {
+	case nobodys, elsewhere, unscheduled, unserved:
+		return true
+	}
+	return false
 }
 
 // sayAgain sets the timer once more: API servers forget events after a while.
@@ -88,7 +102,7 @@ func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
 
 func (v *voice) delay(uid types.UID, where placement) time.Duration {
 	d := time.Duration(hash(v.node, string(uid)) % uint64(spread))
-	if where == elsewhere {
+	if where == elsewhere || where == unserved { // another node may serve it
 		d += patience
 	}
 	return d
@@ -99,6 +113,11 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 		return
 	}
 	topic, message := words(where, wanted, className)
+	if where == unserved {
+		if topic, message = topicUnserved, v.unserved(className); message == "" {
+			return // the class is another by now
+		}
+	}
 	if v.speaker.wasSaid(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}

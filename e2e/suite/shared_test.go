@@ -1,0 +1,43 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// A pool that is shared between nodes is not offered. It alone is not ready: the other one of the list is served, the Node has
+// an event, and each claim that asks for it has the reason, also one that the scheduler never places.
+func TestSharedPool(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	node := s.Node("01")
+	shared := s.Path("pools", "shared")
+	a := s.Start(node, harness.Options{CSI: "csi", DataDir: fmt.Sprintf(
+		`[{"name":"nfs","path":%q,"shared":true},{"name":%q,"path":%q}]`, shared, harness.LocalPool, node.Pool)})
+	class := s.CSIClass("nfs", func(c *storagev1.StorageClass) { c.Parameters[harness.StoragePool] = "nfs" })
+	served := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
+	waiting := s.Create(harness.Claim{Class: class})
+	s.Pod(waiting.Name, node.Hostname)
+	chosen := s.Create(harness.Claim{Class: class, Selected: node.Name})
+
+	s.Bound(served)
+	a.AwaitUnready("pools shared between nodes are not offered")
+	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, node, harness.ReasonNotReady) })
+	s.Eventually(20*time.Second, "refusal and return", func() error {
+		return s.Warned(chosen.UID, harness.ReasonFailed, node.Name, "nfs", "shared between nodes")
+	})
+	s.Eventually(60*time.Second, "word to the claim that nobody places", func() error {
+		return s.Warned(waiting.UID, harness.ReasonFailed, node.Name, "nfs", "shared between nodes", "another pool")
+	})
+	if err := harness.Missing(shared); err != nil {
+		t.Error(err)
+	}
+	if !a.Alive() {
+		t.Error("the agent has ended")
+	}
+}
