@@ -59,7 +59,12 @@ func (p *Pool) found(private int) (identity, error) {
 // admit decides whether the directory with this identity may be the pool. id
 // is "" where it has none, place says what was found instead. known is what
 // this process opened before, or "": once open, a pool is not founded anew.
-func admit(e Expected, known, id, place string, inPlace func(name string) bool) error {
+//
+// Volumes without a pool's ID prove the disk only if one of them has data: a
+// kubelet makes a missing directory of type DirectoryOrCreate anew, and that is
+// empty. Where all of them are empty on the right disk, too, an administrator
+// says so with an empty private directory.
+func admit(e Expected, known, id, place string, hasData func(name string) bool) error {
 	who, ids := "PVs of this node name", e.IDs
 	if len(ids) == 0 && known != "" {
 		who, ids = "this process opened", []string{known}
@@ -73,9 +78,10 @@ func admit(e Expected, known, id, place string, inPlace func(name string) bool) 
 	case len(ids) > 0:
 		return fmt.Errorf("%w: %s pool %s; %s: its disk is probably not mounted",
 			ErrNotReady, who, strings.Join(ids, ", "), place)
-	case len(e.Volumes) > 0 && !slices.ContainsFunc(e.Volumes, inPlace):
-		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place; %s: its disk is probably not mounted",
-			ErrNotReady, e.Volumes[0], len(e.Volumes), place)
+	case len(e.Volumes) > 0 && !slices.ContainsFunc(e.Volumes, hasData):
+		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place with data in it; %s: "+
+			"its disk is probably not mounted; if it is, and all of them are empty, make the empty directory %s in the pool",
+			ErrNotReady, e.Volumes[0], len(e.Volumes), place, privateName)
 	}
 	return nil
 }

@@ -1,6 +1,11 @@
 package volume
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
 
 // open fills the handle. Up to the lock it changes nothing that it was not
 // admitted to.
@@ -22,6 +27,9 @@ func (p *Pool) open(h *handle) (err error) {
 		if h.private, err = openPrivate(h.base); err != nil {
 			return err
 		}
+	}
+	if h.private >= 0 && empty(h.base, privateName) {
+		expected.Volumes = nil // an administrator made it; see admit
 	}
 	if err := p.admit(h, expected); err != nil {
 		return err
@@ -55,12 +63,21 @@ func (p *Pool) admit(h *handle, e Expected) (err error) {
 		}
 	}
 	return admit(e, p.ID(), h.id.ID, place, func(name string) bool {
-		if h.base < 0 || CheckName(name) != nil {
-			return false
-		}
-		there, err := isDir(h.base, name)
-		return there && err == nil
+		return h.base >= 0 && CheckName(name) == nil && !empty(h.base, name)
 	})
+}
+
+// empty reports whether nothing is in the directory name of dir, or whether
+// that is no directory, or cannot be read.
+func empty(dir int, name string) bool {
+	fd, err := tree.OpenDir(dir, name)
+	if err != nil {
+		return true
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	some, _ := f.Readdirnames(1)
+	return len(some) == 0
 }
 
 // layout makes what is missing of the private directory, for us alone, and

@@ -127,7 +127,7 @@ func TestExpected(t *testing.T) {
 	theirs := identityOf(t, other)
 	for _, c := range []struct {
 		name  string
-		found string // "absent", "empty", "volume", "pool"
+		found string // "absent", "empty", "hollow" (an empty volume), "volume", "told" (and by an administrator), "pool"
 		want  volume.Expected
 		text  string // of the refusal; "" opens
 	}{
@@ -137,6 +137,9 @@ func TestExpected(t *testing.T) {
 		{"empty, nothing expected", "empty", volume.Expected{}, ""},
 		{"empty, a pool expected", "empty", volume.Expected{IDs: []string{"X"}}, "name pool X; the directory has no identity: its disk is probably not mounted"},
 		{"empty, volumes expected", "empty", volume.Expected{Volumes: []string{"v"}}, "none is in place"},
+		{"an empty volume in place, it is expected", "hollow", volume.Expected{Volumes: []string{"v"}}, "none is in place with data in it"},
+		{"an empty volume in place, an administrator says so", "told", volume.Expected{Volumes: []string{"v"}}, ""},
+		{"an administrator says so, a pool expected", "told", volume.Expected{IDs: []string{"X"}}, "no identity"},
 		{"a volume in place, it is expected", "volume", volume.Expected{Volumes: []string{"u", "v"}}, ""},
 		{"a volume in place, a pool expected", "volume", volume.Expected{IDs: []string{"X"}, Volumes: []string{"v"}}, "no identity"},
 		{"a pool, it is expected", "pool", volume.Expected{IDs: []string{"X", theirs}, Volumes: []string{"v"}}, ""},
@@ -148,8 +151,13 @@ func TestExpected(t *testing.T) {
 			switch c.found {
 			case "empty":
 				mkdir(t, path)
-			case "volume":
+			case "hollow":
 				mkdir(t, filepath.Join(path, "v"))
+			case "told":
+				mkdir(t, filepath.Join(path, "v"))
+				mkdir(t, filepath.Join(path, private))
+			case "volume":
+				write(t, filepath.Join(path, "v", "data"), "precious")
 			case "pool":
 				copyTree(t, other, path)
 			}
@@ -163,7 +171,7 @@ func TestExpected(t *testing.T) {
 				t.Error(err)
 			}
 			is(t, p.Delete("v"), volume.ErrNotReady) // an absent disk deletes nothing
-			if c.found == "absent" && there(path) || c.found != "pool" && there(filepath.Join(path, private)) {
+			if c.found == "absent" && there(path) || c.found != "pool" && there(filepath.Join(path, private, "pool.json")) {
 				t.Error("something was created")
 			}
 		})

@@ -59,7 +59,8 @@ type Expected struct {
 	// of one of them may open.
 	IDs []string
 	// Volumes that PVs without a pool's ID (older provisioners') name here.
-	// If there are any, and none is in place, no pool is founded.
+	// If there are any, and none is in place with data in it, no pool is founded:
+	// kubelets make missing directories anew.
 	Volumes []string
 }
 
