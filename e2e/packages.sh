@@ -4,12 +4,42 @@
 #   e2e/packages.sh containerd runc containernetworking-plugins busybox-static
 #
 # A package also counts as there when an installed one provides it, so a machine with another
-# vendor's containerd keeps it.
+# vendor's containerd keeps it. On a machine without dpkg, it counts as there when the programs and
+# files of it that the tests use are found.
 set -eu
 
 installed() {
+    if ! command -v dpkg-query >/dev/null; then
+        found "$1"
+        return
+    fi
     dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' 2>/dev/null |
         sed -n 's/^installed //p' | tr -s ', ' '\n' | grep -qxF -- "$1"
+}
+
+programs() {
+    for program in "$@"; do
+        command -v "$program" >/dev/null || return 1
+    done
+}
+
+found() {
+    case $1 in
+    btrfs-progs) programs btrfs mkfs.btrfs ;;
+    busybox-static) programs busybox ;;
+    containerd) programs containerd containerd-shim-runc-v2 ctr ;;
+    containernetworking-plugins)
+        [ -x /usr/lib/cni/host-local ] || [ -x /opt/cni/bin/host-local ] || [ -x /usr/libexec/cni/host-local ]
+        ;;
+    e2fsprogs) programs mkfs.ext4 tune2fs ;;
+    gcc) programs "${CC:-gcc}" ;;
+    iproute2) programs ip ;;
+    libc6-dev) echo '#include <stdlib.h>' | "${CC:-gcc}" -E - >/dev/null 2>&1 ;;
+    qemu-system-x86) programs qemu-system-x86_64 ;;
+    systemd) programs systemd-analyze ;;
+    xfsprogs) programs mkfs.xfs ;;
+    *) programs "$1" ;; # named as its program is
+    esac
 }
 
 missing=
@@ -19,7 +49,7 @@ done
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-    echo "packages.sh: not a Debian machine; install by hand:$missing" >&2
+    echo "packages.sh: not a Debian machine; install by hand what these packages have there:$missing" >&2
     exit 1
 fi
 if [ "$(id -u)" != 0 ]; then

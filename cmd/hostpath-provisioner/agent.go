@@ -41,6 +41,9 @@ type agent struct {
 
 // runAgent builds the parts, joins them, and runs them until the context ends.
 func runAgent(ctx context.Context, o *options) error {
+	if err := volume.CheckKernel(); err != nil {
+		return err
+	}
 	log := klog.Background().WithValues("node", o.nodeName)
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
@@ -60,7 +63,7 @@ func runAgent(ctx context.Context, o *options) error {
 		a.newPools, a.newLoop, a.newResizer, a.newMigrator, a.newOrphans, a.newPublisher, a.newDriver,
 	} {
 		if err := build(); err != nil {
-			return err
+			return settingError(err)
 		}
 	}
 	parts, err := a.parts()

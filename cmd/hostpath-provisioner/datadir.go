@@ -44,6 +44,12 @@ func parseDataDirs(text string) ([]dataDir, error) {
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf(`--datadir is not a JSON list such as [{"name":"local","path":"/var/hpvolumes"}]: %w`, err)
 	}
+	// A misspelt key would otherwise be a setting that is not applied.
+	strict := json.NewDecoder(strings.NewReader(text))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(new([]dataDir)); err != nil {
+		return nil, fmt.Errorf("--datadir: %w", err)
+	}
 	if len(all) == 0 {
 		return nil, errors.New("--datadir lists no pool")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ func TestParseDataDirs(t *testing.T) {
 		"same name":  {`[{"name":"a","path":"/srv/a"},{"name":"a","path":"/srv/b"}]`, `two pools have the name "a"`},
 		"same path":  {`[{"name":"a","path":"/srv/a"},{"name":"b","path":"srv/./a/"}]`, "the same path /srv/a"},
 		"wrong type": {`[{"name":1}]`, "JSON list"},
+		"misspelt":   {`[{"name":"a","path":"/srv/a"},{"name":"b","path":"/srv/b","snapshotpath":"/s","capacty":1}]`, `unknown field "capacty"`},
+		"more":       {`[{"name":"a","path":"/srv/a"}] []`, "JSON list"},
 	} {
 		if _, err := parseDataDirs(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
@@ -52,11 +55,12 @@ func TestDriverSettingsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	endpoint, node := "--endpoint=unix://"+dir+"/csi.sock", "--nodeid=node-01"
 	pool := `--datadir=[{"name":"legacy","path":"` + dir + `/pool"}]`
+	exit := map[string]int{"taken port": 1, "metrics": 1, "no pair": 1} // the others are 2
 	for name, row := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no node":     {[]string{endpoint, pool}, "node ID is empty"},
+		"no node":     {[]string{endpoint, pool}, "NODE_NAME"},
 		"long node":   {[]string{endpoint, pool, "--nodeid=" + strings.Repeat("n", 64)}, "topology label"},
 		"tcp":         {[]string{"--endpoint=tcp://:1", node, pool}, "tcp is not offered"},
 		"no driver":   {[]string{endpoint, node, pool, "--drivername="}, "driver name"},
@@ -72,8 +76,12 @@ func TestDriverSettingsAreRefused(t *testing.T) {
 	} {
 		// What a row names comes last and wins.
 		args := append([]string{"--metrics-address="}, row.args...)
-		if err := run(context.Background(), args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
+		err := run(context.Background(), args, &bytes.Buffer{})
+		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
+		}
+		if got, want := exitCode(err), cmp.Or(exit[name], 2); got != want {
+			t.Errorf("%s: exit code %d after %v, want %d", name, got, err, want)
 		}
 	}
 }

@@ -44,6 +44,8 @@ func (d *driverOptions) register(f *pflag.FlagSet) {
 func (d *driverOptions) check() error {
 	switch {
 	case d.endpoint != "":
+		_, err := csi.SocketPath(d.endpoint)
+		return err
 	case d.socketSeen != "":
 		return errors.New("--kubelet-registration-path registers a CSI driver, and there is none without --endpoint")
 	case d.dataDirs != "":

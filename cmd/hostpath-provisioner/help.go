@@ -31,6 +31,7 @@ Usage:
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
   hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs
+  hostpath-provisioner version                 print the version; so does --version alone
 
 Flags, with the environment variable that sets their default in brackets:
 %s
@@ -39,6 +40,7 @@ Endpoints on --http-address:
   /readyz    it serves claims, or 503 and what stands in the way
   /metrics   for Prometheus; over HTTPS on --metrics-address too
 
-Exit code: 0 after SIGTERM or SIGINT, 1 where a setting is wrong. An API server
-that does not answer is waited for.
+Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or a setting is
+wrong, 1 after any other error. The agent waits for an API server that does not
+answer.
 `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,8 +29,8 @@ trash. It only reads, also while an agent runs.
 Usage:
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
 
-Without a directory, those of the environment variables PV_DIR and DATADIR are
-printed. Several come as one JSON object after the other.
+A relative DIRECTORY is relative to the working directory. Without one, those of
+the environment variables PV_DIR and DATADIR are printed. Several come as one JSON object after the other.
 
 Flags:
 %s`
@@ -43,17 +44,13 @@ func inspect(args []string, out io.Writer) error {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
 	case err != nil:
-		return fmt.Errorf("inspect: %w; --help lists the flags", err)
+		return usagef("inspect: %w; --help lists the flags", err)
+	case *format != "table" && *format != "json":
+		return usagef("inspect: output %q is neither table nor json", *format)
 	}
-	paths := flags.Args()
-	if len(paths) == 0 {
-		var err error
-		if paths, err = poolsOfEnvironment(); err != nil {
-			return fmt.Errorf("inspect: %w", err)
-		}
-	}
-	if *format != "table" && *format != "json" {
-		return fmt.Errorf("inspect: output %q is neither table nor json", *format)
+	paths, err := poolsToInspect(flags.Args())
+	if err != nil {
+		return usagef("inspect: %w", err)
 	}
 	var errs []error
 	for i, path := range paths {
@@ -95,6 +92,22 @@ func escaped(data []byte) string {
 		}
 	}
 	return b.String()
+}
+
+// poolsToInspect returns the named directories, or, if there are none, those of
+// the environment. A relative name is relative to the working directory.
+func poolsToInspect(named []string) (paths []string, err error) {
+	if len(named) == 0 {
+		return poolsOfEnvironment()
+	}
+	for _, name := range named {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
 }
 
 // poolsOfEnvironment returns the directories that the agent of this container

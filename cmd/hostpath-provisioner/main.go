@@ -9,6 +9,8 @@
 //	run.go        joined, and run
 //	inspect.go    the command that prints pools
 //	migrate.go    flags and command of the migration to CSI PVs
+//	version.go    the command that prints the version
+//	usage.go      which errors are the caller's
 package main
 
 import (
@@ -26,21 +28,29 @@ func main() {
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "hostpath-provisioner: %v\n", err)
 		stop()
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 
 // run is the whole program but for its exit code.
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && args[0] == "inspect" {
-		return inspect(args[1:], out)
+	if len(args) > 0 {
+		switch args[0] {
+		case "inspect":
+			return inspect(args[1:], out)
+		case "migrate":
+			return printPlan(ctx, args[1:], out)
+		case "version":
+			return printVersion(args[1:], out)
+		}
 	}
-	if len(args) > 0 && args[0] == "migrate" {
-		return printPlan(ctx, args[1:], out)
+	// With a value, --version is a flag of the CSI driver.
+	if len(args) == 1 && args[0] == "--version" {
+		return printVersion(nil, out)
 	}
 	o, err := parseOptions(args, out)
 	if err != nil || o == nil {
-		return err
+		return settingError(err)
 	}
 	return runAgent(ctx, o)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -31,6 +32,9 @@ func TestSettingsAreRefused(t *testing.T) {
 	}
 	node := "--node-name=node-01"
 	pool := "--pv-dir=" + filepath.Join(dir, "pool")
+	exit := map[string]int{ // the others are 2
+		"parent missing": 1, "inspect nowhere": 1, "inspect no pool": 1, "plan of nobody": 1, "no configuration": 1,
+	}
 	for name, row := range map[string]struct {
 		args []string
 		want string
@@ -56,6 +60,11 @@ func TestSettingsAreRefused(t *testing.T) {
 		"migrate workers":  {[]string{node, pool, "--migrate-workers=0"}, "--migrate-workers"},
 		"plan of what":     {[]string{"migrate", "plan"}, `"plan" is no flag`},
 		"plan of nobody":   {[]string{"migrate", "--http-address=127.0.0.1:1"}, "ask the agent of this container"},
+		"bad TLS version":  {[]string{node, pool, "--metrics-tls-version=VersionTLS14"}, `"VersionTLS14" is none of VersionTLS10`},
+		"TLS, no name":     {[]string{node, pool, "--metrics-tls-version=1.2"}, "--metrics-tls-version"},
+		"not a number":     {[]string{node, pool, "--overcommit=NaN"}, "overcommit"},
+		"version of what":  {[]string{"version", "--short"}, `"--short"`},
+		"version, no end":  {[]string{node, "--version"}, "--version"},
 		"inspect nothing":  {[]string{"inspect"}, "PV_DIR"},
 		"inspect nowhere":  {[]string{"inspect", dir + "/none"}, "there is no directory"},
 		"inspect as what":  {[]string{"inspect", "-o", "xml", "/a"}, `"xml"`},
@@ -67,10 +76,69 @@ func TestSettingsAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v; want one line with %s", err, row.want)
 			}
+			if got, want := exitCode(err), cmp.Or(exit[name], 2); got != want {
+				t.Errorf("exit code %d after %v, want %d", got, err, want)
+			}
 			if _, err := os.Stat(filepath.Join(dir, "pool")); err == nil {
 				t.Error("a directory was made")
 			}
 		})
+	}
+}
+
+// Whoever sets up an agent learns of everything that is required at once.
+func TestMissingSettingsAreOneMessage(t *testing.T) {
+	clean(t)
+	const socket = "--endpoint=unix:///csi/csi.sock"
+	for name, row := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"hostPath":         {nil, []string{"NODE_NAME", "PV_DIR"}},
+		"csi":              {[]string{socket, "--provision=csi"}, []string{"NODE_NAME", "DATADIR", "POD_NAMESPACE"}},
+		"csi, no driver":   {[]string{"--provision=csi"}, []string{"--endpoint", "NODE_NAME", "DATADIR", "POD_NAMESPACE"}},
+		"csi, one is set":  {[]string{socket, "--provision=csi", "--node-name=n"}, []string{"DATADIR", "POD_NAMESPACE"}},
+		"csi, no capacity": {[]string{socket, "--provision=csi", "--publish-capacity=false"}, []string{"NODE_NAME", "DATADIR"}},
+		"both":             {[]string{socket, "--provision=hostpath,csi"}, []string{"NODE_NAME", "PV_DIR", "POD_NAMESPACE"}},
+		"plain":            {[]string{socket}, []string{"NODE_NAME"}},
+	} {
+		err := run(t.Context(), row.args, &bytes.Buffer{})
+		if err == nil || exitCode(err) != 2 {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := err.Error()
+		parts := strings.Split(text, "; ")
+		for _, word := range row.want {
+			if !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, word) }) {
+				t.Errorf("%s: %q does not name %s", name, text, word)
+			}
+		}
+		// --publish-capacity=false is offered in a part of its own.
+		parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "or ") })
+		if len(parts) != len(row.want) {
+			t.Errorf("%s: %q names %d settings, want %d", name, text, len(parts), len(row.want))
+		}
+	}
+}
+
+// The version is printed where no value follows; the CSI driver's flag has one.
+func TestVersion(t *testing.T) {
+	clean(t)
+	defer func(before string) { version = before }(version)
+	version = "v1.2.3"
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, &out); err != nil || !strings.HasPrefix(out.String(), "hostpath-provisioner v1.2.3 ") ||
+			strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("%q: %v, %q", args, err, out.String())
+		}
+	}
+	driver := []string{"--endpoint=unix:///csi/csi.sock", "--nodeid=node-01"}
+	for _, args := range [][]string{append(driver, "--version=v9"), append(driver, "--version", "v9")} {
+		if o, err := parseOptions(args, &bytes.Buffer{}); err != nil || o.driver.version != "v9" {
+			t.Errorf("%q: %v, %+v", args, err, o)
+		}
 	}
 }
 
@@ -98,7 +166,7 @@ func TestHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, word := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "--http-address",
-		"kubevirt.io/provisionOnNode", "inspect", "hostpath-provisioner migrate", "MIGRATE_TO_CSI", "/readyz", "Exit code"} {
+		"kubevirt.io/provisionOnNode", "inspect", "hostpath-provisioner migrate", "hostpath-provisioner version", "MIGRATE_TO_CSI", "/readyz", "Exit code"} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("--help does not mention %s", word)
 		}
@@ -133,6 +201,14 @@ func TestInspect(t *testing.T) {
 	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi promised to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "limits    "} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("no %q in\n%s", word, out.String())
+		}
+	}
+
+	// As a shell's user names it.
+	t.Chdir(filepath.Dir(dir))
+	for _, relative := range []string{"pool", "./pool", "../" + filepath.Base(filepath.Dir(dir)) + "/pool"} {
+		if err := run(context.Background(), []string{"inspect", relative}, &out); err != nil {
+			t.Errorf("%s: %v", relative, err)
 		}
 	}
 

@@ -128,11 +128,11 @@ func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
 	case err != nil:
-		return fmt.Errorf("migrate: %w; --help lists the flags", err)
+		return usagef("migrate: %w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return fmt.Errorf("migrate: %q is no flag; the agent's --migrate-to-csi says what is done", flags.Arg(0))
+		return usagef("migrate: %q is no flag; the agent's --migrate-to-csi says what is done", flags.Arg(0))
 	case *format != "table" && *format != "json":
-		return fmt.Errorf("migrate: output %q is neither table nor json", *format)
+		return usagef("migrate: output %q is neither table nor json", *format)
 	}
 	report, err := askPlan(ctx, *address)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -74,7 +75,7 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unknown command %q; the commands are inspect and migrate, and --help lists the flags", flags.Arg(0))
+		return nil, fmt.Errorf("unknown command %q; the commands are inspect, migrate and version, and --help lists the flags", flags.Arg(0))
 	}
 	o.provision.set = o.provision.set || flags.Changed("provision")
 	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
@@ -137,8 +138,8 @@ func (o *options) flags() *pflag.FlagSet {
 // check says what is wrong with the options, in words that name the fix.
 func (o *options) check() error {
 	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
-	if !o.plain() && o.nodeName == "" {
-		return errors.New("the node's name is missing: set NODE_NAME (spec.nodeName by the downward API) or --node-name")
+	if missing := o.missing(); len(missing) > 0 {
+		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
 	}
 	if err := errors.Join(o.driver.check(), o.orphans.check(o.plain())); err != nil {
 		return err
@@ -169,8 +170,8 @@ func (o *options) check() error {
 		return fmt.Errorf("--reserve %q is not a quantity such as 10Gi", o.reserve)
 	}
 	o.reserveBytes = reserve.Value()
-	if o.overcommit <= 0 {
-		return fmt.Errorf("--overcommit %v is not above zero", o.overcommit)
+	if o.overcommit <= 0 || math.IsNaN(o.overcommit) || math.IsInf(o.overcommit, 0) {
+		return fmt.Errorf("--overcommit %v is not a number above zero", o.overcommit)
 	}
 	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
 		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
@@ -181,11 +182,27 @@ func (o *options) check() error {
 	if err := o.migrate.check(o.provision.hostPath && o.provision.csi); err != nil {
 		return err
 	}
-	if err := volume.CheckKernel(); err != nil {
-		return err
-	}
 	o.layout, err = o.newLayout()
 	return err
+}
+
+// missing describes every required setting that has no value, and how to set it.
+func (o *options) missing() (all []string) {
+	add := func(is bool, text string) {
+		if is {
+			all = append(all, text)
+		}
+	}
+	driver := o.driver.endpoint != ""
+	add(o.provision.csi && !driver, "the socket of the CSI driver, which mounts the volumes of --provision=csi: set --endpoint")
+	add(o.nodeName == "", "the node's name: set NODE_NAME (spec.nodeName by the downward API), --node-name or --nodeid")
+	add(o.provision.hostPath && o.pvDir == "", "the directory of the hostPath volumes: set PV_DIR or --pv-dir")
+	add(o.provision.csi && !o.provision.hostPath && o.pvDir == "" && o.driver.dataDirs == "",
+		"the pools of the CSI volumes: set DATADIR or --datadir, or PV_DIR or --pv-dir for a single pool")
+	add(o.provision.csi && o.provision.publish && o.provision.namespace == "",
+		"the namespace of the capacity objects: set POD_NAMESPACE (metadata.namespace by the downward API) or --namespace; "+
+			"or --publish-capacity=false, with storageCapacity: false in the CSIDriver")
+	return all
 }
 
 // unixMode turns the bits that chmod knows into Go's.

@@ -32,8 +32,6 @@ func (o *options) newLayout() (l layout, err error) {
 		l.dirs, err = parseDataDirs(cmp.Or(o.driver.dataDirs, plainPools))
 	case o.driver.dataDirs != "":
 		l.dirs, err = parseDataDirs(o.driver.dataDirs)
-	case o.pvDir == "":
-		err = errors.New("the directory of the volumes is missing: set PV_DIR or --pv-dir")
 	default:
 		l.dirs, err = []dataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir)}}, checkPVDir(o.pvDir)
 	}
@@ -79,10 +77,7 @@ func (l *layout) addHostPath(pvDir string) error {
 
 // checkPVDir refuses what the kubelet could not find as a hostPath either.
 func checkPVDir(path string) error {
-	switch {
-	case path == "":
-		return errors.New("the directory of the hostPath volumes is missing: set PV_DIR or --pv-dir")
-	case strings.HasPrefix(path, "["):
+	if strings.HasPrefix(path, "[") {
 		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in --datadir")
 	}
 	if err := volume.Check(path); err != nil {

@@ -25,8 +25,8 @@ func TestLayout(t *testing.T) {
 		hostPath string
 	}{
 		"hostPath alone":            {[]string{node, "--pv-dir=" + outer}, "legacy=" + outer, "legacy"},
-		"plain":                     {[]string{socket, list("local", inner), "--pv-dir=[not looked at]"}, "local=" + inner, ""},
-		"plain, no pool named":      {[]string{socket}, "legacy=/csi-data-dir", ""},
+		"plain":                     {[]string{node, socket, list("local", inner), "--pv-dir=[not looked at]"}, "local=" + inner, ""},
+		"plain, no pool named":      {[]string{node, socket}, "legacy=/csi-data-dir", ""},
 		"csi, PV_DIR alone":         {[]string{node, socket, space, csi, "--pv-dir=" + outer}, "legacy=" + outer, ""},
 		"csi, PV_DIR beside":        {[]string{node, socket, space, csi, "--pv-dir=" + outer, list("local", inner)}, "local=" + inner, ""},
 		"both, PV_DIR alone":        {[]string{node, socket, space, both, "--pv-dir=" + outer}, "legacy=" + outer, "legacy"},

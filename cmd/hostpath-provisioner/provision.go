@@ -51,14 +51,8 @@ func (p *provisionOptions) check(driver bool) error {
 			return fmt.Errorf("--provision (PROVISION): %q is neither hostpath nor csi", s)
 		}
 	}
-	switch {
-	case !driver && !p.hostPath && !p.csi:
+	if !driver && !p.hostPath && !p.csi {
 		return errors.New("--provision is empty and there is no --endpoint: nothing is left to do")
-	case !driver && p.csi:
-		return errors.New("--provision=csi makes volumes that a CSI driver has to mount: set --endpoint too")
-	case p.csi && p.publish && p.namespace == "":
-		return errors.New("the namespace of the capacity objects is missing: set POD_NAMESPACE (metadata.namespace by the downward API) " +
-			"or --namespace; or --publish-capacity=false, with storageCapacity: false in the CSIDriver")
 	}
 	return nil
 }

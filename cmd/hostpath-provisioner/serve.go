@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
 )
@@ -37,11 +36,13 @@ func (m *metricsOptions) register(f *pflag.FlagSet) {
 		"certificate of --metrics-address, as PEM, read again when it changes; without it, a self-signed one")
 	f.StringVar(&m.key, "metrics-key-file", "", "key of --metrics-cert-file")
 	f.StringVar(&m.tls, "metrics-tls-version", "VersionTLS13",
-		"oldest TLS version on --metrics-address, VersionTLS10 to VersionTLS13; any other value means VersionTLS13")
+		"oldest TLS version on --metrics-address, VersionTLS10 to VersionTLS13; empty means VersionTLS13")
 }
 
 func (m *metricsOptions) check() error {
-	switch {
+	switch _, known := health.TLSVersion(m.tls); {
+	case !known && m.tls != "":
+		return fmt.Errorf("--metrics-tls-version %q is none of VersionTLS10, VersionTLS11, VersionTLS12 and VersionTLS13", m.tls)
 	case m.cert != "" && m.key == "":
 		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed certificate")
 	case m.key != "" && m.cert == "":
@@ -125,10 +126,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check, wr
 }
 
 func (m *metricsOptions) listen() (net.Listener, error) {
-	version, known := health.TLSVersion(m.tls)
-	if !known && m.tls != "" {
-		klog.Background().Info("Unknown --metrics-tls-version; VersionTLS13 takes its place", "given", m.tls)
-	}
+	version, _ := health.TLSVersion(m.tls) // check refused what is unknown
 	l, err := net.Listen("tcp", m.address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, err)

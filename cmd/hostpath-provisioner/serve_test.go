@@ -18,7 +18,7 @@ func TestAddresses(t *testing.T) {
 	clean(t)
 	dir := t.TempDir()
 	agent := []string{"--node-name=node-01", "--pv-dir=" + filepath.Join(dir, "pool")}
-	driver := []string{"--endpoint=unix:///csi.sock", fmt.Sprintf(`--datadir=[{"name":"a","path":%q}]`, filepath.Join(dir, "pool"))}
+	driver := []string{"--endpoint=unix:///csi.sock", "--nodeid=node-01", fmt.Sprintf(`--datadir=[{"name":"a","path":%q}]`, filepath.Join(dir, "pool"))}
 	for name, row := range map[string]struct {
 		args          []string
 		http, metrics string
@@ -48,7 +48,7 @@ func TestMetricsAuth(t *testing.T) {
 	clean(t)
 	dir := t.TempDir()
 	agent := []string{"--node-name=node-01", "--pv-dir=" + filepath.Join(dir, "pool"), "--metrics-auth=token"}
-	driver := []string{"--endpoint=unix:///csi.sock", fmt.Sprintf(`--datadir=[{"name":"a","path":%q}]`, filepath.Join(dir, "pool")), "--metrics-auth=token"}
+	driver := []string{"--endpoint=unix:///csi.sock", "--nodeid=node-01", fmt.Sprintf(`--datadir=[{"name":"a","path":%q}]`, filepath.Join(dir, "pool")), "--metrics-auth=token"}
 	for name, row := range map[string]struct {
 		args []string
 		want string
@@ -57,7 +57,7 @@ func TestMetricsAuth(t *testing.T) {
 		"without TLS":    {agent, "--metrics-address"},
 		"other":          {append(agent, "--metrics-auth=basic"), `"basic" is neither none nor token`},
 		"plain driver":   {driver, "--provision"},
-		"driver, claims": {append(driver, "--nodeid=node-01", "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
+		"driver, claims": {append(driver, "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
 	} {
 		_, err := parseOptions(row.args, &bytes.Buffer{})
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
@@ -91,7 +91,7 @@ func TestDriverServesMetricsOverHTTPS(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- run(ctx, []string{"--endpoint=unix://" + dir + "/csi.sock", "--nodeid=node-01", "--metrics-address=" + address,
-			"--metrics-tls-version=newest", fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}, &bytes.Buffer{})
+			"--metrics-tls-version=", fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}, &bytes.Buffer{})
 	}()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	var text string
@@ -113,7 +113,7 @@ func TestDriverServesMetricsOverHTTPS(t *testing.T) {
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}
 	if conn, err := tls.Dial("tcp", address, old); err == nil {
-		t.Error("TLS 1.2 is spoken where the version is not understood")
+		t.Error("TLS 1.2 is spoken where no version is named")
 		conn.Close()
 	}
 	cancel()

@@ -25,7 +25,7 @@ const dialFor = time.Second
 // The error is about the endpoint: of another kind, served by a live process,
 // or a file that is no socket.
 func Listen(endpoint string) (*Socket, error) {
-	path, err := socketPath(endpoint)
+	path, err := SocketPath(endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,9 @@ func bind(path string) (*net.UnixListener, fs.FileInfo, error) {
 	return l, made, nil
 }
 
-func socketPath(endpoint string) (string, error) {
+// SocketPath returns the path of the socket that an endpoint names, as Listen
+// understands it. It returns an error for an endpoint that is not a Unix socket.
+func SocketPath(endpoint string) (string, error) {
 	kind, path, found := strings.Cut(endpoint, ":")
 	if !found || strings.Contains(kind, "/") {
 		kind, path = "unix", endpoint
