@@ -18,20 +18,23 @@ import (
 // feed lists and watches claims, and lets through those of this node only, so
 // that what a node caches grows with its own claims and not with the cluster's.
 //
-// A claim that stops being ours is turned into Deleted. One whose class is not
-// known yet is held back until classAppeared. What passes is prepared.
+// A claim that stops being ours is turned into Deleted. A claim whose class does
+// not exist is held until classAppeared; held.go has what is kept of it. What
+// passes is prepared.
 type feed struct {
 	source cache.ListerWatcherWithContext
 	placer *placer
 	// heard is told of every claim that is not ours but may need a word
 	// (elsewhere, nobodys, unscheduled, unserved), and, with any other placement, that it needs none.
 	heard func(*corev1.PersistentVolumeClaim, placement)
+	// read returns a claim from the API server.
+	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)
 
 	mu     sync.Mutex
 	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
 	early  map[types.UID]struct{}                      // of those, the ones that prepare named the provisioner on
-	held   map[types.UID]*corev1.PersistentVolumeClaim // as they came
-	again  map[types.UID]struct{}                      // to be looked at once more
+	held   map[types.UID]heldClaim
+	again  map[types.UID]*corev1.PersistentVolumeClaim // to be sent once more; held claims as they were read
 	wake   chan struct{}
 
 	deleted *lru.Cache // UIDs of claims that were ours
@@ -44,10 +47,11 @@ const rememberMost = 4096
 
 // newFeed returns a feed of source. What the placer looks up must be known
 // before the first list or watch.
-func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement)) *feed {
-	f := &feed{source: source, placer: p, heard: heard, wake: make(chan struct{}, 1), deleted: lru.New(rememberMost)}
+func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement),
+	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *feed {
+	f := &feed{source: source, placer: p, heard: heard, read: read, wake: make(chan struct{}, 1), deleted: lru.New(rememberMost)}
 	f.forget()
-	f.again = map[types.UID]struct{}{}
+	f.again = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
 }
 
@@ -56,7 +60,7 @@ func (f *feed) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed, f.early = map[types.UID]*corev1.PersistentVolumeClaim{}, map[types.UID]struct{}{}
-	f.held = map[types.UID]*corev1.PersistentVolumeClaim{}
+	f.held = map[types.UID]heldClaim{}
 }
 
 // ListWithContext lists the claims of this node.
@@ -107,28 +111,26 @@ func (f *feed) isEarly(uid types.UID) bool {
 	return ok
 }
 
-// classAppeared looks once more at the claims held back for that class.
-func (f *feed) classAppeared(name string) {
-	f.mu.Lock()
-	var uids []types.UID
-	for uid, claim := range f.held {
-		if class.Of(claim) == name {
-			uids = append(uids, uid)
-		}
-	}
-	f.mu.Unlock()
-	f.retry(uids...)
-}
-
 // retry sends claims of this node down the feed once more, unchanged. It does
 // nothing for claims that are not here any more.
 func (f *feed) retry(uids ...types.UID) {
-	if len(uids) == 0 {
+	claims := map[types.UID]*corev1.PersistentVolumeClaim{}
+	for _, uid := range uids {
+		claims[uid] = nil
+	}
+	f.sendAgain(claims)
+}
+
+// sendAgain is retry for claims of which some are held, and were read.
+func (f *feed) sendAgain(claims map[types.UID]*corev1.PersistentVolumeClaim) {
+	if len(claims) == 0 {
 		return
 	}
 	f.mu.Lock()
-	for _, uid := range uids {
-		f.again[uid] = struct{}{}
+	for uid, claim := range claims {
+		if f.again[uid] == nil {
+			f.again[uid] = claim
+		}
 	}
 	f.mu.Unlock()
 	select {
@@ -148,12 +150,23 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 		where = f.placer.place(claim)
 	}
 	f.heard(claim, where)
+	if where == unknown {
+		// The class may have appeared after it was looked up and before the claim is held.
+		defer func() {
+			if name := class.Of(claim); f.placer.class(name) != nil {
+				go f.classAppeared(name)
+			}
+		}()
+	}
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, known := f.passed[claim.UID]
 	delete(f.held, claim.UID)
 	delete(f.early, claim.UID)
+	if h, possible := hold(claim); where == unknown && possible {
+		f.held[claim.UID] = h
+	}
 	switch {
 	case where == ours:
 		e.Type = watch.Added
@@ -175,32 +188,35 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 		gone := before.DeepCopy()
 		gone.ResourceVersion = claim.ResourceVersion
 		return watch.Event{Type: watch.Deleted, Object: gone}, true
-	case where == unknown:
-		held := claim.DeepCopy()
-		held.ManagedFields = nil
-		f.held[claim.UID] = held
 	}
 	return e, false
 }
 
-// retries takes what retry left and returns the events for it.
+// retries takes what retry left and returns the events for it. It is called by
+// the stream alone, so that no event of the source is overtaken.
 func (f *feed) retries() []watch.Event {
 	f.mu.Lock()
-	uids := f.again
-	f.again = map[types.UID]struct{}{}
-	var known, waiting []watch.Event
-	for uid := range uids {
-		if claim, ok := f.passed[uid]; ok {
-			known = append(known, watch.Event{Type: watch.Modified, Object: claim})
-		} else if claim, ok := f.held[uid]; ok {
-			waiting = append(waiting, watch.Event{Type: watch.Added, Object: claim})
+	again := f.again
+	f.again = map[types.UID]*corev1.PersistentVolumeClaim{}
+	var events, read []watch.Event
+	others := map[types.UID]heldClaim{}
+	for uid, claim := range again {
+		if known, ok := f.passed[uid]; ok {
+			events = append(events, watch.Event{Type: watch.Modified, Object: known})
+		} else if h, ok := f.held[uid]; ok && claim == nil {
+			others[uid] = h
+		} else if ok && h.isOf(claim) {
+			read = append(read, watch.Event{Type: watch.Added, Object: claim})
 		}
 	}
 	f.mu.Unlock()
-	for _, e := range waiting {
+	for uid, h := range others {
+		f.judge(uid, h)
+	}
+	for _, e := range read {
 		if e, ok := f.filter(e); ok {
-			known = append(known, e)
+			events = append(events, e)
 		}
 	}
-	return known
+	return events
 }

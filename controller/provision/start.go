@@ -123,7 +123,9 @@ func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer
 			return pvcs.Watch(ctx, o)
 		},
 	}
-	c.feed = newFeed(source, placer, voice.hear)
+	c.feed = newFeed(source, placer, voice.hear, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+		return c.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
 	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if sc, ok := obj.(*storagev1.StorageClass); ok {
