@@ -164,6 +164,7 @@ func (p *Pool) reopen(c *call, stale *handle) error {
 	if h := p.handle.Load(); h != nil && h != stale {
 		return nil
 	}
+	p.leave(stale)
 	p.shut()
 	h := newHandle()
 	h.call = c

@@ -29,6 +29,7 @@ const (
 
 	reasonNotReady = "PoolNotReady"
 	reasonReady    = "PoolReady"
+	reasonMoved    = "PoolMoved"
 	reasonDamaged  = "RecordsDamaged"
 )
 
@@ -71,8 +72,12 @@ func (k *Keeper) look(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name(), "path", k.Pool.Path())
 	ready, warned := true, false
 	var said []string // damaged records
+	id := ""
 	for {
 		err := k.Pool.Ready()
+		if err == nil {
+			id = k.moved(log, id)
+		}
 		switch {
 		case err != nil && ready:
 			log.Error(err, "The pool is not ready; nothing is created or removed there until it is")
@@ -102,6 +107,19 @@ func (k *Keeper) look(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// moved returns the pool's identity, and reports a pool that gave up the one it
+// had: it was empty, and a disk was mounted over it.
+func (k *Keeper) moved(log klog.Logger, was string) string {
+	is := k.Pool.ID()
+	if was != "" && is != was {
+		log.Info("The pool was empty and moved to the disk that is mounted at its path now", "id", is, "was", was)
+		k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonMoved,
+			"pool %s in %s was empty and moved to the disk that is mounted there now: it is %s, and was %s", k.Pool.Name(), k.Pool.Path(), is, was)
+		k.Changed()
+	}
+	return is
 }
 
 // purge empties the trash whenever there is some.

@@ -2,12 +2,14 @@ package health
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -40,4 +42,30 @@ func TestKeeperPurges(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An identity that is another than before is said once.
+func TestKeeperSaysThatThePoolMoved(t *testing.T) {
+	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
+	if err == nil {
+		err = pool.Open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	events, changes := record.NewFakeRecorder(3), 0
+	k := NewKeeper(pool, events, &corev1.ObjectReference{}, func() { changes++ })
+	id := k.moved(klog.Background(), "")
+	for _, was := range []string{id, "before", id} {
+		if got := k.moved(klog.Background(), was); got != pool.ID() {
+			t.Errorf("identity %s, want %s", got, pool.ID())
+		}
+	}
+	if len(events.Events) != 1 || changes != 1 {
+		t.Fatalf("%d events and %d changes, want one of each", len(events.Events), changes)
+	}
+	if e := <-events.Events; !strings.Contains(e, "Normal PoolMoved pool local") || !strings.Contains(e, "was before") {
+		t.Error(e)
+	}
 }

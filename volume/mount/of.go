@@ -26,6 +26,21 @@ func Of(path string) (Info, error) {
 	return Info{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", st.Mnt_id, path)
 }
 
+// On reports whether a mount lies on another one, directly or on a mount that
+// does. Both are given by their ID.
+func On(all []Info, id, below int) bool {
+	for range all {
+		i, ok := ByID(all, id)
+		if !ok || i.Parent == id {
+			return false
+		}
+		if id = i.Parent; id == below {
+			return true
+		}
+	}
+	return false
+}
+
 // SameFilesystem reports whether two paths lie on one filesystem, whatever
 // mounts lead there.
 func SameFilesystem(a, b string) (bool, error) {

@@ -26,3 +26,15 @@ func TestSameFilesystem(t *testing.T) {
 		}
 	}
 }
+
+func TestOn(t *testing.T) {
+	all := parse(t, node+"60 50 8:17 / /var/pool rw - xfs /dev/sdb1 rw\n61 60 8:33 / /var/pool/a rw - xfs /dev/sdc1 rw\n")
+	for _, row := range []struct {
+		id, below int
+		want      bool
+	}{{60, 50, true}, {61, 50, true}, {61, 27, true}, {50, 60, false}, {50, 50, false}, {60, 51, false}, {99, 27, false}} {
+		if got := mount.On(all, row.id, row.below); got != row.want {
+			t.Errorf("On(%d, %d) = %v", row.id, row.below, got)
+		}
+	}
+}
