@@ -2,7 +2,6 @@ package volume
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,10 +203,7 @@ func (c *call) result() (left bool, err error) {
 	}
 }
 
-// hangs is the error of a pool whose disk does not answer this call. Its words
-// stay the same while the call hangs, so that events are counted up.
+// hangs is the error of a pool whose disk does not answer this call.
 func (c *call) hangs() error {
-	since := c.began.Add(time.Duration(c.progress.Load())).UTC().Format(time.RFC3339)
-	return fmt.Errorf("%w: the disk of %s does not answer: %q has been waiting for it since %s; look at the disk and at the kernel's log; "+
-		"calls are refused until it answers, and then all goes on by itself", ErrNotReady, c.where, c.op, since)
+	return &HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
 }

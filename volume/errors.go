@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,6 +62,24 @@ func (e *HeldError) Error() string { return fmt.Sprintf("%v: it is in use by %s"
 
 // Is makes errors.Is(err, ErrNotReady) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotReady }
+
+// HangError is the cause where the disk of a pool does not answer. It is an
+// ErrNotReady. Its words stay the same while the disk hangs, so that events are
+// counted up.
+type HangError struct {
+	Where string    // the pool, in words
+	Op    string    // what waits for the disk
+	Since time.Time // since when it shows no progress
+}
+
+// Error says which pool waits for what, and what to do.
+func (e *HangError) Error() string {
+	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; look at the disk and at the kernel's log; "+
+		"calls are refused until it answers, and then all goes on by itself", ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *HangError) Is(target error) bool { return target == ErrNotReady }
 
 // SpaceError is the cause of a refusal for want of space, in bytes. It is an
 // ErrNoSpace.

@@ -3,6 +3,7 @@ package volume
 import (
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // Pools are all pools of one node, in the order of the configuration. A
@@ -55,6 +56,32 @@ func (s *Pools) Named(name string) *Pool {
 		}
 	}
 	return nil
+}
+
+// Open opens all pools at the same time, and returns what keeps those closed that
+// could not be. A disk that does not answer holds up the others no longer than
+// their Patience.
+func (s *Pools) Open() map[*Pool]error { return s.each((*Pool).Open) }
+
+// Close closes all pools at the same time, and returns those whose disks do not
+// answer. They keep their locks.
+func (s *Pools) Close() map[*Pool]error { return s.each((*Pool).Close) }
+
+// each does do with every pool, and returns what went wrong.
+func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
+	errs := make([]error, len(s.all))
+	var all sync.WaitGroup
+	for i, p := range s.all {
+		all.Go(func() { errs[i] = do(p) })
+	}
+	all.Wait()
+	failures := map[*Pool]error{}
+	for i, err := range errs {
+		if err != nil {
+			failures[s.all[i]] = err
+		}
+	}
+	return failures
 }
 
 // Find looks for a volume in every pool, as Get does in one.

@@ -80,14 +80,18 @@ func runAgent(ctx context.Context, o *options) error {
 // PVs say of them. One that cannot be opened is tried again by every call, and
 // its keeper says so. With a claim loop, that opens them.
 func (a *agent) open() {
-	for _, p := range a.pools.All() {
-		_ = p.Open()
-	}
+	a.pools.Open()
 }
 
+// close gives up the locks of all pools whose disks answer. It is essential that
+// this process does: one with a thread that a disk holds does not end when it is
+// killed, and with it stays every lock that it has.
 func (a *agent) close() {
-	for pool := range a.keepers {
-		pool.Close()
+	if a.pools == nil {
+		return
+	}
+	for pool, err := range a.pools.Close() {
+		klog.Background().Error(err, "The pool is not closed; the next agent waits for its disk", "pool", pool.Name())
 	}
 }
 

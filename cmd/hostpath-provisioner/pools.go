@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -42,16 +43,36 @@ func (o *options) newLayout() (l layout, err error) {
 		return layout{}, err
 	}
 	reserveInner(l.dirs)
-	// A pool whose disk is not there yet is not wrong: the others are served meanwhile.
-	for _, d := range l.dirs {
+	if o.plain() {
+		return l, l.check("")
+	}
+	return l, l.check(filepath.Join("/", o.pvDir))
+}
+
+// check looks at the directories, all at the same time: a disk that does not
+// answer is waited for once. A pool whose disk is not there yet is not wrong: the
+// others are served meanwhile. But what PV_DIR lies in must be there.
+func (l *layout) check(pvDir string) error {
+	errs := make([]error, len(l.dirs))
+	var all sync.WaitGroup
+	for i, d := range l.dirs {
 		if d.Shared {
 			continue // its pool says so; the path may be on a server that does not answer
 		}
-		if err := volume.Check(d.Path); errors.Is(err, volume.ErrInvalid) {
-			return layout{}, fmt.Errorf("pool %q: %w", d.Name, err)
+		all.Go(func() { errs[i] = volume.Check(d.Path) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		var hangs *volume.HangError
+		switch {
+		case err == nil, errors.As(err, &hangs):
+		case l.dirs[i].Path == pvDir:
+			return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
+		case errors.Is(err, volume.ErrInvalid):
+			return fmt.Errorf("pool %q: %w", l.dirs[i].Name, err)
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // addHostPath finds the pool that PV_DIR is, or adds it.
@@ -79,9 +100,6 @@ func (l *layout) addHostPath(pvDir string) error {
 func checkPVDir(path string) error {
 	if strings.HasPrefix(path, "[") {
 		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in --datadir")
-	}
-	if err := volume.Check(path); err != nil {
-		return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
 	}
 	return nil
 }

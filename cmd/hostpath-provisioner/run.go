@@ -86,7 +86,7 @@ func (a *agent) keep(ctx context.Context) {
 	}
 	wg.Go(func() { a.volumes.Run(ctx) })
 	if a.limiter != nil {
-		wg.Go(func() { a.limiter.Run(ctx) })
+		go a.limiter.Run(ctx) // not waited for: one file may take it a minute
 	}
 	wg.Wait()
 }

@@ -40,13 +40,21 @@ type driver struct {
 // newDriver serves two pools, without a bound on what they promise.
 func newDriver(t testing.TB) *driver {
 	t.Helper()
+	return newDriverOf(t, func(*volume.Config) {})
+}
+
+// newDriverOf is newDriver with pools that are configured otherwise.
+func newDriverOf(t testing.TB, configure func(*volume.Config)) *driver {
+	t.Helper()
 	dir := t.TempDir()
 	d := &driver{kubelet: filepath.Join(dir, "kubelet")}
 	if err := os.MkdirAll(filepath.Join(d.kubelet, "pods"), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"legacy", "fast"} {
-		p, err := volume.New(volume.Config{Name: name, Path: filepath.Join(dir, name)})
+		c := volume.Config{Name: name, Path: filepath.Join(dir, name)}
+		configure(&c)
+		p, err := volume.New(c)
 		if err != nil {
 			t.Fatal(err)
 		}

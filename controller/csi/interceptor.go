@@ -20,7 +20,7 @@ func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 		method, began := path.Base(info.FullMethod), time.Now()
 		log := log.WithValues("method", method)
 		log.V(4).Info("Called", "request", loggable{req})
-		answer, err := guarded(klog.NewContext(ctx, log), req, handler)
+		answer, err := bounded(klog.NewContext(ctx, log), req, handler)
 		code := codeOf(method, err)
 		took := time.Since(began)
 		s.seconds.WithLabelValues(method, code.String()).Observe(took.Seconds())
@@ -30,6 +30,32 @@ func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 		}
 		log.V(4).Info("Answered", "response", loggable{answer}, "took", took)
 		return answer, nil
+	}
+}
+
+// answerWithin is how long a call may take. Pools refuse sooner what their disks
+// do not answer; this is for what else may hang in the kernel, such as a mount.
+const answerWithin = 30 * time.Second
+
+// bounded calls the handler, and waits for it as long as the caller does, or
+// answerWithin. A handler that nobody waits for goes on, and holds its target.
+func bounded(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	type result struct {
+		answer any
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		answer, err := guarded(ctx, req, handler)
+		done <- result{answer, err}
+	}()
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the call is still under way: %w; a disk may not answer", ctx.Err())
 	}
 }
 

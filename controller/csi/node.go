@@ -52,7 +52,11 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 		return nil, err
 	}
 	defer p.target.Close()
-	defer s.targets.lock(p.target.Path)()
+	unlock, err := s.targets.lock(p.target.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if p.make != nil {
 		err = s.publishEphemeral(p)
 	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
@@ -184,7 +188,11 @@ func (s *Server) unmount(name, path string) error {
 		return err
 	}
 	defer target.Close()
-	defer s.targets.lock(path)()
+	unlock, err := s.targets.lock(path)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return target.Unbind(func(i mount.Info) bool { return shows(i, name) })
 }
 

@@ -31,9 +31,16 @@ func serve(ctx context.Context, l *Socket, g *grpc.Server) error {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
-		timer := time.AfterFunc(stopWithin, g.Stop)
-		defer timer.Stop()
-		g.GracefulStop()
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			g.GracefulStop() // which waits for calls also after Stop
+		}()
+		select {
+		case <-stopped:
+		case <-time.After(stopWithin):
+			g.Stop()
+		}
 	})
 	err := g.Serve(l)
 	if stop() {

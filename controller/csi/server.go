@@ -2,9 +2,7 @@ package csi
 
 import (
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
-	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +50,7 @@ type Server struct {
 	config  Config
 	seconds *prometheus.HistogramVec
 
-	targets stripes // calls for one target wait for each other
+	targets targets // calls for one target wait for each other
 }
 
 // New checks the configuration and returns a driver that does not serve yet.
@@ -72,7 +70,6 @@ func New(c Config) (*Server, error) {
 		Help:    "How long CSI calls took, by method and code.",
 		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 	}, []string{"method", "code"})}
-	s.targets.seed = maphash.MakeSeed()
 	return s, nil
 }
 
@@ -100,18 +97,4 @@ func (c *Config) check() error {
 		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, class.TopologyNode, why[0])
 	}
 	return nil
-}
-
-// stripes let calls of one key wait for each other, and now and then two keys
-// that share a stripe.
-type stripes struct {
-	seed  maphash.Seed
-	locks [64]sync.Mutex
-}
-
-// lock waits for the key and returns what gives it back.
-func (s *stripes) lock(key string) (unlock func()) {
-	m := &s.locks[maphash.String(s.seed, key)%uint64(len(s.locks))]
-	m.Lock()
-	return m.Unlock
 }

@@ -49,7 +49,11 @@ func (s *Server) statfs(name, path string) (st unix.Statfs_t, err error) {
 		return st, err
 	}
 	defer target.Close()
-	defer s.targets.lock(path)()
+	unlock, err := s.targets.lock(path)
+	if err != nil {
+		return st, err
+	}
+	defer unlock()
 	at, err := target.Look()
 	if err != nil {
 		return st, err

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -12,11 +14,15 @@ type Collector struct {
 	pools []*volume.Pool
 	// shared reports whether a path lies on the disk of the operating system.
 	shared func(path string) (bool, error)
+	scrape scrape
+
+	mu   sync.Mutex
+	onOS map[*volume.Pool]bool // what shared last said
 }
 
 // NewCollector returns a collector for prometheus to register.
 func NewCollector(pools []*volume.Pool, shared func(string) (bool, error)) *Collector {
-	return &Collector{pools: pools, shared: shared}
+	return &Collector{pools: pools, shared: shared, onOS: map[*volume.Pool]bool{}}
 }
 
 func poolDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -27,7 +33,7 @@ func poolDesc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
 		"1 if the path of a pool is on the same filesystem as the operating system.", nil, nil)
-	readyDesc      = poolDesc("ready", "1 if the pool can be used.")
+	readyDesc      = poolDesc("ready", "1 if the pool can be used, 0 if not, or if its disk does not answer.")
 	totalDesc      = poolDesc("total_bytes", "Size of the pool's filesystem.")
 	freeDesc       = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
 	usedDesc       = poolDesc("used_bytes", "Bytes used by volumes, each counted up to what it was promised.")
@@ -51,24 +57,40 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. A pool that is not ready exports
 // just that.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	c.scrape.each(out, c.pools, func(pool *volume.Pool) []prometheus.Metric {
+		c.learnShared(pool)
+		return collectPool(pool)
+	}, notReady)
 	shared := 0.0
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, pool := range c.pools {
-		if is, err := c.shared(pool.Path()); err == nil && is {
+		if c.onOS[pool] {
 			shared = 1
 		}
-		collectPool(out, pool)
 	}
 	out <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, shared)
 }
 
-func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
+func (c *Collector) learnShared(pool *volume.Pool) {
+	is, err := c.shared(pool.Path())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onOS[pool] = err == nil && is
+}
+
+// notReady is what a pool exports that cannot be asked.
+func notReady(pool *volume.Pool) []prometheus.Metric {
+	return []prometheus.Metric{prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, 0, pool.Name())}
+}
+
+func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{pool.Name()}, labels...)...)
+		all = append(all, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{pool.Name()}, labels...)...))
 	}
 	space, err := pool.Space()
 	if err != nil {
-		gauge(readyDesc, 0)
-		return
+		return notReady(pool)
 	}
 	gauge(readyDesc, 1)
 	gauge(totalDesc, float64(space.Total))
@@ -85,7 +107,7 @@ func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
 
 	volumes, err := pool.List()
 	if err != nil {
-		return
+		return all
 	}
 	states := map[volume.State]int{volume.Creating: 0, volume.Ready: 0, volume.Bound: 0, volume.Deleting: 0}
 	missing, adopted := 0, 0
@@ -103,4 +125,5 @@ func collectPool(out chan<- prometheus.Metric, pool *volume.Pool) {
 	}
 	gauge(missingDesc, float64(missing))
 	gauge(adoptedDesc, float64(adopted))
+	return all
 }

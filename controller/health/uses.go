@@ -9,7 +9,8 @@ import (
 // Uses exports what every volume uses, asked at every scrape. It is one series
 // or two for each volume, so it is for whoever asks for it.
 type Uses struct {
-	pools []*volume.Pool
+	pools  []*volume.Pool
+	scrape scrape
 }
 
 // NewUses returns a collector for prometheus to register.
@@ -34,21 +35,25 @@ func (u *Uses) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector. A pool that is not ready exports
 // nothing, and a volume that nobody looked at yet no use.
 func (u *Uses) Collect(out chan<- prometheus.Metric) {
-	for _, p := range u.pools {
-		all, err := p.Uses()
-		if err != nil {
-			continue // which hostpath_pool_ready says
+	nothing := func(*volume.Pool) []prometheus.Metric { return nil } // which hostpath_pool_ready says
+	u.scrape.each(out, u.pools, collectUses, nothing)
+}
+
+func collectUses(p *volume.Pool) (all []prometheus.Metric) {
+	uses, err := p.Uses()
+	if err != nil {
+		return nil
+	}
+	for _, use := range uses {
+		labels := ownerLabels(p.Name(), use.Volume)
+		if use.Known {
+			all = append(all, prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes), labels...))
 		}
-		for _, use := range all {
-			labels := ownerLabels(p.Name(), use.Volume)
-			if use.Known {
-				out <- prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes), labels...)
-			}
-			if use.Exact {
-				out <- prometheus.MustNewConstMetric(limitBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...)
-			}
+		if use.Exact {
+			all = append(all, prometheus.MustNewConstMetric(limitBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...))
 		}
 	}
+	return all
 }
 
 // ownerLabels are the values of the labels that every metric of a volume has. A

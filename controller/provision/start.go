@@ -49,10 +49,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
 		return nil
 	}
-	for _, pool := range c.pools.All() {
-		if err := pool.Open(); err != nil {
-			klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
-		}
+	for pool, err := range c.pools.Open() {
+		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
 	}
 	records, err := c.newRecords()
 	if err != nil {
