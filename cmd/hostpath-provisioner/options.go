@@ -95,7 +95,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.prefix, "use-naming-prefix", strings.EqualFold(os.Getenv("USE_NAMING_PREFIX"), "true"),
 		"name directories <claim>-pvc-<uid> instead of pvc-<uid> [USE_NAMING_PREFIX]")
 	f.StringVar(&o.reclaimPolicy, "reclaim-policy", os.Getenv("PV_RECLAIM_POLICY"),
-		"Delete or Retain, for all new PVs whatever their class says [PV_RECLAIM_POLICY]")
+		"Delete or Retain, for all PVs that this process makes, hostPath and CSI, whatever their class says [PV_RECLAIM_POLICY]")
 	f.StringVar(&o.directoryMode, "directory-mode", "0777",
 		"octal mode of new volume directories; a mode without world access needs pods that run as root or own the directory")
 	f.StringVar(&o.selinuxLabel, "selinux-label", volume.LabelAuto,
@@ -152,6 +152,10 @@ func (o *options) check() error {
 	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:
 	default:
 		return fmt.Errorf("reclaim policy %q (PV_RECLAIM_POLICY, --reclaim-policy) is neither Delete nor Retain", o.reclaimPolicy)
+	}
+	if o.policy != "" && o.plain() {
+		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that this process makes, and a plain CSI driver makes none: " +
+			"leave it out, and set reclaimPolicy in the classes")
 	}
 	mode, err := strconv.ParseUint(o.directoryMode, 8, 12)
 	if err != nil || mode == 0 {

@@ -37,8 +37,7 @@ type Config struct {
 	CSIDriver string
 	// Prefix names directories of hostPath volumes <claim>-<PV> instead of <PV>.
 	Prefix bool
-	// ReclaimPolicy of new hostPath PVs; empty means the class's, as always for
-	// CSI PVs.
+	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	// WholeDisk writes the size of the filesystem on new PVs in place of what
 	// was asked for, as older provisioners did. What is promised is the same.
@@ -70,7 +69,8 @@ type Controller struct {
 	shapes  []shape // that are served: one or two
 	others  []class.Other
 	workers int
-	whole   bool // Config.WholeDisk
+	whole   bool                                 // Config.WholeDisk
+	policy  corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
 	metrics metrics.Metrics
 	opened  func(context.Context)
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
@@ -113,13 +113,13 @@ func New(c Config) (*Controller, error) {
 	}
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
-		workers: c.Workers, whole: c.WholeDisk, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
+		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 		finished: lru.New(rememberMost),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{
-			Controller: ctl, in: c.HostPath, prefix: c.Prefix, overriding: c.ReclaimPolicy,
+			Controller: ctl, in: c.HostPath, prefix: c.Prefix,
 		})
 	}
 	if c.CSIDriver != "" {

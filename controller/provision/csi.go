@@ -59,12 +59,8 @@ func (s *csiShape) ignored(claim *corev1.PersistentVolumeClaim) string {
 
 func (s *csiShape) directory(pv string, _ *corev1.PersistentVolumeClaim) string { return pv }
 
-func (s *csiShape) policy(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
-	return class.ReclaimPolicy("", sc)
-}
-
 func (s *csiShape) newPV(o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) *corev1.PersistentVolume {
-	return class.CSIPV(o.PVName, v.Name, pool.Name(), o.PVC, o.StorageClass, s.here(pool), s.policy(o.StorageClass))
+	return class.CSIPV(o.PVName, v.Name, pool.Name(), o.PVC, o.StorageClass, s.here(pool), s.policyOf(o.StorageClass))
 }
 
 func (s *csiShape) ofThisNode(pv *corev1.PersistentVolume) bool {

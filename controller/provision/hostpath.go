@@ -17,9 +17,8 @@ import (
 // pool, and PVs that name the directory's path.
 type hostPathShape struct {
 	*Controller
-	in         *volume.Pool
-	prefix     bool
-	overriding corev1.PersistentVolumeReclaimPolicy // the classes'; may be empty
+	in     *volume.Pool
+	prefix bool
 }
 
 func (s *hostPathShape) provisioner() string { return class.HostPathProvisioner }
@@ -47,12 +46,8 @@ func (s *hostPathShape) directory(pv string, claim *corev1.PersistentVolumeClaim
 	return class.Directory(pv, claim.Name, s.prefix)
 }
 
-func (s *hostPathShape) policy(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
-	return class.ReclaimPolicy(s.overriding, sc)
-}
-
 func (s *hostPathShape) newPV(o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) *corev1.PersistentVolume {
-	return class.HostPathPV(o.PVName, v.Path, o.PVC, o.StorageClass, s.here(pool), s.policy(o.StorageClass))
+	return class.HostPathPV(o.PVName, v.Path, o.PVC, o.StorageClass, s.here(pool), s.policyOf(o.StorageClass))
 }
 
 func (s *hostPathShape) ofThisNode(pv *corev1.PersistentVolume) bool {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -67,7 +68,7 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	name, _ := c.directoryOf(s, pool, o.PVC)
 	spec := specOf(o.PVC, o.StorageClass)
 	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.facts.cluster
-	spec.ReclaimPolicy = string(s.policy(o.StorageClass))
+	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
 	v, err := c.pools.Create(pool, spec)
 	if err != nil {
 		return c.failed(s, o, c.refusalFor(pool, err))
@@ -80,6 +81,11 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		c.speaker.note(ctx, claimRef(o.PVC), "unlimited", reasonUnlimited, words)
 	}
 	return c.describe(s, o, pool, v)
+}
+
+// policyOf returns the reclaim policy of new PVs of the class.
+func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
+	return class.ReclaimPolicy(c.policy, sc)
 }
 
 // describe is Provision's answer for a volume that is made.

@@ -48,6 +48,32 @@ func TestProvision(t *testing.T) {
 	}
 }
 
+// The agent's policy wins over the class's in PVs of either backend, and in what
+// the record says for the orphan search.
+func TestProvisionWithTheAgentsPolicy(t *testing.T) {
+	for given, want := range map[corev1.PersistentVolumeReclaimPolicy]corev1.PersistentVolumeReclaimPolicy{
+		"": corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain: corev1.PersistentVolumeReclaimRetain,
+	} {
+		for _, className := range []string{"wait", "csi"} {
+			of := examiner(t)
+			c, err := New(Config{Client: of.client, Node: of.node, Pools: of.pools, HostPath: of.pools.All()[0],
+				CSIDriver: class.CSIProvisioner, ReclaimPolicy: given})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.facts, c.pvs = of.facts, of.pvs
+			o := options(className, "1Mi")
+			pv, _, err := c.Provision(t.Context(), o)
+			if err != nil || pv.Spec.PersistentVolumeReclaimPolicy != want {
+				t.Fatalf("%s with %q: %v, %v", className, given, pv, err)
+			}
+			if v, err := c.pools.Named("legacy").Get(o.PVName); err != nil || v.ReclaimPolicy != string(want) {
+				t.Errorf("%s with %q: recorded %+v, %v", className, given, v.Record, err)
+			}
+		}
+	}
+}
+
 // withClaim is a PV as the library saves it.
 func withClaim(pv *corev1.PersistentVolume, o lib.ProvisionOptions) *corev1.PersistentVolume {
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: o.PVC.Namespace, Name: o.PVC.Name, UID: o.PVC.UID}

@@ -32,9 +32,8 @@ type shape interface {
 	// ignored says what of a claim nobody heeded that was served; "" is nothing.
 	ignored(*corev1.PersistentVolumeClaim) string
 
-	// directory is the name of the volume of a new PV, policy that of the PV.
+	// directory is the name of the volume of a new PV.
 	directory(pv string, claim *corev1.PersistentVolumeClaim) string
-	policy(*storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy
 	// newPV describes the PV of a volume that is made. The library adds the
 	// claimRef.
 	newPV(lib.ProvisionOptions, *volume.Pool, volume.Volume) *corev1.PersistentVolume
