@@ -139,7 +139,7 @@ func TestLabelValue(t *testing.T) {
 func TestHostPathPV(t *testing.T) {
 	retain := corev1.PersistentVolumeReclaimRetain
 	sc := &storagev1.StorageClass{
-		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain, MountOptions: []string{"noatime"},
+		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain,
 	}
 	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
 	pv := class.HostPathPV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, class.ReclaimPolicy("", sc))
@@ -150,7 +150,7 @@ func TestHostPathPV(t *testing.T) {
 	if got := pv.Spec.Capacity[corev1.ResourceStorage]; got.String() != "1500M" {
 		t.Errorf("capacity %s, want the request 1500M", got.String())
 	}
-	if pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Spec.MountOptions[0] != "noatime" || pv.Spec.StorageClassName != "fast" {
+	if pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Spec.StorageClassName != "fast" {
 		t.Errorf("the class is not honoured: %+v", pv.Spec)
 	}
 	if got := class.Hostname(pv); got != "host-a" {

@@ -37,6 +37,7 @@ func CSIPV(name, handle, pool string, claim *corev1.PersistentVolumeClaim, c *st
 			VolumeAttributes: map[string]string{StoragePool: pool},
 		},
 	}
+	pv.Spec.MountOptions = c.MountOptions
 	pv.Spec.NodeAffinity = affinity(TopologyNode, at.Node)
 	return pv
 }

@@ -40,7 +40,6 @@ func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.Storag
 			PersistentVolumeReclaimPolicy: policy,
 			AccessModes:                   claim.Spec.AccessModes,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *claim.Spec.Resources.Requests.Storage()},
-			MountOptions:                  c.MountOptions,
 			StorageClassName:              Of(claim),
 			VolumeMode:                    &mode,
 		},

@@ -187,8 +187,8 @@ func TestCheck(t *testing.T) {
 		"limit policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "x"} }, "best-effort", "best-effort"},
 		"inodes":            {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"inodes": "x"} }, "whole number", "whole number"},
 		"limit":             {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "required"} }, "", ""},
-		"mount option":      {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"discard"} }, "", `"discard"`},
-		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, "", ""},
+		"mount option":      {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"discard"} }, "without them", `"discard"`},
+		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, `"noatime"`, ""},
 	} {
 		for className, want := range map[string]string{"wait": row.hostPath, "csi": row.csi} {
 			claim, sc := testClaim(testUID, className, ""), testClass(className)

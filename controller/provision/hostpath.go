@@ -29,7 +29,7 @@ func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1
 	if err := class.CheckOffered(claim, class.HostPathModes); err != nil {
 		return err
 	}
-	return class.CheckLimits(sc)
+	return class.CheckHostPath(sc)
 }
 
 func (s *hostPathShape) pool(*storagev1.StorageClass) *volume.Pool { return s.in }

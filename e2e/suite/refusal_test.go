@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -25,11 +27,16 @@ func TestNotOffered(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)
 	only := `\bReadWriteOnce\b`
+	options := s.Class("options", func(c *storagev1.StorageClass) {
+		delayed := storagev1.VolumeBindingWaitForFirstConsumer
+		c.VolumeBindingMode, c.MountOptions = &delayed, []string{"noatime"}
+	})
 	for _, test := range []struct {
 		name  string
 		claim harness.Claim
 		words []string
 	}{
+		{"mount option", harness.Claim{Class: options}, []string{`\bnoatime\b`, `make it anew without`}},
 		{"block", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock}, []string{`\bBlock\b`, `\bFilesystem\b`}},
 		{"many writers", harness.Claim{Mode: corev1.ReadWriteMany}, []string{`\bReadWriteMany\b`, only}},
 		{"many readers", harness.Claim{Mode: corev1.ReadOnlyMany}, []string{`\bReadOnlyMany\b`, only}},
