@@ -80,6 +80,9 @@ func TestDiskCapabilities(t *testing.T) {
 				ok(t, inspected)
 				for _, entry := range r.Trash {
 					left = append(left, entry.Name)
+					if !strings.Contains(entry.Stuck, "not permitted") && !strings.Contains(entry.Stuck, "denied") {
+						t.Errorf("%s is in the trash because of %q", entry.Name, entry.Stuck)
+					}
 				}
 				switch {
 				case missing == "" && (err != nil || len(left) > 0):

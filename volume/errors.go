@@ -99,13 +99,12 @@ func (e *SpaceError) Error() string {
 func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
 
 // failed is the error of an operation; nil stays nil. What the system says of
-// a full or a read-only disk becomes the sentinel that callers ask for.
+// a full disk becomes the sentinel that callers ask for. See judge for a
+// read-only one.
 func failed(op, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.EROFS) && !errors.Is(err, ErrNotReady):
-		err = fmt.Errorf("%w: %w", ErrNotReady, err)
 	case (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && !errors.Is(err, ErrNoSpace):
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}

@@ -146,7 +146,7 @@ func (p *Pool) attempt(c *call, do func(*handle) error) (*handle, error) {
 	if err := c.wanted(); err != nil {
 		return nil, err
 	}
-	return h, do(h.of(c))
+	return h, h.judge(do(h.of(c)))
 }
 
 // reopen replaces a stale handle, unless another call has done so meanwhile.
@@ -173,7 +173,7 @@ func (p *Pool) reopen(c *call, stale *handle) error {
 			h.close()
 		}
 	}()
-	err := p.open(h)
+	err := h.judge(p.open(h))
 	if h.call = nil; err == nil {
 		p.handle.Store(h)
 	}

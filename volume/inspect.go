@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -82,6 +81,8 @@ type TrashReport struct {
 	Name  string    `json:"name,omitempty"`
 	Bytes int64     `json:"bytes,omitempty"`
 	Since time.Time `json:"since"`
+	// Stuck is why the agent's last purge could not remove it.
+	Stuck string `json:"stuck,omitempty"`
 }
 
 // Inspect reads the pool at path without owning it, so it works beside the
@@ -217,8 +218,8 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 	byID := map[string]TrashReport{}
 	for _, name := range names {
 		var st unix.Stat_t
-		if unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			continue // purged meanwhile
+		if temporary(name) || unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			continue // being written, or purged meanwhile
 		}
 		id, isRecord := strings.CutSuffix(name, recordSuffix)
 		t := byID[id]
@@ -227,7 +228,9 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		t.ID = id
 		if isRecord {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()
-			t.Name, t.Bytes = trashRecord(h.trash, name)
+			if r, err := trashRecord(h.trash, id); err == nil {
+				t.Name, t.Bytes, t.Stuck = r.Name, r.Bytes, r.Stuck
+			}
 		} else if t.Since.IsZero() {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()
 		}
@@ -239,18 +242,4 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 	}
 	slices.SortFunc(all, func(a, b TrashReport) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
-}
-
-// trashRecord returns what the record of a deleted volume says, if it is
-// there and can be read.
-func trashRecord(trash int, name string) (volume string, bytes int64) {
-	data, err := readFile(trash, name)
-	if err != nil {
-		return "", 0
-	}
-	var r Record
-	if json.Unmarshal(data, &r) != nil {
-		return "", 0
-	}
-	return r.Name, r.Bytes
 }

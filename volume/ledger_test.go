@@ -103,7 +103,7 @@ func TestNewUUID(t *testing.T) {
 
 func TestFailedMapsWhatTheSystemSays(t *testing.T) {
 	for errno, want := range map[unix.Errno]error{
-		unix.EROFS: ErrNotReady, unix.ENOSPC: ErrNoSpace, unix.EDQUOT: ErrNoSpace,
+		unix.ENOSPC: ErrNoSpace, unix.EDQUOT: ErrNoSpace,
 	} {
 		err := failed("op", "v", pathError("write", "x", errno))
 		if !errors.Is(err, want) || !errors.Is(err, errno) {

@@ -96,6 +96,7 @@ type Pool struct {
 	ledger
 	id      string        // of the pool that was opened first or last; guarded by mu
 	support limit.Support // likewise
+	stuck   []string      // trash entries that the last purge could not remove; likewise
 }
 
 // Space is what a pool has and can still promise, in bytes.

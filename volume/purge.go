@@ -19,13 +19,13 @@ const (
 	// has its turn: a volume of millions of files, or one whose tenant keeps
 	// writing into it, must not keep the space of all others.
 	purgeTurn = 10000
-	// purgeTurns bounds the turns of a call, so that somebody hears of a trash
-	// that does not end.
+	// purgeTurns bounds the turns of a call in all, so that somebody hears of a
+	// trash that does not end, and of entries that cannot be removed.
 	purgeTurns = 100
 )
 
 // errTurn ends an entry's turn.
-var errTurn = errors.New("its turn is over")
+var errTurn = fmt.Errorf("gave up after %d attempts", purgeTurn)
 
 // Purge empties the trash at Config.PurgeRate, its entries in turns. It returns
 // whether something is left: what could not be removed, for which the joined
@@ -53,26 +53,27 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 }
 
 func (p *Pool) purge(ctx context.Context, h *handle) error {
-	pace := p.purgePace()
-	for turns := 1; ; turns++ {
-		cut, err := p.purgeOnce(ctx, h, pace)
-		if !cut || ctx.Err() != nil || turns == purgeTurns {
+	pace, stuck := p.purgePace(), map[string]error{}
+	for turns := 0; ; {
+		cut, err := p.purgeOnce(ctx, h, pace, stuck)
+		if turns += cut; cut == 0 || ctx.Err() != nil || turns >= purgeTurns {
 			return err
 		}
 	}
 }
 
-// purgeOnce gives every entry of the trash one turn, and reports whether one was
-// cut short.
-func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bool, err error) {
+// purgeOnce gives every entry of the trash one turn, and counts those that were
+// cut short. An entry of which a turn could remove nothing more is stuck, and has
+// no other turn.
+func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck map[string]error) (cut int, err error) {
 	names, err := list(h.private, trashName)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	slices.Sort(names)
 	errs := []error{p.settleLate(ctx, h)}
 	if len(names) == 0 {
-		return false, errors.Join(append(errs, p.sweepLimits(h))...)
+		return 0, errors.Join(append(errs, p.reportStuck(h, stuck), p.sweepLimits(h))...)
 	}
 	// An entry goes only once its record is in the trash for good. A power cut
 	// could bring the record back otherwise, and a start would take for the
@@ -81,23 +82,23 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace) (cut bo
 	errs = append(errs, err)
 	p.step("purge.flush")
 	if err := flush(h.records, h.trash); err != nil {
-		return false, errors.Join(append(errs, err)...)
+		return 0, errors.Join(append(errs, err)...)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, recordSuffix) || moving[name] {
+		if strings.HasSuffix(name, recordSuffix) || moving[name] || stuck[name] != nil {
 			continue // a record goes with its entry, or below
 		}
 		err := p.purgeEntry(ctx, h, name, h.beating(turn(pace)))
-		if errors.Is(err, errTurn) {
-			cut = true
-		} else if err != nil {
-			errs = append(errs, fmt.Errorf("trash entry %s: %w", name, err))
-		}
-		if ctx.Err() != nil {
-			return cut, errors.Join(errs...)
+		switch {
+		case ctx.Err() != nil || h.writable() != nil:
+			return cut, errors.Join(append(errs, err)...)
+		case err == errTurn: // and with other errors where nothing was removed
+			cut++
+		case err != nil:
+			stuck[name] = err
 		}
 	}
-	return cut, errors.Join(append(errs, p.purgeRecords(h, names), p.sweepLimits(h))...)
+	return cut, errors.Join(append(errs, p.purgeRecords(h, names), p.reportStuck(h, stuck), p.sweepLimits(h))...)
 }
 
 // turn is the pace until the turn is over.

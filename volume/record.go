@@ -73,6 +73,8 @@ type Record struct {
 	// so that a directory which is there was this volume, and none before or after it
 	// that had its name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
+	// Stuck is why the last purge could not remove the volume from the trash.
+	Stuck string `json:"stuck,omitempty"`
 }
 
 // recordVersion is written into new records. A record of a later version is

@@ -23,7 +23,7 @@ func (p *Pool) recover(h *handle) error {
 	for _, r := range p.unsettled() {
 		h.call.beat()
 		if err := p.settle(h, r.Name); err != nil {
-			if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO) {
+			if err = h.judge(err); errors.Is(err, ErrNotReady) || errors.Is(err, unix.EIO) {
 				return err
 			}
 			p.note(fmt.Sprintf("%s%s: %v", stillOf(r.Name), r.State, err))

@@ -130,7 +130,7 @@ func (p *Pool) moveToTrash(h *handle, r Record) error {
 		return unix.Renameat2(h.base, r.Name, h.trash, r.Trash, unix.RENAME_NOREPLACE)
 	}
 	err := move()
-	if err == unix.EPERM {
+	if err == unix.EPERM || err == unix.EROFS {
 		p.step("delete.unlock")
 		if tree.Unlock(h.base, r.Name) {
 			p.step("delete.again")

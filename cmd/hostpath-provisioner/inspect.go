@@ -162,6 +162,11 @@ func printReport(out io.Writer, r volume.Report) error {
 			show(out, "migration %s: %s\n", v.Name, v.Migration.Stopped)
 		}
 	}
+	for _, t := range r.Trash {
+		if t.Stuck != "" {
+			show(out, "stuck     %s in the trash: %s\n", t.ID, t.Stuck)
+		}
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(r.Volumes) > 0 {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")

@@ -225,6 +225,23 @@ func TestInspect(t *testing.T) {
 	if len(report.Volumes) != 1 || len(report.Trash) != 1 || report.Pool.ID != pool.ID() {
 		t.Errorf("%+v", report)
 	}
+
+	// As a purge leaves it that could not remove the entry.
+	record := filepath.Join(dir, ".hostpath-provisioner", "trash", report.Trash[0].ID+".json")
+	data, err := os.ReadFile(record)
+	if err == nil {
+		err = os.WriteFile(record, bytes.Replace(data, []byte("{"), []byte(`{"stuck": "remove f: not permitted",`), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if err := run(context.Background(), []string{"inspect", dir}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "stuck     " + report.Trash[0].ID + " in the trash: remove f: not permitted\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in\n%s", want, out.String())
+	}
 }
 
 // The agent's container says which pools it has, in one variable or in two.

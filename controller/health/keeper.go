@@ -135,6 +135,7 @@ func (k *Keeper) purge(ctx context.Context) {
 			k.Changed()
 		}
 		if more && err == nil && ctx.Err() == nil {
+			log.Info("The trash is not empty yet; purging it goes on")
 			continue
 		}
 		select {

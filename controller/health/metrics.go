@@ -44,12 +44,13 @@ var (
 	limitsDesc     = poolDesc("limits", "1 if volumes are held to their size, 0 if not; method says how.", "method")
 	adoptedDesc    = poolDesc("adopted_unlimited_volumes", "Number of adopted volumes that nothing holds to their size.")
 	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
+	stuckDesc      = poolDesc("stuck_trash_entries", "Number of deleted volumes that the last purge could not remove.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
-		promisableDesc, limitsDesc, volumesDesc, missingDesc, adoptedDesc, damagedDesc} {
+		promisableDesc, limitsDesc, volumesDesc, missingDesc, adoptedDesc, damagedDesc, stuckDesc} {
 		out <- d
 	}
 }
@@ -99,6 +100,7 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(promisedDesc, float64(space.Promised))
 	gauge(promisableDesc, float64(space.Promisable))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
+	gauge(stuckDesc, float64(len(pool.Stuck())))
 	enforced, method := 0.0, pool.Limits().Method
 	if method != limit.MethodNone {
 		enforced = 1

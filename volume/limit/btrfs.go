@@ -18,6 +18,8 @@ const (
 	btrfsSnapDestroy  = 0x5000940f // BTRFS_IOC_SNAP_DESTROY
 	btrfsTreeSearch   = 0xd0009411 // BTRFS_IOC_TREE_SEARCH
 	btrfsInoLookup    = 0xd0009412 // BTRFS_IOC_INO_LOOKUP
+	btrfsGetFlags     = 0x80089419 // BTRFS_IOC_SUBVOL_GETFLAGS
+	btrfsSetFlags     = 0x4008941a // BTRFS_IOC_SUBVOL_SETFLAGS
 	btrfsFSInfo       = 0x8400941f // BTRFS_IOC_FS_INFO
 	btrfsQuotaControl = 0xc0109428 // BTRFS_IOC_QUOTA_CTL
 	btrfsGroupAssign  = 0x40189429 // BTRFS_IOC_QGROUP_ASSIGN
@@ -29,6 +31,8 @@ const (
 	// rootInode is the inode number of every subvolume's directory
 	// (BTRFS_FIRST_FREE_OBJECTID).
 	rootInode = 256
+	// subvolumeReadOnly is the flag of a read-only subvolume (BTRFS_SUBVOL_RDONLY).
+	subvolumeReadOnly = 1 << 1
 	// enableSimple is the command of QUOTA_CTL for squota
 	// (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
 	enableSimple = 4
@@ -81,6 +85,22 @@ func subvolumeExists(fd int, id uint64) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// IsSubvolume reports whether the inode number is that of the root directory of
+// a subvolume, if its filesystem is btrfs.
+func IsSubvolume(inode uint64) bool { return inode == rootInode }
+
+// ClearReadOnly makes the btrfs subvolume whose root directory fd has open
+// writable, and reports whether it was read-only. It does nothing to a writable
+// one. Of anything else the error is ENOTTY or EINVAL.
+func ClearReadOnly(fd int) (changed bool, err error) {
+	var flags uint64
+	if err := btrfsIoctl(fd, btrfsGetFlags, unsafe.Pointer(&flags)); err != nil || flags&subvolumeReadOnly == 0 {
+		return false, err
+	}
+	flags &^= subvolumeReadOnly
+	return true, btrfsIoctl(fd, btrfsSetFlags, unsafe.Pointer(&flags))
 }
 
 func createGroup(fd int, group uint64) error {

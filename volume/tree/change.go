@@ -1,25 +1,29 @@
 package tree
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
-// change does something to name in dir, at the pace. Where flags of the entry
-// or of dir forbid it, they are cleared and it is tried again.
+// change does something to name in dir, at the pace. If flags of the entry, of
+// dir or of its subvolume forbid it, change clears them and tries again.
 func (r *remover) change(dir int, name string, do func() error) error {
 	if err := r.wait(); err != nil {
 		return err
 	}
 	err := do()
-	if err != unix.EPERM {
+	if err != unix.EPERM && err != unix.EROFS {
 		return err
 	}
+	// First, since no other flag can be cleared in a read-only subvolume.
+	around := r.clearReadOnly(dir)
 	above, _ := limit.ClearFlags(dir, sticky)
 	relock, changed := unlock(dir, name)
 	defer relock()
-	if !changed && !above {
+	if !changed && !above && !around {
 		return err
 	}
 	if err := r.wait(); err != nil {
@@ -28,20 +32,52 @@ func (r *remover) change(dir int, name string, do func() error) error {
 	return do()
 }
 
+// errStopped is the answer of everything once the pace or the context ended the
+// work; the remover has their error.
+var errStopped = errors.New("stopped")
+
 // wait lets the pace and the context have their say before a change.
 func (r *remover) wait() error {
 	if r.fatal == nil {
 		r.fatal = r.pace.wait(r.ctx)
 	}
-	return r.fatal
+	if r.fatal != nil {
+		return errStopped
+	}
+	return nil
+}
+
+// clearReadOnly makes the btrfs subvolume writable that dir lies in, and reports
+// whether it was read-only. It does nothing in the subvolume that the tree lies
+// in: that is an administrator's.
+func (r *remover) clearReadOnly(dir int) bool {
+	// No directory that the remover works in is further from a subvolume's root.
+	for range maxTops + 1 {
+		var st unix.Stat_t
+		if err := unix.Fstat(dir, &st); err != nil || st.Dev == r.outside {
+			return false
+		}
+		if limit.IsSubvolume(st.Ino) {
+			changed, err := limit.ClearReadOnly(dir)
+			return changed && err == nil
+		}
+		above, err := openUp(dir)
+		if err != nil {
+			return false
+		}
+		defer unix.Close(above)
+		dir = above
+	}
+	return false
 }
 
 // sticky flags keep an inode from being removed, or anything from a directory.
 const sticky = limit.Immutable | limit.AppendOnly
 
 // Unlock clears the immutable and append-only flags of the directory name in
-// dir, and reports whether there were any. The caller found that something it
-// has to move or remove answers EPERM.
+// dir, and the flag of a read-only btrfs subvolume if it is one, and reports
+// whether there were any. The caller found that something it has to move or
+// remove answers EPERM or EROFS.
 func Unlock(dir int, name string) bool {
 	relock, changed := unlock(dir, name)
 	relock()
@@ -70,11 +106,15 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	if err != nil {
 		return nothing, false
 	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		defer unix.Close(fd)
+		return nothing, unlockDir(fd, &st)
+	}
 	before, err := limit.GetAttr(fd)
 	if err == nil {
 		changed, err = limit.ClearFlags(fd, sticky)
 	}
-	if changed = changed && err == nil; !changed || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Nlink == 1 {
+	if changed = changed && err == nil; !changed || st.Nlink == 1 {
 		unix.Close(fd)
 		return nothing, changed
 	}
@@ -84,6 +124,17 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 		}
 		unix.Close(fd)
 	}, true
+}
+
+// unlockDir is unlock for an open directory. A read-only subvolume comes first:
+// no other flag can be cleared in it.
+func unlockDir(fd int, st *unix.Stat_t) (changed bool) {
+	if limit.IsSubvolume(st.Ino) {
+		cleared, err := limit.ClearReadOnly(fd)
+		changed = cleared && err == nil
+	}
+	cleared, err := limit.ClearFlags(fd, sticky)
+	return changed || cleared && err == nil
 }
 
 // clearInherit reports whether the directory handed down its project ID, and

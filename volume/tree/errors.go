@@ -17,7 +17,7 @@ func explain(name string, err error) error {
 	return pathError("remove", name, err)
 }
 
-// failures keeps the first few errors of many.
+// failures keeps the first few errors of many, and passes over errStopped.
 type failures struct {
 	errs  []error
 	more  int
@@ -27,7 +27,7 @@ type failures struct {
 func (f *failures) add(err error) {
 	f.stays = f.stays || err == errStays
 	switch {
-	case err == nil:
+	case err == nil || err == errStopped:
 	case len(f.errs) < 3:
 		f.errs = append(f.errs, err)
 	default:

@@ -35,6 +35,11 @@ func OpenDir(dir int, name string) (int, error) {
 	return Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
+// openUp opens the directory above dir for reading it. No mount is crossed.
+func openUp(dir int) (int, error) {
+	return unix.Openat2(dir, "..", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV})
+}
+
 // openPath opens name in the directory dir to look at it: a link as the link,
 // and nothing is set in motion.
 func openPath(dir int, name string) (int, error) {

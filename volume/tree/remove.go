@@ -44,23 +44,35 @@ const (
 //
 // Mounts are never crossed: what is mounted stays, with the directories above
 // it, and is an error. Immutable and append-only flags are cleared where they
-// are in the way. Other errors do not keep the rest from being removed; they
-// come joined, at most a few. Deep trees are flattened: a directory moves up
-// to the top before it is emptied.
+// are in the way, and so is the flag of a read-only btrfs subvolume, unless dir
+// lies in it. Other errors do not keep the rest from being removed; they come
+// joined, at most a few. Deep trees are flattened: a directory moves up to the
+// top before it is emptied.
+//
+// If the context or the pace ends the work, Remove returns their error. If
+// nothing was removed until then, Remove joins the errors that kept it.
 func Remove(ctx context.Context, dir int, name string, pace Pace) error {
-	r := remover{ctx: ctx, pace: pace, prefix: movedPrefix + rand.Text()[:10] + "-"}
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
+		return err
+	}
+	r := remover{ctx: ctx, pace: pace, outside: st.Dev, prefix: movedPrefix + rand.Text()[:10] + "-"}
 	err := r.remove(dir, name)
-	if r.fatal != nil {
+	switch {
+	case r.fatal == nil:
+		return err
+	case r.removed > 0 || err == nil || err == errStopped:
 		return r.fatal
 	}
-	return err
+	return errors.Join(r.fatal, err)
 }
 
 // A remover removes one tree.
 type remover struct {
-	ctx   context.Context
-	pace  Pace
-	fatal error // ends the work: the context's error, or the pace's
+	ctx     context.Context
+	pace    Pace
+	fatal   error  // ends the work: the context's error, or the pace's
+	outside uint64 // the device of the directory that the tree is in
 
 	tops    []*top
 	prefix  string // of the names of what moves up
@@ -115,11 +127,7 @@ func (r *remover) empty(fd int) error {
 			errs.add(r.directory(fd, name))
 		}
 		switch {
-		case r.fatal != nil:
-			return r.fatal
-		case !found:
-			return errs.join()
-		case r.removed == before:
+		case r.fatal != nil, !found, r.removed == before:
 			return errs.join()
 		}
 	}
@@ -171,9 +179,6 @@ func (r *remover) directory(dir int, name string) error {
 	if errs.stays && len(r.tops) < maxTops {
 		errs = &failures{}
 		errs.add(r.empty(fd))
-	}
-	if r.fatal != nil {
-		return r.fatal
 	}
 	if err := errs.join(); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (t *trail) up() (more bool, err error) {
 }
 
 func openAbove(dir int, id inode) (int, error) {
-	fd, err := unix.Openat2(dir, "..", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV})
+	fd, err := openUp(dir)
 	if err != nil {
 		return -1, fmt.Errorf("open the directory above: %w", err)
 	}
