@@ -111,10 +111,8 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	if err != nil {
 		return all
 	}
-	states := map[volume.State]int{volume.Creating: 0, volume.Ready: 0, volume.Bound: 0, volume.Deleting: 0}
 	missing, adopted := 0, 0
 	for _, v := range volumes {
-		states[v.State]++
 		if v.Missing {
 			missing++
 		}
@@ -122,7 +120,7 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 			adopted++
 		}
 	}
-	for state, n := range states {
+	for state, n := range pool.States() {
 		gauge(volumesDesc, float64(n), string(state))
 	}
 	gauge(missingDesc, float64(missing))

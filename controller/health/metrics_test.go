@@ -1,10 +1,12 @@
 package health_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +43,64 @@ func TestLimitsMetric(t *testing.T) {
 	if !strings.Contains(w.Body.String(), want+"\n") {
 		t.Errorf("no %s in\n%s", want, w.Body)
 	}
+}
+
+// Volumes are counted in every state, also while they are made or deleted.
+func TestStatesMetric(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	at, reached, goOn := atomic.Value{}, make(chan bool), make(chan bool)
+	at.Store("")
+	pool, err := volume.New(volume.Config{Name: "local", Path: path, Step: func(step string) {
+		if step == at.Load() {
+			reached <- true
+			<-goOn
+		}
+	}})
+	if err == nil {
+		err = pool.Open()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
+	counts := func(creating, ready, bound, deleting int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		health.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for state, n := range map[string]int{"creating": creating, "ready": ready, "bound": bound, "deleting": deleting} {
+			if want := fmt.Sprintf(`hostpath_pool_volumes{pool="local",state="%s"} %d`, state, n); !strings.Contains(w.Body.String(), want+"\n") {
+				t.Errorf("no %s in\n%s", want, w.Body)
+			}
+		}
+	}
+	stopped := func(step string, call func() error, while func()) {
+		t.Helper()
+		at.Store(step)
+		done := make(chan error, 1)
+		go func() { done <- call() }()
+		<-reached
+		at.Store("")
+		while()
+		goOn <- true
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	create := func() error {
+		_, err := pool.Create(volume.Spec{Name: "v", Bytes: 1})
+		return err
+	}
+	counts(0, 0, 0, 0)
+	stopped("create.rename", create, func() { counts(1, 0, 0, 0) })
+	counts(0, 1, 0, 0)
+	if _, err := pool.Bind("v", volume.Binding{PV: "pv"}); err != nil {
+		t.Fatal(err)
+	}
+	counts(0, 0, 1, 0)
+	stopped("delete.move", func() error { return pool.Delete("v") }, func() { counts(0, 0, 0, 1) })
+	counts(0, 0, 0, 0)
 }
 
 // A volume's use is exported once somebody looked, its limit only where there is one.
