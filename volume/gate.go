@@ -133,7 +133,7 @@ func (p *Pool) attempt(c *call, do func(*handle) error) (*handle, error) {
 	case p.closed.Load():
 		return nil, errClosed()
 	case !p.wanted.Load():
-		return nil, fmt.Errorf("%w: it was not opened", ErrNotReady)
+		return nil, ErrNotOpened
 	case h == nil || h.verify(p.path) != nil:
 		return h, errStale
 	}

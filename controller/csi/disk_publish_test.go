@@ -251,6 +251,18 @@ func TestDiskEphemeral(t *testing.T) {
 	if _, err := d.pools[0].Get("csi-claim"); err != nil {
 		t.Errorf("a claim's volume went with its pod: %v", err)
 	}
+	// Where the CSIDriver has no podInfoOnMount, the target still says which pod.
+	at := d.podTarget("scratch")
+	if err := os.MkdirAll(filepath.Dir(at), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, d.publish(t, nil, "", func(r *proto.NodePublishVolumeRequest) {
+		inline(r)
+		r.VolumeId, r.TargetPath, r.VolumeContext = "csi-2c3d", at, map[string]string{"csi.storage.k8s.io/ephemeral": "true"}
+	}), codes.OK, "")
+	if v, err := d.pools[0].Get("csi-2c3d"); err != nil || v.Owner.UID != "a-pod" {
+		t.Errorf("%+v, %v", v, err)
+	}
 	// One that cannot be mounted leaves nothing.
 	wants(t, d.publish(t, w, "taken", nil), codes.OK, "")
 	before := d.state(t)

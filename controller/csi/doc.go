@@ -18,6 +18,7 @@
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
 //	pools.go        which pool
 //	adopt.go        volumes of older drivers, where no PV is seen
+//	collect.go      inline volumes whose pods are gone
 //	identity.go     controller.go  expand.go  list.go  node.go  ephemeral.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique

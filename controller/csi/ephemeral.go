@@ -3,6 +3,7 @@ package csi
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -41,16 +42,48 @@ func (s *Server) publishEphemeral(p *publication) error {
 //
 // A pool that is not ready cannot be asked. What this process remembers of the
 // volume decides then: an ephemeral one waits for its pool, and any other is
-// done with, so that a broken disk keeps no pod from ending.
-func (s *Server) dropEphemeral(name string) error {
+// done with, so that a broken disk keeps no pod from ending. Before the pools are
+// opened for the first time nothing is remembered: what may be an inline volume
+// waits until then. A pool that was opened in vain is not waited for, because
+// the collector finds the volume when the disk is back.
+func (s *Server) dropEphemeral(name, target string) error {
 	err := s.remove(name, func(v volume.Volume) bool { return v.Ephemeral })
 	if err == nil {
 		return nil
 	}
+	// In this order: a pool that is opened meanwhile has its records then.
+	early := s.notOpened()
 	for _, p := range s.config.Pools.All() {
 		if r, known := p.Remembered(name); known && r.Ephemeral {
 			return fmt.Errorf("delete ephemeral volume %q of pool %s: %w", name, p.Name(), err)
+		} else if known {
+			return nil
+		}
+	}
+	if early != nil && s.maybeInline(name, target) {
+		return fmt.Errorf("delete ephemeral volume %q, if it is one: %w", name, early)
+	}
+	return nil
+}
+
+// notOpened returns the error of a pool that was not opened yet in this process's
+// life, nil if there is none.
+func (s *Server) notOpened() error {
+	for _, p := range s.config.Pools.All() {
+		if err := p.Ready(); errors.Is(err, volume.ErrNotOpened) {
+			return err
 		}
 	}
 	return nil
+}
+
+// inlinePrefix begins the handles that the kubelet gives to inline volumes; see
+// makeVolumeHandle of pkg/volume/csi/csi_mounter.go in Kubernetes.
+const inlinePrefix = "csi-"
+
+// maybeInline reports whether a volume without a known record may be a pod's own.
+// One whose target names a PV of the same name is not.
+func (s *Server) maybeInline(name, target string) bool {
+	_, pv := parseTarget(s.config.KubeletDir, target)
+	return strings.HasPrefix(name, inlinePrefix) && pv != name
 }

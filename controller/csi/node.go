@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,8 +72,9 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 // publication checks a request. It opens the target's directory, which the
 // caller closes, and changes nothing.
 func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, error) {
-	p := &publication{name: req.GetVolumeId(), alone: singleWriter(req.GetVolumeCapability()),
-		pv: pvOf(s.config.KubeletDir, req.GetTargetPath())}
+	p := &publication{name: req.GetVolumeId(), alone: singleWriter(req.GetVolumeCapability())}
+	var pod string
+	pod, p.pv = parseTarget(s.config.KubeletDir, req.GetTargetPath())
 	if err := volume.CheckName(p.name); err != nil {
 		return nil, err
 	}
@@ -89,6 +91,8 @@ func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, e
 		if err != nil {
 			return nil, err
 		}
+		// The collector looks for the pod's directory by this UID.
+		spec.Owner.UID = cmp.Or(pod, spec.Owner.UID)
 		p.make = &spec
 		p.pool, err = s.ephemeralPool(attributes[class.StoragePool])
 		if err != nil {
@@ -173,7 +177,7 @@ func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVo
 	if err := s.unmount(name, req.GetTargetPath()); err != nil {
 		return nil, fmt.Errorf("unpublish volume %q: %w", name, err)
 	}
-	if err := s.dropEphemeral(name); err != nil {
+	if err := s.dropEphemeral(name, req.GetTargetPath()); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil

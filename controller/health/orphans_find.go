@@ -92,10 +92,13 @@ func (o *Orphans) find(ctx context.Context, pool *volume.Pool, s seen) (f findin
 // the volume's, as the sidecar makes both from one.
 func pvOf(r volume.Record) string { return cmp.Or(r.PV, r.Name) }
 
-// judge notes on a volume's record whether its PV is gone, and returns it.
+// judge notes on a volume's record whether its PV is gone, and returns it. The
+// record of an inline volume is returned as it is.
 func (o *Orphans) judge(ctx context.Context, pool *volume.Pool, v volume.Volume, s seen) (volume.Record, error) {
 	if v.Ephemeral || v.Migration.UnderWay() {
-		return v.Record, nil // no PV ever names it, or none does for a moment
+		// No PV ever names it, and the CSI driver notes whether its pod is gone; or
+		// no PV does for a moment.
+		return v.Record, nil
 	}
 	why := ""
 	if !s.named[pvOf(v.Record)] && !s.places[place{pool, v.Name}] {

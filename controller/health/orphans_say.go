@@ -68,7 +68,13 @@ func (o *Orphans) say(log klog.Logger, pool *volume.Pool, f findings) (next time
 // counts says how many there are of what nobody wants, and what becomes of it.
 func (o *Orphans) counts(f findings) string {
 	var parts []string
-	if n := len(f.volumes); n > 0 {
+	inline := 0
+	for _, r := range f.volumes {
+		if r.Ephemeral {
+			inline++
+		}
+	}
+	if n := len(f.volumes) - inline; n > 0 {
 		parts = append(parts, counted(n, "volume")+" without a PV")
 	}
 	if n := len(f.directories); n == 1 {
@@ -77,10 +83,16 @@ func (o *Orphans) counts(f findings) string {
 		parts = append(parts, fmt.Sprintf("%d directories without record and PV", n))
 	}
 	text := strings.Join(parts, " and ")
-	if !o.Delete {
-		return text + ", which stay"
+	if text != "" && !o.Delete {
+		text += ", which stay"
 	}
-	return text
+	if inline == 0 {
+		return text
+	}
+	if text != "" {
+		text += "; "
+	}
+	return text + counted(inline, "inline volume") + " without a pod, deleted when unused"
 }
 
 func counted(n int, what string) string {

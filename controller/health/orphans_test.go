@@ -58,6 +58,26 @@ func TestRemovable(t *testing.T) {
 	}
 }
 
+func TestOrphansInWords(t *testing.T) {
+	claimed, own := volume.Record{Name: "pvc-1"}, volume.Record{Name: "csi-1", Ephemeral: true}
+	for want, row := range map[string]struct {
+		found  findings
+		delete bool
+	}{
+		"1 volume without a PV, which stay":                   {findings{volumes: []volume.Record{claimed}}, false},
+		"1 volume without a PV":                               {findings{volumes: []volume.Record{claimed}}, true},
+		"2 inline volumes without a pod, deleted when unused": {findings{volumes: []volume.Record{own, own}}, false},
+		"1 directory without record and PV, which stay":       {findings{directories: []string{"pvc-2"}}, false},
+		"1 volume without a PV and 1 directory without record and PV; 1 inline volume without a pod, deleted when unused": {
+			findings{volumes: []volume.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
+	} {
+		o := &Orphans{OrphansConfig: OrphansConfig{Delete: row.delete}}
+		if got := o.counts(row.found); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestNamesDirectory(t *testing.T) {
 	const name = "pvc-0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 	hostPath := func(path string) corev1.PersistentVolumeSource {
