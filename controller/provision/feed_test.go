@@ -178,10 +178,10 @@ func TestFeedHoldsLittle(t *testing.T) {
 	f := newFeedTest(t)
 	heard := map[types.UID]string{}
 	v := newVoice(t.Context(), nil, nil, "node-01", nil)
-	f.heard = func(c *corev1.PersistentVolumeClaim, where placement) {
+	f.feed = newFeed(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
 		heard[c.UID] = c.Annotations[class.AnnProvisionOnNode]
 		v.hear(c, where)
-	}
+	}, f.read) // which no stream reads from
 	heap := func() uint64 {
 		var m goruntime.MemStats
 		goruntime.GC()
@@ -212,7 +212,9 @@ func TestFeedHoldsLittle(t *testing.T) {
 	// A name that no node can have places the claim elsewhere, also if it begins like a node's.
 	f.classes["late"] = true
 	f.classAppeared("late")
-	f.nothing()
+	if events := f.retries(); len(events) > 0 {
+		t.Errorf("%d events of claims that are not of this node", len(events))
+	}
 	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(testClaim("1", "now", "", class.AnnProvisionOnNode, name)) != elsewhere {
 		t.Errorf("heard of a claim for node %.20q of %d bytes", name, len(name))
 	}
