@@ -136,6 +136,34 @@ func TestLabelValue(t *testing.T) {
 	}
 }
 
+func TestLeaving(t *testing.T) {
+	remove, retain := corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain
+	for _, row := range []struct {
+		phase             corev1.PersistentVolumePhase
+		policy            corev1.PersistentVolumeReclaimPolicy
+		deleted           bool
+		released, leaving bool
+	}{
+		{corev1.VolumeBound, remove, false, false, false},
+		{corev1.VolumeBound, retain, true, false, true},
+		{corev1.VolumeAvailable, remove, false, false, false},
+		{corev1.VolumeReleased, remove, false, true, true},
+		{corev1.VolumeReleased, retain, false, true, false},
+		{corev1.VolumeFailed, remove, false, true, true},
+		{corev1.VolumeFailed, retain, false, true, false},
+		{"", remove, false, false, false},
+	} {
+		pv := &corev1.PersistentVolume{}
+		pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = row.phase, row.policy
+		if row.deleted {
+			pv.DeletionTimestamp = &metav1.Time{}
+		}
+		if class.Released(pv) != row.released || class.Leaving(pv) != row.leaving {
+			t.Errorf("%+v: released %v, leaving %v", row, class.Released(pv), class.Leaving(pv))
+		}
+	}
+}
+
 func TestHostPathPV(t *testing.T) {
 	retain := corev1.PersistentVolumeReclaimRetain
 	sc := &storagev1.StorageClass{

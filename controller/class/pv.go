@@ -25,6 +25,19 @@ func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy, c *storagev1.Stor
 	return corev1.PersistentVolumeReclaimDelete
 }
 
+// Released reports whether the PV's claim was deleted. A PV is Failed if its
+// deletion failed after that.
+func Released(pv *corev1.PersistentVolume) bool {
+	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
+}
+
+// Leaving reports whether the PV is deleted, or is to be deleted by its policy
+// because its claim was.
+func Leaving(pv *corev1.PersistentVolume) bool {
+	return pv.DeletionTimestamp != nil ||
+		Released(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
 // newPV is what the PVs of both shapes have in common: the claim's size, modes
 // and class, our label and the pool's UUID.
 func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,

@@ -173,7 +173,7 @@ func (o *Orphans) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 // says it, which cannot adopt the volume.
 func (o *Orphans) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
 	at, name := o.Loop.Names(pv)
-	if at != pool || leaving(pv) {
+	if at != pool || class.Leaving(pv) {
 		return false, nil
 	}
 	v, err := pool.Get(name)
@@ -192,7 +192,7 @@ func (o *Orphans) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 	}
 	// What was seen may be older than a deletion that is under way.
 	now, err := o.pv(ctx, pv.Name)
-	if now == nil || err != nil || now.UID != pv.UID || leaving(now) {
+	if now == nil || err != nil || now.UID != pv.UID || class.Leaving(now) {
 		return false, err
 	}
 	if recorded {
@@ -200,11 +200,4 @@ func (o *Orphans) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 			"bring it back from a backup, or delete the claim", v.Path, o.Node.Name))
 	}
 	return true, nil
-}
-
-// leaving reports whether the PV goes, and its directory with it or before.
-func leaving(pv *corev1.PersistentVolume) bool {
-	released := pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
-	return pv.DeletionTimestamp != nil ||
-		released && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }

@@ -143,7 +143,7 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 	case err == nil && v.Migration.UnderWay():
 		return false
 	case err == nil:
-		if err = s.matches(v, pv); errors.As(err, new(otherClaim)) && leaving(pv) {
+		if err = s.matches(v, pv); errors.As(err, new(otherClaim)) && class.Leaving(pv) {
 			_, err = c.heir(ctx, pv, pool, v, err)
 		}
 	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, pool, name):

@@ -122,7 +122,7 @@ func (c *Controller) binding(pv *corev1.PersistentVolume, owner volume.Owner) vo
 // remind says once that a released PV stays, where its policy tells its user
 // that it goes.
 func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolume) {
-	if pv.DeletionTimestamp != nil || !leaving(pv) {
+	if pv.DeletionTimestamp != nil || !class.Leaving(pv) {
 		return
 	}
 	if err := s.deletes(pv); err != nil {
@@ -159,7 +159,7 @@ func (r *records) current(ctx context.Context, name string) (*corev1.PersistentV
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
 // its way out and has no directory either is just that.
 func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	if leaving(pv) && s.deletes(pv) == nil && nothingLeft(pv, pool, directory) {
+	if class.Leaving(pv) && s.deletes(pv) == nil && nothingLeft(pv, pool, directory) {
 		return nil
 	}
 	err := r.adopt(ctx, s, pv, pool, directory)
@@ -173,12 +173,6 @@ func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.Persisten
 		return nil
 	}
 	return r.namePool(ctx, pv, pool)
-}
-
-// leaving reports whether a PV goes, or is to go by its policy.
-func leaving(pv *corev1.PersistentVolume) bool {
-	return pv.DeletionTimestamp != nil ||
-		pv.Status.Phase == corev1.VolumeReleased && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // disown says that the PV is left alone, and why.

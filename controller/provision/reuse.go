@@ -148,9 +148,8 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 // one of the volume. That the claim before is gone, home says, the cluster of
 // which it was; another cluster's claims cannot be asked for.
 func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, home bool) error {
-	phase := pv.Status.Phase
 	switch {
-	case claim == nil && phase != corev1.VolumeReleased && phase != corev1.VolumeFailed:
+	case claim == nil && !class.Released(pv):
 		return errUnsettled
 	case claim == nil && !home:
 		return errors.New("its volume was recorded in another cluster, and the claim in its claimRef is gone, so nobody can tell that it may go; " +
@@ -159,7 +158,7 @@ func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, hom
 		return nil
 	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name:
 		return fmt.Errorf("its claimRef names claim %s/%s, which has PV %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
-	case claim.Spec.VolumeName == "" || phase != corev1.VolumeBound:
+	case claim.Spec.VolumeName == "" || pv.Status.Phase != corev1.VolumeBound:
 		return errUnsettled
 	}
 	return nil

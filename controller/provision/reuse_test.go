@@ -213,8 +213,12 @@ func TestDeleteReused(t *testing.T) {
 		should, stays bool
 		ignored       bool
 	}{
-		"recorded and gone":        {func(k *kept) { k.mustFollow(); k.release() }, true, false, false},
-		"both gone, not recorded":  {func(k *kept) { k.release() }, true, false, false},
+		"recorded and gone":       {func(k *kept) { k.mustFollow(); k.release() }, true, false, false},
+		"both gone, not recorded": {func(k *kept) { k.release() }, true, false, false},
+		"a deletion failed before": {func(k *kept) {
+			k.release()
+			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })
+		}, true, false, false},
 		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, false, true, false},
 		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, false, true, true},
 		"recorded, and it has it":  {func(k *kept) { k.mustFollow(); next := k.next; k.release(); k.next = next }, true, true, true},
