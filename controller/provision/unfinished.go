@@ -46,10 +46,7 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 		return // the pool is not ready, which is said elsewhere
 	}
 	for _, v := range volumes {
-		if v.Ephemeral || v.PV == "" {
-			continue // not made for a claim
-		}
-		if v.State != volume.Ready || time.Since(v.Created) < unfinishedAge || c.savedPV(v.PV) != nil {
+		if !c.unfinished(v, time.Now()) {
 			continue
 		}
 		abandoned, err := c.abandoned(ctx, v)
@@ -71,6 +68,15 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 			log.Error(err, "Cannot undo an unfinished volume", "volume", v.Name)
 		}
 	}
+}
+
+// unfinished reports whether the volume was made for a claim and its PV should
+// have been saved by now, and is not known.
+func (c *Controller) unfinished(v volume.Volume, now time.Time) bool {
+	if v.Ephemeral || v.PV == "" {
+		return false // not made for a claim
+	}
+	return v.State == volume.Ready && now.Sub(v.Created) >= unfinishedAge && c.savedPV(v.PV) == nil
 }
 
 // abandoned asks the API server itself, not a cache, whether nobody will ever
