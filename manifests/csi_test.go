@@ -25,7 +25,7 @@ const (
 )
 
 // csiModes are the deployments that serve CSI claims.
-var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools"}
+var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools", "examples/own-disk"}
 
 // arguments are a container's, by flag; one without a value is "true".
 func arguments(t *testing.T, c corev1.Container) map[string]string {
@@ -161,6 +161,8 @@ func TestCSIEnvironment(t *testing.T) {
 			want["PROVISION"] = "hostpath,csi"
 		case "examples/two-pools":
 			want["DATADIR"] = `[{"name":"local","path":"/var/hpvolumes/csi"},{"name":"fast","path":"/mnt/fast/csi"}]`
+		case "examples/own-disk":
+			want["DATADIR"] = `[{"name":"local","path":"/var/hpvolumes/disk/csi","mount":"/var/hpvolumes/disk"}]`
 		}
 		_, c := agent(t, at)
 		if got := environment(c); !maps.Equal(got, want) {
@@ -199,6 +201,9 @@ func TestCSIPoolsLieInVolumes(t *testing.T) {
 		all, named := pools(t, at), map[string]bool{}
 		for pool, dir := range all {
 			m := mountAt(c, path.Dir(dir))
+			if at == "examples/own-disk" { // the disk is mounted in between
+				m = mountAt(c, path.Dir(path.Dir(dir)))
+			}
 			if m.ReadOnly || m.MountPropagation == nil || *m.MountPropagation != corev1.MountPropagationHostToContainer ||
 				hostOf(pod, c, m.MountPath) != m.MountPath {
 				t.Errorf("%s: pool %s at %s: mounted by %+v", at, pool, dir, m)

@@ -239,3 +239,56 @@ func TestDiskMountedLaterReadOnly(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A pool that names its mount waits for it, and makes nothing on the disk below, whatever happens to the mount.
+func TestDiskMountIsNamed(t *testing.T) {
+	// As in a pod: what is given to it is a mount itself, and the disk is mounted in that.
+	given := testdisk.Mount(t, "ext4")
+	for _, below := range []string{"", "csi"} {
+		at := filepath.Join(given, "disk"+below)
+		path := filepath.Join(at, below)
+		p := configured(t, volume.Config{Path: path, Mount: at})
+		notReady := func(words string) {
+			t.Helper()
+			err := p.Ready()
+			if is(t, err, volume.ErrNotReady); !strings.Contains(err.Error(), words) {
+				t.Fatalf("%v, want words %q", err, words)
+			}
+		}
+		is(t, p.Open(), volume.ErrNotReady)
+		notReady("is missing")
+		mkdir(t, path)
+		notReady("is no mount point")
+		testdisk.Bind(t, at, at)
+		notReady("that very directory")
+		testdisk.Detach(t, at)
+
+		first, other := testdisk.Image(t, "xfs"), testdisk.Image(t, "ext4")
+		testdisk.Attach(t, first, at)
+		ok(t, p.Ready())
+		id := p.ID()
+		testdisk.Detach(t, at)
+		notReady("is no mount point")
+		testdisk.Attach(t, other, at)
+		notReady("its disk is probably not mounted") // but another one
+		testdisk.Detach(t, at)
+		testdisk.Attach(t, first, at)
+		ok(t, p.Ready())
+		testdisk.Detach(t, at)
+
+		// Started again without the disk, and mounted then.
+		ok(t, p.Close())
+		p = configured(t, volume.Config{Path: path, Mount: at})
+		is(t, p.Open(), volume.ErrNotReady)
+		notReady("is no mount point")
+		testdisk.Attach(t, first, at)
+		ok(t, p.Ready())
+		if p.ID() != id {
+			t.Errorf("the pool is %s, was %s", p.ID(), id)
+		}
+		testdisk.Detach(t, at)
+		if got := names(t, path); len(got) > 0 {
+			t.Errorf("made %v on the disk below", got)
+		}
+	}
+}

@@ -13,6 +13,10 @@ func (p *Pool) open(h *handle) (err error) {
 	if p.config.NotOffered != "" {
 		return fmt.Errorf("%w: %s", ErrNotReady, p.config.NotOffered)
 	}
+	disk, err := p.mounted()
+	if err != nil {
+		return err
+	}
 	if err := check(p.path); err != nil {
 		return err
 	}
@@ -38,6 +42,9 @@ func (p *Pool) open(h *handle) (err error) {
 		if h.base, err = p.makeBase(p.path); err != nil {
 			return err
 		}
+	}
+	if err := h.liesOn(disk); err != nil {
+		return err
 	}
 	if err := checkBase(h.base); err != nil {
 		return err

@@ -59,6 +59,9 @@ func TestCheckNotWritable(t *testing.T) {
 func TestNew(t *testing.T) {
 	for _, spoil := range []func(*volume.Config){
 		func(c *volume.Config) { c.Path = "" },
+		func(c *volume.Config) { c.Mount = "/dat" },
+		func(c *volume.Config) { c.Mount = "/data/below" },
+		func(c *volume.Config) { c.Mount = "/" },
 		func(c *volume.Config) { c.Mode = fs.ModeSetuid | 0o777 },
 		func(c *volume.Config) { c.Mode = 0o2770 }, // Go's setgid bit is another
 		func(c *volume.Config) { c.Reserve = -1 },

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,10 @@ import (
 type Config struct {
 	Name string // the pool's name, as classes select it
 	Path string // absolute; a relative path resolves against /
+	// Mount is the directory, Path itself or one above it, that must be a mount
+	// point of the host before anything is made; "" asks for none. See
+	// mount.OfHost.
+	Mount string
 	// Mode of new volume directories, whatever the umask; 0 means 0777. Of the
 	// special bits fs.ModeSetgid and fs.ModeSticky are allowed.
 	Mode fs.FileMode
@@ -143,6 +148,8 @@ func (c *Config) check() (mode uint32, err error) {
 	switch {
 	case c.Path == "":
 		return 0, fmt.Errorf("the path is empty; name a directory of its own for volumes")
+	case c.Mount != "" && !above(c.Mount, c.Path):
+		return 0, fmt.Errorf("the mount point %s is neither the pool's directory nor one above it", c.Mount)
 	case c.Mode&^allowed != 0:
 		return 0, fmt.Errorf("the mode %v has other bits than permissions, setgid and sticky", c.Mode)
 	case c.Reserve < 0:
@@ -160,6 +167,12 @@ func (c *Config) check() (mode uint32, err error) {
 		}
 	}
 	return unixMode(c.Mode), nil
+}
+
+// above reports whether a directory other than the root is path or above it.
+func above(dir, path string) bool {
+	dir, path = filepath.Join("/", dir), filepath.Join("/", path)
+	return dir != "/" && (path == dir || strings.HasPrefix(path, dir+"/"))
 }
 
 // unixMode returns the bits of chmod(2); Go keeps the special ones elsewhere.

@@ -118,7 +118,7 @@ func (a *agent) newPools() (err error) {
 
 func (a *agent) newPool(at dataDir) (pool *volume.Pool, err error) {
 	c := volume.Config{
-		Name: at.Name, Path: at.Path, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode, Label: a.selinuxLabel,
+		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode, Label: a.selinuxLabel,
 		Reserve: a.reserveBytes, Overcommit: a.overcommit, PurgeRate: a.purgeRate, EnableBtrfsQuota: a.btrfsQuota,
 		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:   step,

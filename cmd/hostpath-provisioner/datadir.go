@@ -14,6 +14,9 @@ type dataDir struct {
 	Name string `json:"name"`
 	// Path of the pool; a relative one resolves against /.
 	Path string `json:"path"`
+	// Mount is the directory, Path itself or one above it, that must be a mount
+	// point of the host before the pool is used.
+	Mount string `json:"mount"`
 	// SnapshotPath and SnapshotProvider are read, so that nobody's settings
 	// are an error; snapshots are not offered yet.
 	SnapshotPath     string `json:"snapshotPath"`

@@ -16,7 +16,7 @@ import (
 
 // clean takes away what the machine's environment would decide.
 func clean(t *testing.T) {
-	for _, name := range []string{"NODE_NAME", "PV_DIR", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE",
+	for _, name := range []string{"NODE_NAME", "PV_DIR", "PV_DIR_MOUNT", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE",
 		"MIGRATE_TO_CSI", "MIGRATE_USED"} {
 		t.Setenv(name, "")
 	}

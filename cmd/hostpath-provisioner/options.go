@@ -25,6 +25,7 @@ import (
 type options struct {
 	nodeName      string
 	pvDir         string
+	pvDirMount    string
 	prefix        bool
 	reclaimPolicy string
 	directoryMode string
@@ -92,6 +93,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"name of the Node this agent runs on [NODE_NAME]; required")
 	f.StringVar(&o.pvDir, "pv-dir", os.Getenv("PV_DIR"),
 		"directory that holds the volumes [PV_DIR]; required, and the same path in the container as on the node, because it stands in the PVs")
+	f.StringVar(&o.pvDirMount, "pv-dir-mount", os.Getenv("PV_DIR_MOUNT"),
+		"directory, --pv-dir itself or one above it, that must be a mount point of the host before the agent uses it; in a pod the hostPath volume is the directory above, with mountPropagation HostToContainer [PV_DIR_MOUNT]")
 	f.BoolVar(&o.prefix, "use-naming-prefix", strings.EqualFold(os.Getenv("USE_NAMING_PREFIX"), "true"),
 		"name directories <claim>-pvc-<uid> instead of pvc-<uid> [USE_NAMING_PREFIX]")
 	f.StringVar(&o.reclaimPolicy, "reclaim-policy", os.Getenv("PV_RECLAIM_POLICY"),

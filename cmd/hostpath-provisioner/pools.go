@@ -34,10 +34,11 @@ func (o *options) newLayout() (l layout, err error) {
 	case o.driver.dataDirs != "":
 		l.dirs, err = parseDataDirs(o.driver.dataDirs)
 	default:
-		l.dirs, err = []dataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir)}}, checkPVDir(o.pvDir)
+		l.dirs = []dataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
+		err = checkPVDir(o.pvDir)
 	}
 	if err == nil && o.provision.hostPath {
-		err = l.addHostPath(o.pvDir)
+		err = l.addHostPath(o.pvDir, o.pvDirMount)
 	}
 	if err != nil {
 		return layout{}, err
@@ -51,7 +52,8 @@ func (o *options) newLayout() (l layout, err error) {
 
 // check looks at the directories, all at the same time: a disk that does not
 // answer is waited for once. A pool whose disk is not there yet is not wrong: the
-// others are served meanwhile. But what PV_DIR lies in must be there.
+// others are served meanwhile. But what PV_DIR lies in must be there, unless it
+// comes with the disk whose mount is named.
 func (l *layout) check(pvDir string) error {
 	errs := make([]error, len(l.dirs))
 	var all sync.WaitGroup
@@ -59,31 +61,45 @@ func (l *layout) check(pvDir string) error {
 		if d.Shared {
 			continue // its pool says so; the path may be on a server that does not answer
 		}
-		all.Go(func() { errs[i] = volume.Check(d.Path) })
+		all.Go(func() { errs[i] = d.check() })
 	}
 	all.Wait()
 	for i, err := range errs {
 		var hangs *volume.HangError
+		d := l.dirs[i]
 		switch {
 		case err == nil, errors.As(err, &hangs):
-		case l.dirs[i].Path == pvDir:
+		case d.Path == pvDir && (d.Mount == "" || errors.Is(err, volume.ErrInvalid)):
 			return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
 		case errors.Is(err, volume.ErrInvalid):
-			return fmt.Errorf("pool %q: %w", l.dirs[i].Name, err)
+			return fmt.Errorf("pool %q: %w", d.Name, err)
 		}
 	}
 	return nil
 }
 
+// check reports what the pool can never be.
+func (d *dataDir) check() error {
+	if _, err := volume.New(volume.Config{Path: d.Path, Mount: d.Mount}); err != nil {
+		return err
+	}
+	return volume.Check(d.Path)
+}
+
 // addHostPath finds the pool that PV_DIR is, or adds it.
-func (l *layout) addHostPath(pvDir string) error {
+func (l *layout) addHostPath(pvDir, mount string) error {
 	if err := checkPVDir(pvDir); err != nil {
 		return err
 	}
 	path := filepath.Join("/", pvDir)
-	for _, d := range l.dirs {
+	for i := range l.dirs {
+		d := &l.dirs[i]
 		if d.Path == path {
-			l.hostPath = d.Name
+			if d.Mount != "" && mount != "" && filepath.Join("/", d.Mount) != filepath.Join("/", mount) {
+				return fmt.Errorf("--datadir says that %s must be mounted for pool %q, and --pv-dir-mount (PV_DIR_MOUNT) %s for the same directory",
+					d.Mount, d.Name, mount)
+			}
+			l.hostPath, d.Mount = d.Name, cmp.Or(d.Mount, mount)
 			return nil
 		}
 		if d.Name == hostPathPool {
@@ -92,7 +108,7 @@ func (l *layout) addHostPath(pvDir string) error {
 		}
 	}
 	l.hostPath = hostPathPool
-	l.dirs = append(l.dirs, dataDir{Name: hostPathPool, Path: path})
+	l.dirs = append(l.dirs, dataDir{Name: hostPathPool, Path: path, Mount: mount})
 	return nil
 }
 

@@ -19,6 +19,7 @@ func TestLayout(t *testing.T) {
 	node, socket := "--node-name=node-01", "--endpoint=unix:///csi/csi.sock"
 	csi, both := "--provision=csi", "--provision=hostpath,csi"
 	space := "--namespace=storage"
+	mounted := fmt.Sprintf(`--datadir=[{"name":"local","path":%q,"mount":%q}]`, inner, outer)
 	for name, row := range map[string]struct {
 		args     []string
 		pools    string
@@ -32,6 +33,10 @@ func TestLayout(t *testing.T) {
 		"both, PV_DIR alone":        {[]string{node, socket, space, both, "--pv-dir=" + outer}, "legacy=" + outer, "legacy"},
 		"both, one inside":          {[]string{node, socket, space, both, "--pv-dir=" + outer, list("local", inner)}, "local=" + inner + " hostpath=" + outer + "[csi]", "hostpath"},
 		"both, one and the same":    {[]string{node, socket, space, both, "--pv-dir=" + outer + "/", list("local", outer)}, "local=" + outer, "local"},
+		"hostPath, on its disk":     {[]string{node, "--pv-dir=" + outer, "--pv-dir-mount=" + dir}, "legacy=" + outer + " on " + dir, "legacy"},
+		"hostPath, disk away":       {[]string{node, "--pv-dir=" + outer + "/no/pool", "--pv-dir-mount=" + outer}, "legacy=" + outer + "/no/pool on " + outer, "legacy"},
+		"csi, on its disk":          {[]string{node, socket, space, csi, mounted}, "local=" + inner + " on " + outer, ""},
+		"both, one with its disk":   {[]string{node, socket, space, both, "--pv-dir=" + inner, "--pv-dir-mount=" + outer, list("local", inner)}, "local=" + inner + " on " + outer, "local"},
 		"hostPath, sidecars beside": {[]string{node, socket, "--provision=hostpath", "--pv-dir=" + outer, list("local", inner)}, "local=" + inner + " hostpath=" + outer + "[csi]", "hostpath"},
 	} {
 		o, err := parseOptions(row.args, &bytes.Buffer{})
@@ -42,6 +47,9 @@ func TestLayout(t *testing.T) {
 		var got []string
 		for _, d := range o.layout.dirs {
 			text := d.Name + "=" + d.Path
+			if d.Mount != "" {
+				text += " on " + d.Mount
+			}
 			if others := slices.DeleteFunc(slices.Clone(d.inner), func(n string) bool { return n == snapshotsName }); len(others) > 0 {
 				text += fmt.Sprint(others)
 			}
@@ -63,6 +71,9 @@ func TestLayout(t *testing.T) {
 		"no hostPath pool":   {[]string{node, socket, space, both, list("local", inner)}, "PV_DIR"},
 		"hostPath in a list": {[]string{node, socket, space, both, list("local", inner), `--pv-dir=[{"name":"a"}]`}, "list of pools"},
 		"name taken":         {[]string{node, socket, space, both, list("hostpath", inner), "--pv-dir=" + outer}, "another name"},
+		"another mount":      {[]string{node, socket, space, csi, strings.Replace(mounted, outer+`"}`, `/srv"}`, 1)}, "neither the pool's directory nor one above it"},
+		"the root's mount":   {[]string{node, "--pv-dir=" + outer, "--pv-dir-mount=/"}, "neither the pool's directory"},
+		"two mounts":         {[]string{node, socket, space, both, "--pv-dir=" + inner, "--pv-dir-mount=" + dir, mounted}, "for the same directory"},
 		"pools for nobody":   {[]string{node, "--pv-dir=" + outer, list("local", inner)}, "--endpoint"},
 		"no node":            {[]string{socket, space, csi, "--pv-dir=" + outer}, "NODE_NAME"},
 	} {
