@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -93,6 +94,9 @@ func (o *Orphans) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 		return kept(why) // whatever the cluster is: it is asked only where that matters
 	}
 	system, err := o.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) {
+		return kept("the cluster's identity is unknown: " + err.Error())
+	}
 	if err != nil {
 		return err
 	}

@@ -80,6 +80,10 @@ type Controller struct {
 	waiting *waiting
 	feed    *feed
 	facts   *facts // set by Run before anything reads it
+	// lateCluster is the cluster's identity where it could be read only after Run
+	// set the facts.
+	lateCluster atomic.Pointer[string]
+	lacking     atomic.Pointer[[]permission] // as last asked; nil before that
 
 	pvs     cache.SharedIndexInformer
 	classes cache.SharedIndexInformer

@@ -114,7 +114,7 @@ func TestAdoptableCSI(t *testing.T) {
 func TestHandmade(t *testing.T) {
 	c := examiner(t)
 	pool := c.pools.All()[0]
-	c.pvs = watchPVs(c.client, c.node)
+	c.pvs = c.watchPVs()
 	pv := handmade(t, c)
 	data := filepath.Join(pool.Path(), pv.Spec.CSI.VolumeHandle, "data")
 	if err := os.MkdirAll(data, 0o777); err != nil {

@@ -48,7 +48,7 @@ func examiner(t *testing.T) *Controller {
 	}
 	c.facts = &facts{hostname: "host-a", cluster: "c"}
 	has(t, c)
-	c.pvs = watchPVs(c.client, c.node) // which nobody runs
+	c.pvs = c.watchPVs() // which nobody runs
 	return c
 }
 

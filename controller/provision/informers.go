@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,21 +16,53 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// watchPVs returns an informer of the PVs that carry this node's label.
-func watchPVs(client kubernetes.Interface, node string) cache.SharedIndexInformer {
-	selector := labels.Set{class.LabelNode: class.LabelValue(node)}.String()
-	pvs := client.CoreV1().PersistentVolumes()
+// watchPVs returns an informer of the PVs that carry this node's label. Without
+// permission to patch PVs the agent can label none, so it watches all PVs of the
+// cluster and keeps those that are this node's.
+func (c *Controller) watchPVs() cache.SharedIndexInformer {
+	selector := labels.Set{class.LabelNode: class.LabelValue(c.node)}.String()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
-			return pvs.List(ctx, o)
+			if c.may(patchPVs) {
+				o.LabelSelector = selector
+			}
+			list, err := c.client.CoreV1().PersistentVolumes().List(ctx, o)
+			if err == nil && o.LabelSelector == "" {
+				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !c.labelledOrOlder(&pv) })
+			}
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return pvs.Watch(ctx, o)
+			if c.may(patchPVs) {
+				o.LabelSelector = selector
+			}
+			w, err := c.client.CoreV1().PersistentVolumes().Watch(ctx, o)
+			if err == nil && o.LabelSelector == "" {
+				w = watch.Filter(w, c.thisNodes)
+			}
+			return w, err
 		},
 	}
 	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
+}
+
+// labelledOrOlder reports whether a PV carries this node's label, or would get it.
+func (c *Controller) labelledOrOlder(pv *corev1.PersistentVolume) bool {
+	return pv.Labels[class.LabelNode] == class.LabelValue(c.node) || c.unlabelled(pv)
+}
+
+// thisNodes filters a watch of all PVs as a selector would: a PV that is this
+// node's no more is deleted to the reader.
+func (c *Controller) thisNodes(e watch.Event) (watch.Event, bool) {
+	pv, ok := e.Object.(*corev1.PersistentVolume)
+	switch {
+	case !ok, e.Type == watch.Bookmark, c.labelledOrOlder(pv):
+		return e, true
+	case e.Type == watch.Modified:
+		e.Type = watch.Deleted
+		return e, true
+	}
+	return e, false
 }
 
 // watchClasses returns an informer of all classes; a cluster has few.

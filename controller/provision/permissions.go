@@ -2,11 +2,14 @@ package provision
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 )
@@ -14,57 +17,130 @@ import (
 // recheck is how often missing permissions are asked for again.
 const recheck = 30 * time.Second
 
+// permission is a verb and the resource that it is for, as in "get nodes".
+type permission string
+
+// patchPVs is the one that the loop can do without in more than one place.
+const patchPVs permission = "patch persistentvolumes"
+
 // needed is what the loop must be allowed to do, cluster-wide, and the same for
 // both shapes, and what those beside it must: the rules of manifests/legacy and
-// manifests/csi but for those without which it does not start (readFacts).
-var needed = []struct{ group, resource, verbs string }{
-	{"", "persistentvolumes", "get list watch create patch delete"},
-	{"", "persistentvolumeclaims", "get list watch update"},
-	{"", "persistentvolumeclaims/status", "patch"},
-	{"", "events", "get create patch"},
-	{"storage.k8s.io", "storageclasses", "list watch"},
+// manifests/csi but for the one without which it does not start (readFacts). An
+// object's name restricts a rule to that object.
+var needed = []struct{ group, resource, object, verbs string }{
+	{"", "persistentvolumes", "", "get list watch create patch delete"},
+	{"", "persistentvolumeclaims", "", "get list watch update"},
+	{"", "persistentvolumeclaims/status", "", "patch"},
+	{"", "namespaces", metav1.NamespaceSystem, "get"},
+	{"", "events", "", "get create patch"},
+	{"storage.k8s.io", "storageclasses", "", "list watch"},
 }
 
-// checkPermissions asks the API server what we may do, says what is missing,
-// and asks again until nothing is. A missing verb otherwise shows up much later,
-// as a PV that never goes away.
+// without says what is off while a permission is missing. Without one that is
+// not here the loop does not serve claims, or does not remove volumes.
+var without = map[permission]string{
+	patchPVs: "new PVs get no finalizer, so a PV that is deleted by hand leaves its volume behind; a PV that has the finalizer stays " +
+		"Terminating; volumes do not grow and are not migrated; PVs of older provisioners are not labelled, so all PVs of the cluster are watched",
+	"patch persistentvolumeclaims/status": "volumes do not grow",
+	"update persistentvolumeclaims":       "claims that do not fit are not given back to the scheduler",
+	"get namespaces kube-system":          "the cluster's identity is unknown, so orphans are not removed",
+	"get events":                          "several agents write the event of a claim that names no node",
+	"create events":                       "refusals are logged only",
+	"patch events":                        "repeated events are not counted",
+}
+
+// may reports whether the agent has a permission, as last asked. What was never
+// asked for, or could not be, counts as granted.
+func (c *Controller) may(p permission) bool {
+	lacking := c.lacking.Load()
+	return lacking == nil || !slices.Contains(*lacking, p)
+}
+
+// askPermissions asks the API server which of the needed permissions are missing,
+// logs them with what is off without them if they changed, and has Ready return
+// them. An API server that does not let the agent ask is no error.
+func (c *Controller) askPermissions(ctx context.Context) error {
+	missing, err := c.missing(ctx)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "Cannot ask which permissions we have")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask which permissions we have: %w", err)
+	}
+	before := c.lacking.Swap(&missing)
+	if before != nil && slices.Equal(*before, missing) {
+		return nil
+	}
+	if before != nil && slices.Contains(*before, patchPVs) && c.may(patchPVs) {
+		c.Unknown() // PVs of older provisioners can be labelled now
+	}
+	if len(missing) == 0 {
+		c.status.set(stagePermissions, nil)
+		return nil
+	}
+	err = lacks(missing)
+	klog.FromContext(ctx).Error(err, "The ClusterRole does not fit this version")
+	c.status.set(stagePermissions, err)
+	return nil
+}
+
+// lacks is the error that permissions are missing.
+func lacks(missing []permission) error {
+	var words []string
+	for _, p := range missing {
+		off, ok := without[p]
+		if !ok {
+			off = "claims are not served as they should be"
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", p, off))
+	}
+	return errors.New("permissions are missing: " + strings.Join(words, ", ") + "; apply the ClusterRole of this version")
+}
+
+// checkPermissions asks for the permissions again until none is missing and the
+// cluster's identity is known. A missing verb otherwise shows up much later, as a
+// PV that never goes away.
 func (c *Controller) checkPermissions(ctx context.Context) {
-	log := klog.FromContext(ctx)
 	for {
-		missing, err := c.missing(ctx)
-		switch {
-		case err != nil:
-			log.Error(err, "Cannot ask which permissions we have")
-		case len(missing) == 0:
-			c.status.set(stagePermissions, nil)
+		if lacking := c.lacking.Load(); lacking != nil && len(*lacking) == 0 && c.cluster() != "" {
 			return
-		default:
-			err := fmt.Errorf("permissions are missing: %s; apply the ClusterRole of this version", strings.Join(missing, ", "))
-			log.Error(err, "The ClusterRole does not fit this version")
-			c.status.set(stagePermissions, err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(recheck):
 		}
+		if err := c.askPermissions(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot check permissions; it is tried again")
+		}
+		if c.cluster() != "" {
+			continue
+		}
+		if cluster, err := readCluster(ctx, c.client); err == nil && cluster != "" {
+			c.lateCluster.Store(&cluster)
+			klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", cluster)
+		}
 	}
 }
 
-func (c *Controller) missing(ctx context.Context) ([]string, error) {
-	var missing []string
+// missing returns the needed permissions that the API server does not grant.
+func (c *Controller) missing(ctx context.Context) ([]permission, error) {
+	missing := []permission{}
 	for _, n := range needed {
 		resource, part, _ := strings.Cut(n.resource, "/")
 		for verb := range strings.FieldsSeq(n.verbs) {
 			review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-					ResourceAttributes: &authorizationv1.ResourceAttributes{Group: n.group, Resource: resource, Subresource: part, Verb: verb},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Group: n.group, Resource: resource, Subresource: part, Name: n.object, Verb: verb,
+					},
 				}}, metav1.CreateOptions{})
 			if err != nil {
 				return nil, err
 			}
 			if !review.Status.Allowed {
-				missing = append(missing, verb+" "+n.resource)
+				missing = append(missing, permission(strings.TrimSpace(verb+" "+n.resource+" "+n.object)))
 			}
 		}
 	}

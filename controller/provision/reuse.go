@@ -138,7 +138,7 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 	if err != nil {
 		return none, err
 	}
-	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.facts.cluster); err != nil {
+	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.cluster()); err != nil {
 		return none, err
 	}
 	return next, nil
@@ -152,7 +152,7 @@ func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, hom
 	case claim == nil && !class.Released(pv):
 		return errUnsettled
 	case claim == nil && !home:
-		return errors.New("its volume was recorded in another cluster, and the claim in its claimRef is gone, so nobody can tell that it may go; " +
+		return errors.New("its volume was recorded in another cluster, or it is not known which one this is, and the claim in its claimRef is gone, so nobody can tell that it may go; " +
 			"give the PV to a claim first")
 	case claim == nil:
 		return nil

@@ -50,7 +50,13 @@ type savingPVs struct {
 // Create saves a PV. "Already exists" is passed on, which the library takes for
 // success, only where the PV there is the claim's: ours from an earlier try, or
 // the one of the node that the claim went to meanwhile.
+//
+// The PV gets no finalizer of the library if the agent could not remove it again.
 func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
+	if !s.controller.may(patchPVs) {
+		pv = pv.DeepCopy()
+		pv.Finalizers = withoutFinalizer(pv)
+	}
 	saved, err := s.PersistentVolumeInterface.Create(ctx, pv, o)
 	switch {
 	case err == nil:
@@ -108,7 +114,7 @@ func (s savingPVs) release(ctx context.Context, pv *corev1.PersistentVolume) err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID, "resourceVersion": pv.ResourceVersion,
-		"finalizers": slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == class.Finalizer }),
+		"finalizers": withoutFinalizer(pv),
 	}})
 	if err != nil {
 		return err
@@ -117,12 +123,21 @@ func (s savingPVs) release(ctx context.Context, pv *corev1.PersistentVolume) err
 	return err
 }
 
+// withoutFinalizer returns the finalizers of a PV but the library's.
+func withoutFinalizer(pv *corev1.PersistentVolume) []string {
+	return slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == class.Finalizer })
+}
+
 // Patch changes a PV, as the library does last to one that it deleted: in vain where
-// that is done, and its store only does not say so yet.
+// that is done, and its store only does not say so yet. It also gives a PV its
+// finalizer; without permission to patch PVs that does nothing.
 func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
 	*corev1.PersistentVolume, error) {
 	if there := s.controller.savedPV(name); there != nil {
 		if _, ok := s.controller.finished.Get(there.UID); ok {
+			return there, nil
+		}
+		if !s.controller.may(patchPVs) && !slices.Contains(there.Finalizers, class.Finalizer) {
 			return there, nil
 		}
 	}

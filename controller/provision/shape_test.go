@@ -178,7 +178,7 @@ func TestUnlabelled(t *testing.T) {
 
 func TestExpected(t *testing.T) {
 	c := examiner(t)
-	c.pvs = watchPVs(c.client, c.node)
+	c.pvs = c.watchPVs()
 	legacy, fast := c.pools.All()[0], c.pools.All()[1]
 	var older []corev1.PersistentVolume
 	add := func(class, name, id, node string, labelled bool) {

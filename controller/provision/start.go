@@ -37,7 +37,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !c.eventually(ctx, c.learn) {
 		return nil
 	}
-	c.pvs = watchPVs(c.client, c.node)
+	if !c.eventually(ctx, c.askPermissions) {
+		return nil
+	}
+	c.pvs = c.watchPVs()
 	c.classes = watchClasses(c.client)
 	claims, err := c.watchClaims(ctx)
 	if err != nil {
