@@ -61,7 +61,7 @@ func (p *Pool) hold(h *handle, name string, do func() error) error {
 func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
 	return Volume{
 		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
-		Limited: h.limited(r), Unlimited: h.unlimited(r),
+		Limited: p.limited(h, r), Unlimited: p.unlimited(h, r),
 	}
 }
 

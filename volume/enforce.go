@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/limit"
-	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
 // LimitPolicy says what becomes of a volume where the pool's filesystem
@@ -63,7 +62,10 @@ func (p *Pool) probe(h *handle) error {
 			h.notes = append(h.notes, fmt.Sprintf("limits cannot be turned on: %v", err))
 		}
 	}
-	if h.limits, err = limit.Probe(h.base, p.steps("limit")); err != nil {
+	hooks := limit.Hooks{Step: p.steps("limit"), Taken: func(id uint64) bool {
+		return p.family.Load().recorded(p, h.filesystem, id) > 0
+	}}
+	if h.limits, err = limit.Probe(h.base, hooks); err != nil {
 		return err
 	}
 	h.support = h.limits.Support()
@@ -153,14 +155,16 @@ func (h *handle) makesSubvolume(r Record) bool {
 }
 
 // limited reports whether the kernel holds the volume to its bytes.
-func (h *handle) limited(r Record) bool {
-	return r.LimitID != 0 && h.support.Method != limit.MethodNone
+func (p *Pool) limited(h *handle, r Record) bool {
+	return r.LimitID != 0 && h.support.Method != limit.MethodNone && p.stray(r.Name) == ""
 }
 
-// unlimited says in words what of a volume's limit is not enforced.
-func (h *handle) unlimited(r Record) string {
-	support := h.support
+// unlimited describes the part of a volume's limit that is not enforced.
+func (p *Pool) unlimited(h *handle, r Record) string {
+	support, stray := h.support, p.stray(r.Name)
 	switch {
+	case stray != "":
+		return stray
 	case r.PendingID != 0:
 		return "its directory was there before; its data is being counted, and then it gets its limit"
 	case r.Adopted && r.LimitID == 0:
@@ -175,74 +179,6 @@ func (h *handle) unlimited(r Record) string {
 		return fmt.Sprintf("%s does not count inodes; the limit is on bytes alone", support.Method)
 	}
 	return ""
-}
-
-// matchLimits brings the limits in force to what the records say: a crash may
-// have come between the two, or before the filesystem wrote a limit down. What
-// is not as recorded and cannot be mended is noted; the volume stays usable.
-func (p *Pool) matchLimits(h *handle) {
-	if h.support.Method == limit.MethodNone {
-		p.noteUnenforced(h)
-		return
-	}
-	for _, r := range p.settled() {
-		h.call.beat()
-		if _, err := p.matchedLimit(h, r); err != nil && !errors.Is(err, unix.ENOENT) {
-			p.note(fmt.Sprintf("the limit of volume %s is not as recorded: %v", r.Name, err))
-		}
-	}
-}
-
-// matchedLimit brings the limit of a volume to what its record says, and
-// returns the record, with the limit's ID.
-func (p *Pool) matchedLimit(h *handle, r Record) (Record, error) {
-	id, err := p.matchLimit(h, r)
-	if id != r.LimitID {
-		r.LimitID = id
-		err = errors.Join(err, p.put(h, r))
-	}
-	return r, err
-}
-
-// matchLimit does nothing for a volume that gets no limit, or was made without.
-// It returns the limit's ID, 0 where the directory cannot have it any more.
-func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
-	if _, ok := h.wanted(r); !ok {
-		return r.LimitID, nil
-	}
-	dir, err := tree.OpenDir(h.base, r.Name)
-	if err != nil {
-		return r.LimitID, err
-	}
-	defer unix.Close(dir)
-	u, err := h.limits.Usage(dir)
-	switch {
-	case r.LimitID == 0 && (errors.Is(err, limit.ErrUnlimited) || errors.Is(err, limit.ErrForeign)):
-		return 0, nil
-	case err != nil && !errors.Is(err, limit.ErrUnlimited):
-		return r.LimitID, err
-	case r.LimitID != 0 && h.inForce(u, r):
-		return r.LimitID, nil
-	}
-	id, err := h.enforce(dir, r)
-	if err != nil && !errors.Is(err, limit.ErrForeign) {
-		id = r.LimitID
-	}
-	return id, err
-}
-
-// inForce compares a limit with what is recorded, which was rounded up to
-// whole blocks.
-func (h *handle) inForce(u limit.Usage, r Record) bool {
-	want, _ := h.wanted(r)
-	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < h.block
-}
-
-func (p *Pool) noteUnenforced(h *handle) {
-	n := len(p.sorted(func(r Record) bool { return inPlace(r) && r.LimitID != 0 }))
-	if n > 0 {
-		p.note(fmt.Sprintf("%d volumes were made with a limit, and now have none: %s", n, h.support.Reason))
-	}
 }
 
 // removeWhole removes a trash entry in one step, where the filesystem can: its

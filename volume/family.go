@@ -33,6 +33,18 @@ func (f *family) elsewhere(p *Pool) (promised, used int64) {
 	return promised, used
 }
 
+// recorded returns how many volumes on the filesystem are recorded with the limit
+// ID, in p, which lies there, and in the other pools of the process.
+func (f *family) recorded(p *Pool, at string, id uint64) int {
+	n := p.recordedWith(id)
+	for _, other := range f.pools {
+		if other != p && at != "" && other.where() == at {
+			n += other.recordedWith(id)
+		}
+	}
+	return n
+}
+
 // where is the filesystem of the ledger's pool.
 func (l *ledger) where() string {
 	l.mu.Lock()

@@ -21,8 +21,10 @@ type handle struct {
 	base, private, records, staging, trash int // directories, open for reading
 	lock                                   int // holds the flock
 
-	id    identity
-	label string // of new volumes; "" where none is set
+	id identity
+	// filesystem is where the pool lies; see filesystemOf.
+	filesystem string
+	label      string // of new volumes; "" where none is set
 
 	limits  limit.Enforcer
 	support limit.Support // what of limits this process can use

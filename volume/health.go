@@ -27,6 +27,8 @@ const (
 	Full Problem = "FilesystemFull"
 	// NoInodes: no file can be made on the pool's filesystem.
 	NoInodes Problem = "InodesExhausted"
+	// LimitLost: the kernel does not hold the volume to the limit that it was given.
+	LimitLost Problem = "LimitLost"
 	// VolumeFull: the volume has used up what it is held to.
 	VolumeFull Problem = "VolumeFull"
 )
@@ -163,8 +165,11 @@ func (p *Pool) exhausted(st *unix.Statfs_t) (Problem, string) {
 	return "", ""
 }
 
-// usedUp judges a volume whose use the kernel counts against its limit.
+// usedUp checks a volume's limit, and its use if the kernel counts it.
 func (p *Pool) usedUp(name string) (Problem, string) {
+	if stray := p.stray(name); stray != "" {
+		return LimitLost, stray
+	}
 	r, _ := p.record(name)
 	if u := p.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
 		return "", ""

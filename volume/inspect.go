@@ -123,7 +123,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	}
 	var l ledger
 	l.reset(all.records, all.damaged, nil)
-	if h.limits, err = limit.Probe(h.base, nil); err != nil {
+	if h.limits, err = limit.Probe(h.base, limit.Hooks{}); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()
@@ -175,7 +175,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	for _, r := range l.sorted(func(Record) bool { return true }) {
 		h.call.beat()
 		there, err := isDir(h.base, r.Name)
-		u, unlimited := h.usage(r.Name)
+		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {
 			u = limit.Usage{}
 		} else {

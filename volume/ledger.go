@@ -15,12 +15,14 @@ import (
 type ledger struct {
 	mu       sync.Mutex
 	records  map[string]Record
-	damaged  map[string]error // records that are there and mean nothing to us
-	reserved map[string]int64 // bytes of volumes whose record does not have them yet
-	used     map[string]int64 // bytes as last measured, of volumes that have a record
-	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
-	late     map[string]State // the disk's, of volumes that are further; see rememberLate
-	notes    []string         // what recovery left for a person to look at
+	damaged  map[string]error  // records that are there and mean nothing to us
+	reserved map[string]int64  // bytes of volumes whose record does not have them yet
+	used     map[string]int64  // bytes as last measured, of volumes that have a record
+	metered  map[string]int64  // bytes as the kernel counts them, of volumes with a limit
+	late     map[string]State  // the disk's, of volumes that are further; see rememberLate
+	strays   map[string]string // why volumes are not held to the limit that they were given; see stray
+	ids      map[uint64]int    // how many volumes are recorded with each limit ID
+	notes    []string          // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
 }
@@ -31,6 +33,10 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	defer l.mu.Unlock()
 	l.records, l.damaged, l.notes = records, damaged, notes
 	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]State{}
+	l.strays, l.ids = map[string]string{}, map[uint64]int{}
+	for _, r := range records {
+		l.countIDs(r, 1)
+	}
 	if l.reserved == nil {
 		l.reserved = map[string]int64{}
 	}
@@ -39,8 +45,35 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 func (l *ledger) remember(r Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records[r.Name] = r
+	l.replace(r)
 	delete(l.late, r.Name)
+}
+
+// replace sets the record of a volume. The caller holds mu.
+func (l *ledger) replace(r Record) {
+	l.countIDs(l.records[r.Name], -1)
+	l.countIDs(r, 1)
+	l.records[r.Name] = r
+}
+
+// countIDs adds so many volumes to those with the IDs of the record. The caller
+// holds mu.
+func (l *ledger) countIDs(r Record, volumes int) {
+	for _, id := range [...]uint64{r.LimitID, r.PendingID} {
+		if id == 0 {
+			continue
+		}
+		if l.ids[id] += volumes; l.ids[id] == 0 {
+			delete(l.ids, id)
+		}
+	}
+}
+
+// recordedWith returns how many volumes are recorded with the limit ID.
+func (l *ledger) recordedWith(id uint64) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ids[id]
 }
 
 // rememberLate is remember for a record whose state is ahead of the disk's: what
@@ -51,7 +84,7 @@ func (l *ledger) rememberLate(r Record) {
 	if _, late := l.late[r.Name]; !late {
 		l.late[r.Name] = l.records[r.Name].State
 	}
-	l.records[r.Name] = r
+	l.replace(r)
 }
 
 // isLate reports whether that state is all that the disk says of a volume that is
@@ -81,7 +114,9 @@ func (l *ledger) allLate() []string {
 func (l *ledger) forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.countIDs(l.records[name], -1)
 	delete(l.records, name)
+	delete(l.strays, name)
 	delete(l.used, name)
 	delete(l.metered, name)
 	delete(l.late, name)

@@ -95,11 +95,11 @@ func inForce(path string) (limit.Usage, error) {
 		return limit.Usage{}, err
 	}
 	defer unix.Close(fd)
-	e, err := limit.Probe(fd, nil)
+	e, err := limit.Probe(fd, limit.Hooks{})
 	if err != nil {
 		return limit.Usage{}, err
 	}
-	return e.Usage(fd)
+	return e.Usage(fd, 0)
 }
 
 // swept fails the test where a limit is left that no directory has.
@@ -116,7 +116,7 @@ func (d quotaDisk) unswept() []fault {
 		return []fault{{leaked, err.Error()}}
 	}
 	defer unix.Close(fd)
-	e, err := limit.Probe(fd, nil)
+	e, err := limit.Probe(fd, limit.Hooks{})
 	n := 0
 	if err == nil {
 		n, err = e.Sweep(fd)

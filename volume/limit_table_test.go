@@ -21,7 +21,7 @@ func limitTable(t *testing.T, d quotaDisk) {
 	for name, test := range map[string]func(*testing.T, quotaDisk){
 		"life": limitLife, "policies": limitPolicies, "crash": limitCrash, "match": limitMatch,
 		"expand": limitExpand, "concurrent": limitConcurrent, "space": limitSpace,
-		"adopted": limitAdopted, "adopted, killed": limitAdoptedKilled,
+		"stray": limitStray, "shared": limitShared, "adopted": limitAdopted, "adopted, killed": limitAdoptedKilled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}
@@ -132,26 +132,21 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	full, err := p.Create(limited("full", 4*mib))
 	ok(t, err)
 	ok(t, p.Close())
-	e := func(path string, bytes int64) {
+	e := func(path string, id uint64, bytes int64) {
 		fd := dirFD(t, path)
 		defer unix.Close(fd)
-		e, err := limit.Probe(fd, nil)
+		e, err := limit.Probe(fd, limit.Hooks{})
 		ok(t, err)
-		_, err = e.Set(fd, 0, limit.Limit{Bytes: bytes})
+		_, err = e.Set(fd, id, limit.Limit{Bytes: bytes})
 		ok(t, err)
 	}
-	e(v.Path, 2*mib)
-	e(full.Path, 16*mib)
+	e(v.Path, v.LimitID, 2*mib)
+	e(full.Path, full.LimitID, 16*mib)
 	_, err = pour(t, full.Path+"/f", 8*mib)
 	ok(t, err)
 	fd := dirFD(t, v.Path)
 	ok(t, unix.Syncfs(fd))
 	unix.Close(fd)
-	// A record of a program that knew no limits, or of a crash before the last.
-	forgot := v.Record
-	forgot.LimitID = 0
-	record(t, p.Path(), forgot)
-
 	p = opened(t, volume.Config{Path: p.Path()})
 	if u, err := p.Usage("v"); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != v.LimitID {
 		t.Errorf("%+v, %v; ID %d, was %d", u, err, onDisk(t, p, "v").LimitID, v.LimitID)
@@ -159,6 +154,8 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	if w := p.Warnings(); len(w) != 1 || !strings.Contains(w[0], "volume full is not as recorded") {
 		t.Errorf("warnings %q", w)
 	}
+	forgot := v.Record
+	forgot.LimitID = 0
 	// What is adopted stays as it is.
 	forgot.Adopted, forgot.State, forgot.Bytes = true, volume.Bound, mib
 	ok(t, p.Close())

@@ -68,14 +68,26 @@ func (p *Pool) meterAgain() {
 	p.meterNext = time.Time{}
 }
 
-// meterOne forgets what a volume used where the kernel does not say any more.
+// meterOne forgets what a volume used where the kernel does not say any more. Of a
+// volume whose directory shows another ID than the recorded one it still reads what
+// is counted for its own, and never what is counted for the other.
 func (p *Pool) meterOne(h *handle, r Record) {
-	u, err := h.usage(r.Name)
+	u, err := h.usage(r)
+	var stray error
+	switch {
+	case p.family.Load().recorded(p, h.filesystem, r.LimitID) > 1:
+		u.Bytes, err, stray = 0, nil, errShared // it may be the other's
+	case errors.Is(err, limit.ErrForeign):
+		err, stray = nil, err
+	case errors.Is(err, limit.ErrUnlimited):
+		stray = err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now, ok := p.records[r.Name]; !ok || !now.Created.Equal(r.Created) {
 		return // it went meanwhile
 	}
+	p.strayed(r.Name, stray)
 	if err != nil {
 		delete(p.metered, r.Name)
 		return
@@ -90,20 +102,23 @@ func (l *ledger) begin(name string) {
 	l.metered[name] = 0
 }
 
-// usage returns what the kernel counts for a directory of the pool.
-func (h *handle) usage(name string) (limit.Usage, error) {
-	dir, err := tree.OpenDir(h.base, name)
+// usage returns what the kernel counts for a volume.
+func (h *handle) usage(r Record) (limit.Usage, error) {
+	if r.LimitID == 0 {
+		return limit.Usage{}, limit.ErrUnlimited // whatever ID the directory shows
+	}
+	dir, err := tree.OpenDir(h.base, r.Name)
 	if err != nil {
-		return limit.Usage{}, pathError("open", name, err)
+		return limit.Usage{}, pathError("open", r.Name, err)
 	}
 	defer unix.Close(dir)
-	return h.limits.Usage(dir)
+	return h.limits.Usage(dir, r.LimitID)
 }
 
 // asNoLimits is the error of this package for a directory without a limit.
 func asNoLimits(err error) error {
 	switch {
-	case errors.Is(err, limit.ErrNone), errors.Is(err, limit.ErrUnlimited):
+	case errors.Is(err, limit.ErrNone), errors.Is(err, limit.ErrUnlimited), errors.Is(err, limit.ErrForeign):
 		return fmt.Errorf("%w: %w", ErrNoLimits, err)
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
@@ -127,7 +142,7 @@ func (p *Pool) Usage(name string) (limit.Usage, error) {
 		if !ok || !inPlace(r) {
 			return ErrNotFound
 		}
-		u, err = h.usage(name)
+		u, err = h.usage(r)
 		return asNoLimits(err)
 	})
 	if err != nil {

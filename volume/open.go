@@ -123,8 +123,7 @@ func (p *Pool) start(h *handle, e Expected) error {
 	if err := h.locate(); err != nil {
 		return err
 	}
-	filesystem, err := filesystemOf(h.at.mount)
-	if err != nil {
+	if h.filesystem, err = filesystemOf(h.at.mount); err != nil {
 		return err
 	}
 	if h.label, err = p.chooseLabel(h); err != nil {
@@ -136,6 +135,6 @@ func (p *Pool) start(h *handle, e Expected) error {
 	if err := p.recover(h); err != nil {
 		return err
 	}
-	p.setID(h.id.ID, filesystem)
+	p.setID(h.id.ID, h.filesystem)
 	return nil
 }

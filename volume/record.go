@@ -57,8 +57,9 @@ type Record struct {
 	// Limit and Inodes are as asked for.
 	Limit  LimitPolicy `json:"limit,omitempty"`
 	Inodes uint64      `json:"inodes,omitempty"`
-	// LimitID is the ID under which the kernel counts the volume: a hint, the
-	// inode has the truth. 0, as in records of older programs: no limit.
+	// LimitID is the ID under which the kernel counts the volume. No other volume
+	// gets it, and it stays whatever ID the directory shows, because root in the
+	// volume's pod can change that. 0, as in records of older programs: no limit.
 	LimitID uint64 `json:"limitID,omitempty"`
 	// Migration is the journal of a PV that is, or was, replaced by another.
 	Migration *Migration `json:"migration,omitempty"`

@@ -35,6 +35,12 @@ type Adopter interface {
 
 	// UsageOf says what the kernel counts for an ID.
 	UsageOf(dir int, id uint64) (Usage, error)
+
+	// Restore gives the directory back the ID that Set returned for it, and makes
+	// it hand that down, whatever ID it shows now. It changes the directory alone:
+	// what was made in it meanwhile keeps its ID. No limit is touched. The caller
+	// makes sure that no other directory was given the ID.
+	Restore(dir int, id uint64) error
 }
 
 // ErrTaken is the cause where something else has the ID.
@@ -97,6 +103,22 @@ func (p project) HandDown(dir int, id uint64, before func()) (bool, error) {
 	before()
 	a.Flags |= ProjectInherit
 	return true, SetAttr(dir, a)
+}
+
+func (p project) Restore(dir int, id uint64) error {
+	if id < firstID || id > lastID {
+		return fmt.Errorf("%w: the project ID %d is none of ours", ErrInvalid, id)
+	}
+	a, err := GetAttr(dir)
+	if err != nil {
+		return fmt.Errorf("read the project ID: %w", err)
+	}
+	a.Project, a.Flags = uint32(id), a.Flags|ProjectInherit
+	p.step("restore")
+	if err := SetAttr(dir, a); err != nil {
+		return fmt.Errorf("give the directory its project ID %d back: %w", id, err)
+	}
+	return nil
 }
 
 // mine returns ErrForeign unless an inode has the ID.

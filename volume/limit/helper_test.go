@@ -93,7 +93,7 @@ func await(t *testing.T, what string, there func() bool) {
 func noLimits(t *testing.T, dir string, reasons ...string) {
 	t.Helper()
 	fd := open(t, dir)
-	e, err := Probe(fd, nil)
+	e, err := Probe(fd, Hooks{})
 	ok(t, err)
 	s := e.Support()
 	told := slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(s.Reason, reason) })
@@ -106,7 +106,7 @@ func noLimits(t *testing.T, dir string, reasons ...string) {
 	if _, err := e.Set(v, 0, Limit{Bytes: mib}); !errors.Is(err, ErrNone) {
 		t.Errorf("set: %v", err)
 	}
-	if _, err := e.Usage(v); !errors.Is(err, ErrNone) {
+	if _, err := e.Usage(v, 0); !errors.Is(err, ErrNone) {
 		t.Errorf("usage: %v", err)
 	}
 	removed, err := e.Remove(fd, "v")

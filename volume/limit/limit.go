@@ -37,9 +37,10 @@ type Enforcer interface {
 	// Set of a directory finds it empty, and id is 0. A later one raises or
 	// lowers the limit while the directory is in use, and does nothing where
 	// it is in force, so callers may repeat it. id is then what the first one
-	// returned, or 0 where the caller forgot: a tenant who is root in a
-	// container can give the directory another volume's ID, and the limit
-	// changed would be that one's.
+	// returned. An ID that the inode shows is never believed alone: a tenant who
+	// is root in a container can give the directory another volume's, and the
+	// limit changed would be that one's. Only a btrfs subvolume cannot change its
+	// ID, and so may be named by 0 later, too.
 	//
 	// A crash before the next flush of the filesystem may bring the limit
 	// before back; a directory's first one is on disk with the rename that
@@ -50,10 +51,13 @@ type Enforcer interface {
 	// ErrForeign, ErrInvalid or ErrNone.
 	Set(dir int, id uint64, want Limit) (uint64, error)
 
-	// Usage says what the kernel counts for the directory. It reads counters,
+	// Usage returns what the kernel counts for the ID that Set returned for the
+	// directory; 0 stands for the ID that the directory shows. It reads counters,
 	// whatever the size of the tree. What was removed a moment ago may still
-	// be in it. The error is ErrUnlimited where no Set came before.
-	Usage(dir int) (Usage, error)
+	// be in it. The error is ErrUnlimited where no Set came before, and ErrForeign
+	// where the directory shows another ID: then what is in it may be counted
+	// elsewhere, and the answer is still what is counted for id.
+	Usage(dir int, id uint64) (Usage, error)
 
 	// Remove removes the directory name from parent with everything in it, and
 	// reports whether it did: false means that the filesystem cannot do that
@@ -144,9 +148,10 @@ func (l Limit) allowed(now Usage) error {
 	return nil
 }
 
-// same returns ErrForeign where a directory has another ID than it was given.
-func same(has, given uint64) error {
-	if given != 0 && has != given {
+// same returns ErrForeign where a directory has another ID than it was given, 0
+// being none.
+func same[ID uint32 | uint64](has ID, given uint64) error {
+	if uint64(has) != given {
 		return fmt.Errorf("%w: it has the ID %d and was given %d", ErrForeign, has, given)
 	}
 	return nil

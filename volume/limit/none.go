@@ -15,7 +15,7 @@ func (n none) Make(parent int, name string) error { return unix.Mkdirat(parent, 
 
 func (n none) Set(int, uint64, Limit) (uint64, error) { return 0, n.refused() }
 
-func (n none) Usage(int) (Usage, error) { return Usage{}, n.refused() }
+func (n none) Usage(int, uint64) (Usage, error) { return Usage{}, n.refused() }
 
 func (n none) refused() error { return fmt.Errorf("%w: %s", ErrNone, n.reason) }
 

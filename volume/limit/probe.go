@@ -7,15 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Hooks are what an Enforcer calls. Each may be nil.
+type Hooks struct {
+	// Step is called before every change, with its name.
+	Step func(string)
+	// Taken reports whether an ID is some directory's though the kernel may not
+	// count an inode for it at the moment. No new directory gets such an ID. It may
+	// be called by many goroutines.
+	Taken func(id uint64) bool
+}
+
 // Probe returns what enforces limits on the filesystem of dir, as the kernel
 // reports it: that an ioctl succeeds says nothing, as those that set a project
 // ID succeed with quota off, too. It changes nothing on disk. Call it once when
-// a pool is opened. step is called before every change that the Enforcer makes
-// later, with a word for it; nil does nothing. Where nothing enforces limits the Enforcer says why; an
+// a pool is opened. Where nothing enforces limits the Enforcer says why; an
 // error means that dir cannot be asked at all.
-func Probe(dir int, step func(string)) (Enforcer, error) {
-	if step == nil {
-		step = func(string) {}
+func Probe(dir int, hooks Hooks) (Enforcer, error) {
+	if hooks.Step == nil {
+		hooks.Step = func(string) {}
+	}
+	if hooks.Taken == nil {
+		hooks.Taken = func(uint64) bool { return false }
 	}
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(dir, &st); err != nil {
@@ -23,11 +35,11 @@ func Probe(dir int, step func(string)) (Enforcer, error) {
 	}
 	switch uint32(st.Type) {
 	case unix.XFS_SUPER_MAGIC:
-		return probeProject(dir, MethodXFS, xfsWords, step), nil
+		return probeProject(dir, MethodXFS, xfsWords, hooks), nil
 	case unix.EXT4_SUPER_MAGIC:
-		return probeProject(dir, MethodExt4, ext4Words, step), nil
+		return probeProject(dir, MethodExt4, ext4Words, hooks), nil
 	case unix.BTRFS_SUPER_MAGIC:
-		return probeBtrfs(dir, step), nil
+		return probeBtrfs(dir, hooks.Step), nil
 	}
 	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have limits on directories, and this filesystem (type %#x) is none of them",
 		uint32(st.Type))}, nil
@@ -50,7 +62,7 @@ var (
 	}
 )
 
-func probeProject(dir int, method Method, say words, step func(string)) Enforcer {
+func probeProject(dir int, method Method, say words, hooks Hooks) Enforcer {
 	counted, enforced, err := projectState(dir)
 	switch {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
@@ -62,7 +74,7 @@ func probeProject(dir int, method Method, say words, step func(string)) Enforcer
 	case !enforced:
 		return none{reason: say.unenforced}
 	}
-	return newProject(method, step)
+	return newProject(method, hooks)
 }
 
 func probeBtrfs(dir int, step func(string)) Enforcer {

@@ -20,12 +20,12 @@ type project struct {
 	method Method
 	// candidate proposes a new ID.
 	candidate func() uint32
-	// step announces a change.
-	step func(string)
+	step      func(string)         // see Hooks
+	taken     func(id uint64) bool // likewise
 }
 
-func newProject(method Method, step func(string)) project {
-	return project{method: method, step: step, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
+func newProject(method Method, hooks Hooks) project {
+	return project{method: method, step: hooks.Step, taken: hooks.Taken, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
 }
 
 func (p project) Support() Support { return Support{Method: p.method, Inodes: true} }
@@ -40,11 +40,13 @@ func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, ok, err := projectOf(dir)
-	if err == nil && ok {
-		err = same(uint64(id), given)
-	} else if err == nil {
+	id, err := projectOf(dir)
+	switch {
+	case err != nil:
+	case given == 0 && id == 0:
 		id, err = p.assign(dir)
+	default:
+		err = same(id, given)
 	}
 	if err != nil {
 		return 0, err
@@ -85,22 +87,29 @@ func (p project) checked(dir int, want Limit) (Limit, error) {
 	return want, nil
 }
 
-func (p project) Usage(dir int) (Usage, error) {
-	id, ok, err := projectOf(dir)
-	if err != nil {
+func (p project) Usage(dir int, given uint64) (Usage, error) {
+	shown, err := projectOf(dir)
+	if given != 0 && err == nil {
+		err = same(shown, given)
+	}
+	if err != nil && (given == 0 || !errors.Is(err, ErrForeign)) {
 		return Usage{}, err
 	}
-	if !ok {
+	id := uint32(given)
+	if given == 0 {
+		id = shown
+	}
+	if id == 0 {
 		return Usage{}, ErrUnlimited
 	}
-	q, err := quotaOf(dir, id)
-	if err != nil {
-		return Usage{}, fmt.Errorf("read the quota of project %d: %w", id, err)
+	q, why := quotaOf(dir, id)
+	switch {
+	case why != nil:
+		return Usage{}, errors.Join(err, fmt.Errorf("read the quota of project %d: %w", id, why))
+	case err == nil && !q.limited():
+		err = ErrUnlimited
 	}
-	if !q.limited() {
-		return q.usage(), ErrUnlimited
-	}
-	return q.usage(), nil
+	return q.usage(), err
 }
 
 func (p project) Remove(int, string) (bool, error) { return false, nil }
@@ -128,21 +137,21 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 	}
 }
 
-// projectOf returns the ID of ours that the directory hands down. ok is false
-// where it has none yet.
-func projectOf(dir int) (id uint32, ok bool, err error) {
+// projectOf returns the ID of ours that the directory hands down, 0 where it has
+// none yet.
+func projectOf(dir int) (id uint32, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {
-		return 0, false, fmt.Errorf("read the project ID: %w", err)
+		return 0, fmt.Errorf("read the project ID: %w", err)
 	}
 	ours := a.Project >= firstID && a.Project <= lastID
 	switch inherits := a.Flags&ProjectInherit != 0; {
 	case ours && inherits:
-		return a.Project, true, nil
+		return a.Project, nil
 	case a.Project == 0 && !inherits:
-		return 0, false, nil
+		return 0, nil
 	}
-	return 0, false, fmt.Errorf("%w: it has the project ID %d, inherited by its children: %v", ErrForeign, a.Project,
+	return 0, fmt.Errorf("%w: it has the project ID %d, inherited by its children: %v", ErrForeign, a.Project,
 		a.Flags&ProjectInherit != 0)
 }
 
@@ -175,6 +184,9 @@ func (p project) assign(dir int) (uint32, error) {
 func (p project) free(dir int) (uint32, error) {
 	for range tries {
 		id := p.candidate()
+		if p.taken(uint64(id)) {
+			continue
+		}
 		q, err := quotaOf(dir, id)
 		if err != nil {
 			return 0, fmt.Errorf("read the quota of project %d: %w", id, err)

@@ -49,7 +49,7 @@ func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
 		return 0, err
 	}
 	id, err := idOf(dir)
-	if err == nil {
+	if err == nil && given != 0 {
 		err = same(id, given)
 	}
 	if err != nil {
@@ -107,10 +107,15 @@ func (s squota) enforce(dir int, id uint64, want, now int64) error {
 	return nil
 }
 
-func (squota) Usage(dir int) (Usage, error) {
+func (squota) Usage(dir int, given uint64) (Usage, error) {
 	id, err := idOf(dir)
 	if err != nil {
 		return Usage{}, errors.Join(ErrUnlimited, err)
+	}
+	if given != 0 {
+		if err := same(id, given); err != nil {
+			return Usage{}, err
+		}
 	}
 	groups, err := groupsDir(dir)
 	if err != nil {
@@ -247,7 +252,7 @@ func squotaState(dir int) (groups, reason string, err error) {
 // It changes somebody's filesystem for good: kernels before Linux 6.7 will not
 // mount it any more for writing. What is there already is not counted.
 func Enable(dir int) error {
-	e, err := Probe(dir, nil)
+	e, err := Probe(dir, Hooks{})
 	if err != nil {
 		return err
 	}

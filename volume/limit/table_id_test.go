@@ -17,7 +17,7 @@ import (
 // volume's ID is not taken for one's own.
 func testSetAgain(t *testing.T, _ disk, p pool) {
 	_, fd := p.volume("v", Limit{Bytes: 10 * mib})
-	first, err := p.Set(fd, 0, Limit{Bytes: 10 * mib})
+	first, err := p.again(fd, Limit{Bytes: 10 * mib})
 	ok(t, err)
 	again, err := p.Set(fd, first, Limit{Bytes: 20 * mib})
 	ok(t, err)
@@ -30,6 +30,73 @@ func testSetAgain(t *testing.T, _ disk, p pool) {
 	if u := p.usage(fd); u.Limit.Bytes != 20*mib {
 		t.Errorf("usage %+v", u)
 	}
+	if p.Support().Method == MethodBtrfs {
+		return // a subvolume cannot change its ID
+	}
+	if _, err := p.Set(fd, 0, Limit{Bytes: 30 * mib}); !errors.Is(err, ErrForeign) {
+		t.Errorf("a directory with an ID that it was not given: %v", err)
+	}
+}
+
+// A directory whose owner gave it another volume's ID, none, or one that nothing
+// has: only the ID that it was given is counted and changed, and it gets that back.
+func testStray(t *testing.T, d disk, p pool) {
+	if d.method == MethodBtrfs {
+		return // a subvolume cannot change its ID
+	}
+	dir, fd := p.volume("v", Limit{Bytes: 8 * mib})
+	own, err := projectOf(fd)
+	ok(t, err)
+	ok(t, os.WriteFile(dir+"/f", make([]byte, 2*mib), 0o666))
+	_, other := p.volume("other", Limit{Bytes: 16 * mib})
+	others, err := projectOf(other)
+	ok(t, err)
+	given := uint64(own)
+	for name, shown := range map[string]Attr{
+		"another volume's": {Project: others, Flags: ProjectInherit}, "none": {},
+		"one that nothing has": {Project: lastID, Flags: ProjectInherit}, "its own, not handed down": {Project: own},
+	} {
+		a, err := GetAttr(fd)
+		ok(t, err)
+		a.Project, a.Flags = shown.Project, a.Flags&^ProjectInherit|shown.Flags
+		ok(t, SetAttr(fd, a))
+		if _, err := p.Set(fd, given, Limit{Bytes: 9 * mib}); !errors.Is(err, ErrForeign) {
+			t.Errorf("%s: set: %v", name, err)
+		}
+		flush(t, fd)
+		if u, err := p.Usage(fd, given); !errors.Is(err, ErrForeign) || u.Limit.Bytes != 8*mib || u.Bytes < 2*mib {
+			t.Errorf("%s: usage %+v, %v", name, u, err)
+		}
+		ok(t, p.Enforcer.(Adopter).Restore(fd, given))
+		if u, err := p.Usage(fd, given); err != nil || u.Limit.Bytes != 8*mib {
+			t.Errorf("%s: restored: usage %+v, %v", name, u, err)
+		}
+		if u := p.usage(other); u.Limit.Bytes != 16*mib || u.Bytes > mib {
+			t.Errorf("%s: the other volume: %+v", name, u)
+		}
+	}
+	for _, id := range []uint64{0, 42, lastID + 1} {
+		if err := p.Enforcer.(Adopter).Restore(fd, id); !errors.Is(err, ErrInvalid) {
+			t.Errorf("restored to %d: %v", id, err)
+		}
+	}
+}
+
+// An ID that is somebody's by a record is not given to another, though the kernel
+// counts nothing for it.
+func testTaken(t *testing.T, d disk, p pool) {
+	e, narrow := p.Enforcer.(project)
+	if !narrow {
+		return // a btrfs has no ID to choose
+	}
+	next := uint32(lastID - 10)
+	e.candidate = func() uint32 { next++; return next }
+	e.taken = func(id uint64) bool { return id <= lastID-5 }
+	p.Enforcer = e
+	_, fd := p.volume("v", Limit{Bytes: 4 * mib})
+	if id, err := projectOf(fd); err != nil || id != lastID-4 {
+		t.Errorf("ID %d, %v", id, err)
+	}
 }
 
 // What is not a new directory of ours gets no limit, and is left as it is.
@@ -40,7 +107,7 @@ func testForeign(t *testing.T, d disk, p pool) {
 	if _, err := p.Set(full, 0, Limit{Bytes: mib}); !errors.Is(err, ErrForeign) {
 		t.Errorf("a directory with content: %v", err)
 	}
-	if _, err := p.Usage(full); !errors.Is(err, ErrUnlimited) {
+	if _, err := p.Usage(full, 0); !errors.Is(err, ErrUnlimited) {
 		t.Errorf("usage of a directory without a limit: %v", err)
 	}
 	ok(t, os.Mkdir(p.path+"/other", 0o777))

@@ -46,7 +46,7 @@ func testRoundedUp(t *testing.T, _ disk, p pool) {
 		t.Errorf("limit %d, block size %d", u.Limit.Bytes, st.Bsize)
 	}
 	for _, bytes := range []int64{0, -1, 1<<60 + 1} {
-		if _, err := p.Set(fd, 0, Limit{Bytes: bytes}); !errors.Is(err, ErrInvalid) {
+		if _, err := p.again(fd, Limit{Bytes: bytes}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 	}
@@ -71,7 +71,7 @@ func testRaise(t *testing.T, d disk, p pool) {
 		done <- n
 	}()
 	time.Sleep(20 * time.Millisecond)
-	if _, err := p.Set(fd, 0, Limit{Bytes: 12 * mib}); err != nil {
+	if _, err := p.again(fd, Limit{Bytes: 12 * mib}); err != nil {
 		t.Fatal(err)
 	}
 	if n := <-done; n < 2*mib {
@@ -87,13 +87,13 @@ func testLower(t *testing.T, _ disk, p pool) {
 	dir, fd := p.volume("v", Limit{Bytes: 10 * mib})
 	ok(t, os.WriteFile(dir+"/f", make([]byte, 6*mib), 0o666))
 	flush(t, fd)
-	if _, err := p.Set(fd, 0, Limit{Bytes: 4 * mib}); !errors.Is(err, ErrUsed) {
+	if _, err := p.again(fd, Limit{Bytes: 4 * mib}); !errors.Is(err, ErrUsed) {
 		t.Errorf("lowered below what is in use: %v", err)
 	}
 	if u := p.usage(fd); u.Limit.Bytes != 10*mib {
 		t.Errorf("usage %+v", u)
 	}
-	if _, err := p.Set(fd, 0, Limit{Bytes: 8 * mib}); err != nil {
+	if _, err := p.again(fd, Limit{Bytes: 8 * mib}); err != nil {
 		t.Error(err)
 	}
 	if n, err := fill(dir + "/g"); err == nil || n > 2*mib {
@@ -118,7 +118,7 @@ func testDeletedSpaceIsFree(t *testing.T, d disk, p pool) {
 func testInodes(t *testing.T, d disk, p pool) {
 	if !p.Support().Inodes {
 		_, fd := p.volume("v", Limit{Bytes: 10 * mib})
-		if _, err := p.Set(fd, 0, Limit{Bytes: 10 * mib, Inodes: 10}); !errors.Is(err, ErrInvalid) {
+		if _, err := p.again(fd, Limit{Bytes: 10 * mib, Inodes: 10}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("a limit that does not hold: %v", err)
 		}
 		return
@@ -135,10 +135,10 @@ func testInodes(t *testing.T, d disk, p pool) {
 	if u := p.usage(fd); u.Inodes != 10 || u.Limit.Inodes != 10 {
 		t.Errorf("usage %+v", u)
 	}
-	if _, err := p.Set(fd, 0, Limit{Bytes: 10 * mib, Inodes: 5}); !errors.Is(err, ErrUsed) {
+	if _, err := p.again(fd, Limit{Bytes: 10 * mib, Inodes: 5}); !errors.Is(err, ErrUsed) {
 		t.Errorf("lowered below what is in use: %v", err)
 	}
-	if _, err := p.Set(fd, 0, Limit{Bytes: 10 * mib}); err != nil {
+	if _, err := p.again(fd, Limit{Bytes: 10 * mib}); err != nil {
 		t.Fatal(err)
 	}
 	ok(t, os.WriteFile(dir+"/more", nil, 0o666))

@@ -36,6 +36,8 @@ func table(t *testing.T, d disk) {
 		{"Inodes", testInodes},
 		{"SetAgain", testSetAgain},
 		{"Foreign", testForeign},
+		{"Stray", testStray},
+		{"Taken", testTaken},
 		{"RenameKeepsTheLimit", testRenameKeepsTheLimit},
 		{"OutsideStaysOutside", testOutsideStaysOutside},
 		{"Concurrent", testConcurrent},
@@ -63,7 +65,7 @@ func newPool(t *testing.T, d disk, path string) pool {
 		ok(t, os.MkdirAll(filepath.Join(p.path, name), 0o777))
 	}
 	p.base, p.stage, p.bins = open(t, p.path), open(t, p.path+"/staging"), open(t, p.path+"/trash")
-	e, err := Probe(p.base, nil)
+	e, err := Probe(p.base, Hooks{})
 	ok(t, err)
 	if s := e.Support(); s.Method != d.method || s.Reason != "" {
 		t.Fatalf("support %+v", s)
@@ -85,9 +87,21 @@ func (p pool) volume(name string, l Limit) (dir string, fd int) {
 	return filepath.Join(p.path, name), fd
 }
 
+// again is another Set of a volume.
+func (p pool) again(fd int, l Limit) (uint64, error) {
+	p.t.Helper()
+	var given uint64
+	if p.Support().Method != MethodBtrfs {
+		id, err := projectOf(fd)
+		ok(p.t, err)
+		given = uint64(id)
+	}
+	return p.Set(fd, given, l)
+}
+
 func (p pool) usage(fd int) Usage {
 	p.t.Helper()
-	u, err := p.Usage(fd)
+	u, err := p.Usage(fd, 0)
 	ok(p.t, err)
 	return u
 }

@@ -107,7 +107,7 @@ func TestVMQuotaTurnedOff(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			root := d.mount(t)
 			fd := open(t, root)
-			e, err := Probe(fd, nil)
+			e, err := Probe(fd, Hooks{})
 			ok(t, err)
 			shut(fd)
 			ok(t, unix.Unmount(root, 0))
@@ -169,9 +169,9 @@ func TestVMAfterPowerCut(t *testing.T) {
 			root := d.mount(t)
 			dir := root + "/TestVMBeforePowerCut/v"
 			fd := open(t, dir)
-			e, err := Probe(fd, nil)
+			e, err := Probe(fd, Hooks{})
 			ok(t, err)
-			u, err := e.Usage(fd)
+			u, err := e.Usage(fd, 0)
 			if want := (Limit{Bytes: 4 * mib, Inodes: 10}); err != nil || u.Limit != want {
 				t.Errorf("usage %+v, %v", u, err)
 			}
