@@ -15,11 +15,14 @@ type family struct {
 	// the mu of one pool after the other.
 	mu    sync.Mutex
 	pools []*Pool
+	rises map[string]*rise // by filesystem; guarded by mu
 }
 
+func newFamily(pools ...*Pool) *family { return &family{pools: pools, rises: map[string]*rise{}} }
+
 // elsewhere sums what the other pools on the filesystem of p promised, and what
-// their volumes use. The caller holds mu.
-func (f *family) elsewhere(p *Pool) (promised, used int64) {
+// their volumes were found to use. The caller holds mu.
+func (f *family) elsewhere(p *Pool) (all others) {
 	at := p.where()
 	for _, other := range f.pools {
 		if other == p || at == "" || other.where() != at {
@@ -27,10 +30,10 @@ func (f *family) elsewhere(p *Pool) (promised, used int64) {
 		}
 		other.mu.Lock()
 		here, _ := other.using()
-		promised, used = add(promised, other.promised()), add(used, here)
+		all.promised, all.found = add(all.promised, other.promised()), append(all.found, here...)
 		other.mu.Unlock()
 	}
-	return promised, used
+	return all
 }
 
 // recorded returns how many volumes on the filesystem are recorded with the limit

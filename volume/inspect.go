@@ -133,7 +133,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Space = l.account(st, 0, 1, 0, 0)
+	r.Space = l.account(st, 0, 1, others{}, 0)
 	if r.Unrecorded, err = inspectUnrecorded(h, &l); err != nil {
 		return r, err
 	}
@@ -179,7 +179,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 		if unlimited != nil || r.LimitID == 0 {
 			u = limit.Usage{}
 		} else {
-			l.metered[r.Name] = u.Bytes
+			l.metered[r.Name], l.sure.written[r.Name] = u.Bytes, u.Bytes-u.Unwritten
 		}
 		all = append(all, VolumeReport{
 			Name: r.Name, State: h.meaning(r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,

@@ -19,6 +19,7 @@ type ledger struct {
 	reserved map[string]int64  // bytes of volumes whose record does not have them yet
 	used     map[string]int64  // bytes as last measured, of volumes that have a record
 	metered  map[string]int64  // bytes as the kernel counts them, of volumes with a limit
+	sure     evidence          // what volumes use at least
 	late     map[string]State  // the disk's, of volumes that are further; see rememberLate
 	strays   map[string]string // why volumes are not held to the limit that they were given; see stray
 	ids      map[uint64]int    // how many volumes are recorded with each limit ID
@@ -33,6 +34,7 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	defer l.mu.Unlock()
 	l.records, l.damaged, l.notes = records, damaged, notes
 	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]State{}
+	l.sure = newEvidence()
 	l.strays, l.ids = map[string]string{}, map[uint64]int{}
 	for _, r := range records {
 		l.countIDs(r, 1)
@@ -85,6 +87,10 @@ func (l *ledger) rememberLate(r Record) {
 		l.late[r.Name] = l.records[r.Name].State
 	}
 	l.replace(r)
+	if r.State == Deleting {
+		// What comes back from there was not looked at meanwhile.
+		l.forgetUse(r.Name)
+	}
 }
 
 // isLate reports whether that state is all that the disk says of a volume that is
@@ -117,8 +123,7 @@ func (l *ledger) forget(name string) {
 	l.countIDs(l.records[name], -1)
 	delete(l.records, name)
 	delete(l.strays, name)
-	delete(l.used, name)
-	delete(l.metered, name)
+	l.forgetUse(name)
 	delete(l.late, name)
 }
 
@@ -176,37 +181,28 @@ func (l *ledger) promised() int64 {
 	return sum
 }
 
-// using sums what volumes take, each up to its promise, so that one that
-// outgrew it is not paid for twice. A volume not measured yet counts nothing:
-// its data then passes for external, which promises less, never more. The
-// caller holds mu.
-func (l *ledger) using() (used int64, estimate bool) {
-	for name, r := range l.records {
-		if r.State == Deleting {
-			continue
-		}
-		bytes, exact := l.metered[name]
-		if !exact {
-			// Walked, not metered: true when it was looked at.
-			bytes, estimate = l.used[name], true
-		}
-		used = add(used, min(bytes, r.Bytes))
-	}
-	return used, estimate
+// others is what the other pools on the filesystem of one promised, and were found
+// to use.
+type others struct {
+	promised int64
+	found    []finding
 }
 
-// account works out how much there is and can still be promised, where other
-// pools on the same filesystem promised and use what is given. The caller holds
-// mu.
-func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewhere, usedElsewhere int64) Space {
+// account works out how much there is and can still be promised. risen is how far
+// free space has risen so far; see rise. The caller holds mu.
+func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewhere others, risen int64) Space {
 	s := Space{
 		Total:     blocks(st.Blocks, st.Frsize),
 		Free:      blocks(st.Bavail, st.Frsize),
 		Promised:  l.promised(),
-		Elsewhere: elsewhere,
+		Elsewhere: elsewhere.promised,
 	}
-	s.Used, s.Estimate = l.using()
-	s.External = max(0, s.Total-s.Free-s.Used-usedElsewhere)
+	found, estimate := l.using()
+	all := append(found, elsewhere.found...)
+	// All pools share the filesystem: what is in doubt is in doubt for this one first.
+	sure := surely(all, risen)
+	s.Used, s.Estimate = max(0, total(found)-(total(all)-sure)), estimate
+	s.External = max(0, s.Total-s.Free-sure)
 	// What is free bounds every answer, so the reserve is kept out of that, too: a
 	// ratio above 1 must not hand it out.
 	reserve = min(reserve, s.Total)

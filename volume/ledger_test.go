@@ -72,9 +72,9 @@ func TestAccount(t *testing.T) {
 			want: Space{Total: math.MaxInt64, Free: math.MaxInt64, Promisable: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := ledger{records: c.records, used: c.used, reserved: c.reserved}
+			l := ledger{records: c.records, reserved: c.reserved, sure: evidence{walked: c.used}}
 			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
-			if got := l.account(st, c.reserve, c.ratio, c.elsewhere, c.usedElsewhere); got != c.want {
+			if got := l.account(st, c.reserve, c.ratio, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}}, 0); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})

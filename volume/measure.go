@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -20,48 +21,93 @@ const (
 
 // Measure walks every volume without a limit to learn how much of its promise it uses, for
 // Space. It may take long; ctx stops it. What was learned of a volume holds
-// until the next call, so callers run it from time to time. A volume that
-// cannot be walked keeps what was known of it, and is in the joined errors.
+// until the next call, so callers run it from time to time. The lesser of two walks
+// counts for Space: a volume that was never walked is walked twice, and what is new in
+// any other counts from the second call on. A volume that
+// cannot be walked counts nothing, and is in the joined errors. Where ctx ends, all is
+// as before.
 func (p *Pool) Measure(ctx context.Context) error {
 	const op = "measure volumes"
 	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
 		p.meter(h)
-		pace := h.beating(measurePace())
-		var errs []error
-		for _, r := range p.settled() {
-			if p.counted(r.Name) {
-				continue
-			}
-			bytes, err := tree.Measure(ctx, h.base, r.Name, pace)
-			switch {
-			case ctx.Err() != nil:
-				return errors.Join(append(errs, ctx.Err())...)
-			case err == nil:
-				p.learn(r, bytes)
-			case !errors.Is(err, unix.ENOENT):
-				errs = append(errs, fmt.Errorf("volume %s: %w", r.Name, err))
-			}
+		// Errors of the first walk are those of the second.
+		first, _ := p.walk(ctx, h, p.unknown())
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return errors.Join(errs...)
+		p.begun(first)
+		risen, err := p.risen(h)
+		if err != nil {
+			return err
+		}
+		all, err := p.walk(ctx, h, p.uncounted())
+		if ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		all.risen = risen
+		p.family.Load().found(h.filesystem, p.learn, all)
+		return err
 	})
 	return failed(op, p.path, err)
 }
 
-// learn notes the use of a volume, unless it went while it was measured.
-func (p *Pool) learn(r Record, bytes int64) {
+// walk measures volumes. Those that it could not are in the joined errors.
+func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, error) {
+	all := survey{found: map[string]int64{}, of: map[string]Record{}}
+	pace := h.beating(measurePace())
+	var errs []error
+	for _, r := range volumes {
+		size, err := tree.Measure(ctx, h.base, r.Name, pace, p.elsewhere(h))
+		switch {
+		case ctx.Err() != nil:
+			return all, errors.Join(errs...)
+		case err == nil:
+			all.found[r.Name], all.of[r.Name] = size.Own, r
+			p.noteUse(r, size.Bytes)
+		case !errors.Is(err, unix.ENOENT):
+			errs = append(errs, fmt.Errorf("volume %s: %w", r.Name, err))
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// elsewhere returns what reports of a file that it has the limit ID of a recorded
+// volume, and so is counted there; nil where there are no such IDs.
+func (p *Pool) elsewhere(h *handle) func(fd int) bool {
+	if m := h.support.Method; m != limit.MethodXFS && m != limit.MethodExt4 {
+		return nil
+	}
+	f := p.family.Load()
+	return func(fd int) bool {
+		a, err := limit.GetAttr(fd)
+		return err != nil || a.Project != 0 && f.recorded(p, h.filesystem, uint64(a.Project)) > 0
+	}
+}
+
+// noteUse notes the use of a volume, unless it went while it was measured.
+func (p *Pool) noteUse(r Record, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; ok && now.Created.Equal(r.Created) {
+	if now, ok := p.records[r.Name]; ok && sameVolume(now, r) {
 		p.used[r.Name] = bytes
 	}
 }
 
-// counted reports whether the kernel says what the volume uses.
-func (l *ledger) counted(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ok := l.metered[name]
-	return ok
+// uncounted returns the volumes in place whose use the kernel does not count;
+// unknown those of them that were never walked.
+func (l *ledger) uncounted() []Record {
+	return l.sorted(func(r Record) bool {
+		_, counted := l.metered[r.Name]
+		return inPlace(r) && !counted
+	})
+}
+
+func (l *ledger) unknown() []Record {
+	return l.sorted(func(r Record) bool {
+		_, counted := l.metered[r.Name]
+		_, walked := l.sure.last[r.Name]
+		return inPlace(r) && !counted && !walked
+	})
 }
 
 func measurePace() tree.Pace {

@@ -51,12 +51,21 @@ func (p *Pool) meter(h *handle) {
 	if begin.Before(p.meterNext) {
 		return
 	}
+	risen, err := p.risen(h)
+	if err != nil {
+		return
+	}
+	all := survey{risen: risen, found: map[string]int64{}, of: map[string]Record{}}
 	for _, r := range p.settled() {
-		if r.LimitID != 0 {
-			h.call.beat()
-			p.meterOne(h, r)
+		if r.LimitID == 0 {
+			continue
+		}
+		h.call.beat()
+		if u, ok := p.meterOne(h, r); ok {
+			all.found[r.Name], all.of[r.Name] = u.Bytes-u.Unwritten, r
 		}
 	}
+	p.family.Load().found(h.filesystem, p.read, all)
 	end := time.Now()
 	p.meterNext = end.Add(max(meterEvery, meterShare*end.Sub(begin)))
 }
@@ -71,12 +80,12 @@ func (p *Pool) meterAgain() {
 // meterOne forgets what a volume used where the kernel does not say any more. Of a
 // volume whose directory shows another ID than the recorded one it still reads what
 // is counted for its own, and never what is counted for the other.
-func (p *Pool) meterOne(h *handle, r Record) {
+func (p *Pool) meterOne(h *handle, r Record) (u limit.Usage, ok bool) {
 	u, err := h.usage(r)
 	var stray error
 	switch {
 	case p.family.Load().recorded(p, h.filesystem, r.LimitID) > 1:
-		u.Bytes, err, stray = 0, nil, errShared // it may be the other's
+		u, err, stray = limit.Usage{}, nil, errShared // it may be the other's
 	case errors.Is(err, limit.ErrForeign):
 		err, stray = nil, err
 	case errors.Is(err, limit.ErrUnlimited):
@@ -84,15 +93,16 @@ func (p *Pool) meterOne(h *handle, r Record) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; !ok || !now.Created.Equal(r.Created) {
-		return // it went meanwhile
+	if now, ok := p.records[r.Name]; !ok || !sameVolume(now, r) {
+		return u, false // it went meanwhile
 	}
 	p.strayed(r.Name, stray)
 	if err != nil {
 		delete(p.metered, r.Name)
-		return
+		return u, false
 	}
 	p.metered[r.Name] = u.Bytes
+	return u, true
 }
 
 // begin notes that a new volume uses nothing yet, until it is metered.

@@ -108,8 +108,8 @@ type Pool struct {
 type Space struct {
 	Total      int64 `json:"total"`
 	Free       int64 `json:"free"`       // for users, without the filesystem's root reserve
-	Used       int64 `json:"used"`       // by volumes, each counted up to its promise
-	External   int64 `json:"external"`   // total - free - used by volumes: others' data, trash included
+	Used       int64 `json:"used"`       // by volumes at least, each counted up to its promise
+	External   int64 `json:"external"`   // total - free - what volumes surely use: others' data, trash included
 	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
 	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
 	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
@@ -139,7 +139,7 @@ func New(c Config) (*Pool, error) {
 		under:   under{calls: map[*call]struct{}{}, places: make(turns, callsAtOnce)},
 		purging: oneAtATime(), adopting: adopting{one: oneAtATime()}}
 	p.reset(map[string]Record{}, nil, nil)
-	p.family.Store(&family{pools: []*Pool{p}})
+	p.family.Store(newFamily(p))
 	return p, nil
 }
 

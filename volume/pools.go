@@ -29,9 +29,11 @@ func NewPools(all ...*Pool) (*Pools, error) {
 		}
 		seen[p.Name()] = true
 	}
-	f := &family{pools: all}
+	f := newFamily(all...)
 	for _, p := range all {
 		p.family.Store(f)
+		p.forgetUses() // what was found is dated by the former family's rises
+		p.meterAgain()
 	}
 	return &Pools{all: all}, nil
 }

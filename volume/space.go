@@ -12,15 +12,16 @@ func (p *Pool) Space() (Space, error) {
 	const op = "measure pool"
 	var s Space
 	err := p.enter(op, func(h *handle) error {
+		f := p.family.Load()
+		f.meter(p, h)
+		// Later than the reading: what is written between the two is missing from both.
 		st, err := h.statfs()
 		if err != nil {
 			return err
 		}
-		f := p.family.Load()
-		f.meter(p, h)
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		s = p.space(f, st)
+		s = p.space(f, h, st)
 		return nil
 	})
 	if err != nil {
@@ -31,11 +32,11 @@ func (p *Pool) Space() (Space, error) {
 
 // space is the one answer to how much there is and can still be promised. The
 // caller holds the family's mu.
-func (p *Pool) space(f *family, st *unix.Statfs_t) Space {
-	promised, used := f.elsewhere(p)
+func (p *Pool) space(f *family, h *handle, st *unix.Statfs_t) Space {
+	risen, elsewhere := f.saw(h.filesystem, st), f.elsewhere(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.account(st, p.config.Reserve, p.config.Overcommit, promised, used)
+	return p.account(st, p.config.Reserve, p.config.Overcommit, elsewhere, risen)
 }
 
 // reserve promises bytes to a volume whose record does not have them yet, wanted
@@ -43,15 +44,15 @@ func (p *Pool) space(f *family, st *unix.Statfs_t) Space {
 // so two calls cannot both get the last bytes. release gives up a promise that
 // no record took over.
 func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release func(), err error) {
+	f := p.family.Load()
+	f.meter(p, h)
 	st, err := h.statfs()
 	if err != nil {
 		return nil, err
 	}
-	f := p.family.Load()
-	f.meter(p, h)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := p.space(f, st)
+	s := p.space(f, h, st)
 	if wanted > s.Promisable {
 		return nil, &SpaceError{Wanted: wanted, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
 	}

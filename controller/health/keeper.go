@@ -24,8 +24,12 @@ const (
 	// purgeAgain is how long after a pass that was asked for comes another: what the
 	// filesystem frees in the background keeps its limit until then.
 	purgeAgain = 10 * time.Second
-	// measureEvery is the pause between two walks through all volumes.
+	// measureEvery is the longest pause between two walks through all volumes.
 	measureEvery = 10 * time.Minute
+	// measureSoonest is the shortest, where the last walk is out of date, and
+	// measureShare how many times as long as a walk it is at least.
+	measureSoonest = time.Minute
+	measureShare   = 10
 
 	reasonNotReady = "PoolNotReady"
 	reasonReady    = "PoolReady"
@@ -162,11 +166,18 @@ func (k *Keeper) purge(ctx context.Context) {
 func (k *Keeper) measure(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
 	for {
+		begin := time.Now()
 		if err := k.Pool.Measure(ctx); err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
 			log.V(1).Info("Cannot measure all volumes", "err", err)
 		}
-		if !pause(ctx, measureEvery) {
+		least := max(measureSoonest, measureShare*time.Since(begin))
+		if !pause(ctx, least) {
 			return
+		}
+		for waited := least; waited < measureEvery && !k.Pool.MeasureDue(); waited += measureSoonest {
+			if !pause(ctx, measureSoonest) {
+				return
+			}
 		}
 	}
 }

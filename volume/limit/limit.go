@@ -114,9 +114,12 @@ type Limit struct {
 
 // Usage is what a directory holds, and may hold.
 type Usage struct {
-	Bytes  int64  // on disk
-	Inodes uint64 // 0 where they are not counted
-	Limit  Limit  // in force
+	Bytes int64 // on disk, with what is reserved there for data that is not written yet
+	// Unwritten is how much of Bytes the free space of the filesystem still has, as
+	// btrfs reserves it for data that is not written yet.
+	Unwritten int64
+	Inodes    uint64 // 0 where they are not counted
+	Limit     Limit  // in force
 }
 
 // mostBytes is an exbibyte; sums with it do not overflow.

@@ -213,6 +213,9 @@ func groupUsage(groups string, id uint64) (u Usage, err error) {
 			return Usage{}, fmt.Errorf("read the usage of the qgroup 1/%d: %w", id, err)
 		}
 		u.Bytes += n
+		if name == "rsv_data" {
+			u.Unwritten = n
+		}
 	}
 	flags, err := sysfsNumber(dir, "limit_flags")
 	if err == nil && flags&limitReferenced == 0 {

@@ -169,7 +169,7 @@ func TestCopyDeep(t *testing.T) {
 	}
 	for _, name := range []string{"entry", "copy"} {
 		n := 0
-		if _, err := tree.Measure(t.Context(), fd, name, func(context.Context) error { n++; return nil }); err != nil || n != 2000 {
+		if _, err := tree.Measure(t.Context(), fd, name, func(context.Context) error { n++; return nil }, nil); err != nil || n != 2000 {
 			t.Errorf("%s has %d entries, %v", name, n, err)
 		}
 	}

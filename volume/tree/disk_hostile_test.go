@@ -25,7 +25,7 @@ func works(t *testing.T, dir string) map[string]func(tree.Pace) error {
 	fd, copies := open(t, dir), 0
 	return map[string]func(tree.Pace) error{
 		"measure": func(pace tree.Pace) error {
-			_, err := tree.Measure(t.Context(), fd, "entry", pace)
+			_, err := tree.Measure(t.Context(), fd, "entry", pace, nil)
 			return err
 		},
 		"copy": func(pace tree.Pace) error {
@@ -200,8 +200,8 @@ func TestDiskMountsInside(t *testing.T) {
 		}
 		mountInside(t, entry)
 		write(t, filepath.Join(entry, "memory/big"), strings.Repeat("x", 4<<20))
-		if n, err := tree.Measure(t.Context(), open(t, dir), "entry", nil); err != nil || n > 1<<20 {
-			t.Errorf("%d bytes, %v", n, err)
+		if n, err := tree.Measure(t.Context(), open(t, dir), "entry", nil, nil); err != nil || n.Bytes > 1<<20 {
+			t.Errorf("%+v, %v", n, err)
 		}
 		err := tree.Remove(t.Context(), open(t, dir), "entry", nil)
 		if err == nil || !strings.Contains(err.Error(), "mounted") {

@@ -156,8 +156,8 @@ func TestDiskRemoveSubvolumes(t *testing.T) {
 	}
 	unix.Sync()
 	fd := open(t, dir)
-	if n, err := tree.Measure(t.Context(), fd, "entry", nil); err != nil || n < 15*64<<10 {
-		t.Errorf("%d bytes, %v", n, err)
+	if n, err := tree.Measure(t.Context(), fd, "entry", nil, nil); err != nil || n.Bytes < 15*64<<10 {
+		t.Errorf("%+v, %v", n, err)
 	}
 	most, base := 0, openFiles(t)
 	err := tree.Remove(t.Context(), fd, "entry", func(context.Context) error {
@@ -177,8 +177,8 @@ func TestDiskMeasureStopsAtMounts(t *testing.T) {
 		unix.Sync()
 		testdisk.Bind(t, filepath.Join(dir, "outside"), filepath.Join(dir, "entry/dir"))
 		testdisk.Bind(t, filepath.Join(dir, "outside/big"), filepath.Join(dir, "entry/file"))
-		if n, err := tree.Measure(t.Context(), open(t, dir), "entry", nil); err != nil || n > 1<<20 {
-			t.Errorf("%d bytes, %v", n, err)
+		if n, err := tree.Measure(t.Context(), open(t, dir), "entry", nil, nil); err != nil || n.Bytes > 1<<20 {
+			t.Errorf("%+v, %v", n, err)
 		}
 	})
 }

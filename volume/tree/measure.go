@@ -10,41 +10,81 @@ import (
 // counts as the share of each link.
 const maxLinks = 1 << 18
 
-// Measure returns how many bytes the directory name in dir takes on disk with
-// everything below it: allocated blocks, a file with several links once. What
-// is mounted in it is not counted, and no link is followed. Blocks that files
-// share (reflinks) count for each of them.
+// Size is what a tree takes on disk, in bytes.
+type Size struct {
+	// Bytes are allocated blocks, a file with several links once. Blocks that files
+	// share (reflinks) count for each of them.
+	Bytes int64
+	// Own is how much of that is no other file's: what would be free at least, were
+	// the tree gone.
+	Own int64
+}
+
+// Measure returns what the directory name in dir takes on disk with everything
+// below it. What is mounted in it is not counted, and no link is followed.
+// elsewhere, unless it is nil, reports of an open regular file that its blocks are
+// counted elsewhere: they are not in Own then, and neither are those of anything
+// that is no regular file.
 //
 // It changes nothing and reads a tree that may change meanwhile, so the
 // result is an estimate. With an error it is what was counted so far. A name
 // that is not there is ENOENT.
-func Measure(ctx context.Context, dir int, name string, pace Pace) (int64, error) {
-	m := measurer{links: map[inode]bool{}}
-	err := Walk(ctx, dir, name, pace, Visitor{Enter: func(_ int, _ string, st *unix.Statx_t) error {
-		m.count(st)
-		return nil
-	}})
-	return m.bytes, err
+func Measure(ctx context.Context, dir int, name string, pace Pace, elsewhere func(fd int) bool) (Size, error) {
+	m := measurer{ctx: ctx, links: map[inode]bool{}, elsewhere: elsewhere, shares: sharesExtents(dir)}
+	err := Walk(ctx, dir, name, pace, Visitor{Enter: m.count})
+	return m.size, err
 }
 
 // A measurer adds up the inodes of a tree.
 type measurer struct {
-	bytes int64
-	links map[inode]bool // files with several links seen so far
+	ctx       context.Context
+	size      Size
+	links     map[inode]bool // files with several links seen so far
+	elsewhere func(fd int) bool
+	shares    bool // the filesystem's files may share blocks
 }
 
 // count adds an inode, unless another link to it was counted before.
-func (m *measurer) count(st *unix.Statx_t) {
+func (m *measurer) count(at int, name string, st *unix.Statx_t) error {
 	bytes := int64(st.Blocks) * 512
 	if st.Nlink > 1 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		switch {
 		case m.links[inodeOf(st)]:
-			return
+			return nil
 		case len(m.links) < maxLinks:
 			m.links[inodeOf(st)] = true
 		default:
-			bytes /= int64(st.Nlink)
+			m.size.Bytes += bytes / int64(st.Nlink)
+			return nil
 		}
 	}
-	m.bytes += bytes
+	m.size.Bytes += bytes
+	own, err := m.own(at, name, st)
+	m.size.Own += min(own, bytes)
+	return err
+}
+
+// own returns how much of an inode's blocks is its alone.
+func (m *measurer) own(at int, name string, st *unix.Statx_t) (int64, error) {
+	bytes := int64(st.Blocks) * 512
+	switch {
+	case bytes == 0:
+		return 0, nil
+	case m.elsewhere == nil && (!m.shares || st.Mode&unix.S_IFMT != unix.S_IFREG):
+		return bytes, nil
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return 0, nil
+	}
+	fd, err := OpenInode(at, name)
+	if err != nil {
+		return 0, nil // it went, or is something else by now
+	}
+	defer unix.Close(fd)
+	switch {
+	case m.elsewhere != nil && m.elsewhere(fd):
+		return 0, nil
+	case !m.shares:
+		return bytes, nil
+	}
+	return ownBytes(m.ctx, fd)
 }

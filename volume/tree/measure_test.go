@@ -33,9 +33,9 @@ func TestMeasure(t *testing.T) {
 	write(t, filepath.Join(entry, "wide/a-name-of-some-length-500/data"), strings.Repeat("x", mib))
 	unix.Sync() // delayed allocation
 	entries := 0
-	got, err := tree.Measure(t.Context(), open(t, dir), "entry", func(context.Context) error { entries++; return nil })
-	if err != nil || got < 2*mib || got > 7*mib {
-		t.Errorf("%d bytes, %v", got, err)
+	got, err := tree.Measure(t.Context(), open(t, dir), "entry", func(context.Context) error { entries++; return nil }, nil)
+	if err != nil || got.Bytes < 2*mib || got.Bytes > 7*mib || got.Own != got.Bytes && got.Own < 2*mib {
+		t.Errorf("%+v, %v", got, err)
 	}
 	if entries != 1009 {
 		t.Errorf("%d entries", entries)
@@ -54,7 +54,7 @@ func TestMeasureDeep(t *testing.T) {
 			most = max(most, openFiles(t)-base)
 		}
 		return nil
-	})
+	}, nil)
 	if err != nil || entries != 10000 || most > 20 {
 		t.Errorf("%d entries, %d files open, %v", entries, most, err)
 	}
@@ -67,11 +67,11 @@ func TestMeasureErrors(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "entry/a/data"), "x")
 	fd := open(t, dir)
-	if _, err := tree.Measure(t.Context(), fd, "none", nil); !errors.Is(err, unix.ENOENT) {
+	if _, err := tree.Measure(t.Context(), fd, "none", nil, nil); !errors.Is(err, unix.ENOENT) {
 		t.Error(err)
 	}
 	stop := errors.New("enough")
-	if _, err := tree.Measure(t.Context(), fd, "entry", func(context.Context) error { return stop }); err != stop {
+	if _, err := tree.Measure(t.Context(), fd, "entry", func(context.Context) error { return stop }, nil); err != stop {
 		t.Error(err)
 	}
 	// A directory that is moved while it is read is read on.
@@ -83,7 +83,7 @@ func TestMeasureErrors(t *testing.T) {
 			return os.Rename(filepath.Join(dir, "entry/a"), filepath.Join(dir, "entry/other/a"))
 		}
 		return nil
-	})
+	}, nil)
 	if !moved || err != nil {
 		t.Errorf("moved %v: %v", moved, err)
 	}
@@ -95,7 +95,7 @@ func TestMeasureErrors(t *testing.T) {
 			return os.Rename(filepath.Join(dir, "entry/other/d/d/d/d"), filepath.Join(dir, "entry/d"))
 		}
 		return nil
-	})
+	}, nil)
 	if err == nil || !strings.Contains(err.Error(), "moved meanwhile") {
 		t.Errorf("%d entries, %v", entries, err)
 	}

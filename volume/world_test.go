@@ -1,0 +1,222 @@
+package volume
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A world is a filesystem in memory, with two pools on it and data outside.
+type world struct {
+	t       *testing.T
+	rand    *rand.Rand
+	f       *family
+	pools   []*Pool
+	disk    int64
+	extents map[int]int64      // sizes of what is on the disk
+	files   map[string][][]int // of a volume, of the trash (.trash) and outside (.outside): files of extents
+	counted map[string]bool    // volumes whose use the kernel counts
+	walks   int                // begun so far
+	grew    map[string]int     // how many had begun when a volume grew last, or shrank
+	shrank  map[string]int
+	next    int
+	log     []string
+}
+
+const worldDisk, reserved, worldName = 1000, 50, "fs"
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), disk: worldDisk, extents: map[int]int64{}, files: map[string][][]int{},
+		counted: map[string]bool{}, grew: map[string]int{}, shrank: map[string]int{}, walks: 10}
+	for _, name := range []string{"a", "b"} {
+		p, err := New(Config{Name: name, Path: "/" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.setID(name, worldName)
+		w.pools = append(w.pools, p)
+	}
+	if _, err := NewPools(w.pools...); err != nil {
+		t.Fatal(err)
+	}
+	w.f = w.pools[0].family.Load()
+	return w
+}
+
+func (w *world) free() int64 {
+	free := w.disk
+	for _, bytes := range w.extents {
+		free -= bytes
+	}
+	return free
+}
+
+func (w *world) statfs() *unix.Statfs_t {
+	return &unix.Statfs_t{Blocks: uint64(w.disk), Bfree: uint64(w.free()), Bavail: uint64(w.free()), Frsize: 1}
+}
+
+// held returns how often each extent is held by whom keep says.
+func (w *world) held(keep func(owner string) bool) map[int]int {
+	held := map[int]int{}
+	for owner, files := range w.files {
+		for _, file := range files {
+			for _, e := range file {
+				if keep(owner) {
+					held[e]++
+				}
+			}
+		}
+	}
+	return held
+}
+
+// drop frees what nothing holds any more.
+func (w *world) drop() {
+	held := w.held(func(string) bool { return true })
+	for e := range w.extents {
+		if held[e] == 0 {
+			delete(w.extents, e)
+		}
+	}
+}
+
+// size is the sum of a volume's files, shared or not.
+func (w *world) size(owner string) (sum int64) {
+	for _, file := range w.files[owner] {
+		for _, e := range file {
+			sum += w.extents[e]
+		}
+	}
+	return sum
+}
+
+// walked is what a walk finds in a volume: extents that only one file has.
+func (w *world) walked(owner string) (sum int64) {
+	held := w.held(func(string) bool { return true })
+	for _, file := range w.files[owner] {
+		for _, e := range file {
+			if held[e] == 1 {
+				sum += w.extents[e]
+			}
+		}
+	}
+	return sum
+}
+
+func (w *world) outside(owner string) bool { return owner[0] == '.' }
+
+// used is what volumes really use.
+func (w *world) used() (sum int64) {
+	for e := range w.held(func(owner string) bool { return !w.outside(owner) }) {
+		sum += w.extents[e]
+	}
+	return sum
+}
+
+func (w *world) space(p *Pool) Space {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	st := w.statfs()
+	risen, elsewhere := w.f.saw(worldName, st), w.f.elsewhere(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.account(st, reserved, 1, elsewhere, risen)
+}
+
+// lately reports whether a volume did something since the walk before the last, of its
+// pool, began.
+func (w *world) lately(did map[string]int, owner string) bool { return did[owner] >= w.walks-4 }
+
+// change lets a volume grow or shrink. Where it turns round, and for what is outside,
+// free space is read before and after: what hides behind another's change goes one way.
+func (w *world) change(owner string, grows bool, do func()) {
+	mine, other := w.grew, w.shrank
+	if !grows {
+		mine, other = other, mine
+	}
+	turned := w.lately(other, owner) || w.outside(owner)
+	if turned {
+		w.space(w.pools[0])
+	}
+	do()
+	if turned {
+		w.space(w.pools[0])
+	}
+	mine[owner] = w.walks
+}
+
+func (w *world) write(owner string, most int64) {
+	bytes := min(1+w.rand.Int64N(60), w.free(), most)
+	if bytes <= 0 {
+		return
+	}
+	w.change(owner, true, func() {
+		w.next++
+		w.extents[w.next] = bytes
+		w.files[owner] = append(w.files[owner], []int{w.next})
+	})
+	w.say("%s writes %d", owner, bytes)
+}
+
+func (w *world) remove(owner string) {
+	files := w.files[owner]
+	if len(files) == 0 {
+		return
+	}
+	i := w.rand.IntN(len(files))
+	w.change(owner, false, func() {
+		w.files[owner] = append(append([][]int{}, files[:i]...), files[i+1:]...)
+		w.drop()
+	})
+	w.say("%s removes a file", owner)
+}
+
+// reflink copies a file into the same or another volume.
+func (w *world) reflink(from, to string, most int64) {
+	files := w.files[from]
+	if len(files) == 0 {
+		return
+	}
+	file := files[w.rand.IntN(len(files))]
+	var bytes int64
+	for _, e := range file {
+		bytes += w.extents[e]
+	}
+	if bytes > most {
+		return
+	}
+	w.change(to, true, func() { w.files[to] = append(w.files[to], file) })
+	w.say("%s gets %d of %s", to, bytes, from)
+}
+
+func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
+
+func (w *world) volumes() (all []Record, of map[string]*Pool) {
+	of = map[string]*Pool{}
+	for _, p := range w.pools {
+		for _, r := range p.sorted(func(Record) bool { return true }) {
+			all, of[r.Name] = append(all, r), p
+		}
+	}
+	return all, of
+}
+
+// move takes a file from one volume to another, so that free space does not tell.
+func (w *world) move(from, to string, most int64) {
+	files := w.files[from]
+	if len(files) == 0 || w.lately(w.grew, from) || w.lately(w.shrank, to) || from == to {
+		return
+	}
+	var bytes int64
+	for _, e := range files[0] {
+		bytes += w.extents[e]
+	}
+	if bytes > most {
+		return
+	}
+	w.files[from], w.files[to] = files[1:], append(w.files[to], files[0])
+	w.shrank[from], w.grew[to] = w.walks, w.walks
+	w.say("%s moves %d to %s", from, bytes, to)
+}
