@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,4 +128,38 @@ func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	}
 	ok(t, p.Delete("must"))
 	purge(t, p)
+}
+
+// A volume that cannot grow, because its limit cannot be raised, is as it was: in
+// memory, on the disk, and in what is promised. It grows once the limit can be.
+func TestDiskExpandRestores(t *testing.T) {
+	path := testdisk.Mount(t, "btrfs")
+	var steps []string
+	p := opened(t, volume.Config{Path: path + "/pool", EnableBtrfsQuota: true, Step: func(step string) { steps = append(steps, step) }})
+	before, err := p.Create(limited("v", 4*mib))
+	ok(t, err)
+	testdisk.Run(t, "btrfs", "quota", "disable", path)
+	for range 2 {
+		steps = nil
+		_, err = p.Expand("v", 16*mib)
+		if is(t, err, volume.ErrNoLimits); !slices.Contains(steps, "expand.restore") {
+			t.Errorf("steps %v", steps)
+		}
+		if v, err := p.Get("v"); err != nil || v.Bytes != 4*mib || v.LimitID != before.LimitID {
+			t.Errorf("%+v, %v", v, err)
+		}
+		if r := onDisk(t, p, "v"); r.Bytes != 4*mib || r.LimitID != before.LimitID {
+			t.Errorf("on disk: %+v", r)
+		}
+		if s, err := p.Space(); err != nil || s.Promised != 4*mib {
+			t.Errorf("space %+v, %v", s, err)
+		}
+		consistent(t, p)
+	}
+	ok(t, p.Close())
+	p = opened(t, volume.Config{Path: path + "/pool", EnableBtrfsQuota: true})
+	if v, err := p.Expand("v", 16*mib); err != nil || v.Bytes != 16*mib || !v.Limited {
+		t.Errorf("%+v, %v", v, err)
+	}
+	asRecorded(t, p)
 }
