@@ -161,6 +161,73 @@ func TestPoolsDelete(t *testing.T) {
 	}
 }
 
+// A pool that cannot be asked is never passed over, though the others have no such
+// volume: neither where only volumes of a kind are wanted, nor where the pool
+// ceases to be ready after it was asked.
+func TestPoolsDeleteAsksAll(t *testing.T) {
+	for name, row := range map[string]struct {
+		want   func(Volume) bool
+		closed string // the step of the first pool at which the second closes; "" is before
+	}{
+		"any":                       {nil, ""},
+		"of a kind":                 {func(v Volume) bool { return v.Ephemeral }, ""},
+		"any, and closed meanwhile": {nil, "delete.move"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var at func(step string)
+			one, err := New(Config{Name: "one", Path: filepath.Join(t.TempDir(), "one"), Overcommit: 1e6, Step: func(step string) {
+				if at != nil {
+					at(step)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			two := twoPools(t).Named("two")
+			s, err := NewPools(one, two)
+			if err == nil {
+				err = one.Open()
+			}
+			if err == nil {
+				_, err = s.Create(one, Spec{Name: "v", Bytes: 1})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { one.Close() })
+			if row.closed == "" {
+				two.Close()
+				if _, err := s.Delete("nowhere", row.want); !errors.Is(err, ErrNotReady) {
+					t.Errorf("it says %v", err)
+				}
+				return
+			}
+			// Half gone, so that looking for it finds nothing, and Delete goes on with it.
+			r, _ := one.record("v")
+			inTheWay := filepath.Join(one.Path(), privateName, trashName, r.Trash+recordSuffix)
+			at = func(step string) {
+				if step == row.closed {
+					_ = os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700)
+				}
+			}
+			if _, err := s.Delete("v", nil); err == nil {
+				t.Fatal("the record cannot be moved; it proves nothing")
+			}
+			if err := os.RemoveAll(inTheWay); err != nil {
+				t.Fatal(err)
+			}
+			at = func(step string) {
+				if step == row.closed {
+					two.Close()
+				}
+			}
+			if _, err := s.Delete("v", nil); !errors.Is(err, ErrNotReady) {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
+}
+
 // What one pool promises, another on the same disk may not promise again.
 func TestPoolsShareTheirDisk(t *testing.T) {
 	var all []*Pool
