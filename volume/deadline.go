@@ -18,7 +18,7 @@ import (
 //     that nothing is done twice; its result is dropped. A call that was only
 //     waiting for a lock ends with its caller.
 //   - At most callsAtOnce calls are on one pool's disk.
-//   - While a call has been in the kernel for half of that time, the pool does
+//   - While a call has been in the kernel for nearly as long, the pool does
 //     not answer: every new call is refused at once, and the disk left alone. The
 //     call that hangs is the probe. When it returns, the pool answers again.
 //
@@ -30,8 +30,9 @@ import (
 // or long must not touch it: the call may still be under way.
 
 const (
-	// defaultPatience is how long a caller waits for the disk.
-	defaultPatience = 10 * time.Second
+	// defaultPatience is how long a caller waits for the disk. A busy one flushes
+	// what was written within seconds; the workers that wait are those of all pools.
+	defaultPatience = 6 * time.Second
 	// longPatience is how many times as long one file may take in work that visits
 	// many: a kernel needs its time to remove one of some terabytes.
 	longPatience = 6
@@ -149,6 +150,9 @@ func (c *call) silent() time.Duration {
 	}
 	return time.Since(c.began) - time.Duration(c.progress.Load())
 }
+
+// hangsAfter is how long the disk has to be silent until it does not answer.
+func (c *call) hangsAfter() time.Duration { return c.patience * 5 / 6 }
 
 // leave lets the caller go where it is time, and returns how long he waits at
 // least otherwise.

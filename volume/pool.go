@@ -49,8 +49,8 @@ type Config struct {
 	// Expected says what the PVs of this node say of this pool; nil: nothing.
 	// It is asked at every (re)opening, and must not call the pool.
 	Expected func() Expected
-	// Patience is how long a call waits for the disk before it is refused; after
-	// half of it the pool does not answer. 0 means ten seconds.
+	// Patience is how long a call waits for the disk before it is refused. A
+	// little earlier the pool does not answer. 0 means six seconds.
 	Patience time.Duration
 	// Step is called before every change to the disk, with its name. Tests
 	// stop the world there; it must not call the pool. nil does nothing.

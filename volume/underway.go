@@ -18,7 +18,7 @@ type under struct {
 func (u *under) stuck() (worst *call) {
 	var longest time.Duration
 	for c := range u.calls {
-		if silent := c.silent(); silent > longest && silent >= c.patience/2 {
+		if silent := c.silent(); silent > longest && silent >= c.hangsAfter() {
 			worst, longest = c, silent
 		}
 	}

@@ -181,6 +181,13 @@ func (a *Agent) Stop() {
 	}
 }
 
+// Terminate sends the agent the signal of the kubelet, and waits for nothing: where a disk holds one of its threads, the
+// process cannot end.
+func (a *Agent) Terminate() {
+	a.scene.Helper()
+	a.scene.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
+}
+
 // Kill ends the agent without a chance to do anything more.
 func (a *Agent) Kill() {
 	_ = a.cmd.Process.Kill()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -140,6 +141,20 @@ func (d *Disk) Fail() {
 	d.scene.Helper()
 	path := filepath.Join("/sys/fs/ext4", filepath.Base(d.device), "trigger_fs_error")
 	d.scene.must("fail", os.WriteFile(path, []byte("a test\n"), 0o200))
+}
+
+// Freeze lets everything that is written to the filesystem mounted at dir wait, as a disk that hangs does, until thaw is
+// called or the test ends.
+func (d *Disk) Freeze(dir string) (thaw func()) {
+	d.scene.Helper()
+	d.scene.command("fsfreeze", "--freeze", dir)
+	thaw = sync.OnceFunc(func() {
+		if out, err := exec.Command("fsfreeze", "--unfreeze", dir).CombinedOutput(); err != nil {
+			d.scene.Errorf("thaw %s: %v: %s", dir, err, out)
+		}
+	})
+	d.scene.Cleanup(thaw)
+	return thaw
 }
 
 // Groups lists the qgroups of level 1 that the disk's filesystem, btrfs with quota, has: one for each limit.
