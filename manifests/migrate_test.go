@@ -47,3 +47,14 @@ func TestMigrateRules(t *testing.T) {
 		t.Errorf("binding %+v", binding)
 	}
 }
+
+// It adds one verb for the agents of both forms, and nothing else.
+func TestPopulatorsRules(t *testing.T) {
+	const at = "examples/populators/rbac.yaml"
+	role, binding := one[*rbacv1.ClusterRole](t, at), one[*rbacv1.ClusterRoleBinding](t, at)
+	wantRules(t, at, role.Rules, map[string]string{"/pods": "list"})
+	want := slices.Concat(one[*rbacv1.ClusterRoleBinding](t, "legacy").Subjects, one[*rbacv1.ClusterRoleBinding](t, "csi").Subjects)
+	if binding.RoleRef.Kind != "ClusterRole" || binding.RoleRef.Name != role.Name || !slices.Equal(binding.Subjects, want) {
+		t.Errorf("binding %+v", binding)
+	}
+}

@@ -53,13 +53,42 @@ func CheckOffered(claim *corev1.PersistentVolumeClaim, offered []corev1.Persiste
 		return fmt.Errorf("a selector is not offered: it can only match volumes that exist already; " +
 			"remove spec.selector, or name an existing PV in spec.volumeName")
 	}
-	if s := claim.Spec.DataSource; s != nil {
-		return sourceError(s.Kind, s.Name)
-	}
-	if s := claim.Spec.DataSourceRef; s != nil {
-		return sourceError(s.Kind, s.Name)
+	if s := source(claim); s != nil {
+		return fmt.Errorf("dataSource %s %q is not offered: new volumes are empty; remove spec.dataSource and copy the data in", s.Kind, s.Name)
 	}
 	return nil
+}
+
+// ownSources are the kinds of data sources that a provisioner is asked for, by
+// group. All other kinds are those of volume populators.
+var ownSources = map[string]string{"": "PersistentVolumeClaim", "snapshot.storage.k8s.io": "VolumeSnapshot"}
+
+// Populated reports whether a populator fills the claim's volume: the claim's data
+// source is of a kind that is not Kubernetes' own. Provisioners leave such a claim
+// alone. The populator has a volume made for a claim of its own, fills it, and binds
+// its PV to this claim.
+func Populated(claim *corev1.PersistentVolumeClaim) bool {
+	s := source(claim)
+	return s != nil && ownSources[group(s)] != s.Kind
+}
+
+// source returns the claim's data source, nil if it has none. dataSourceRef holds
+// any kind; the API server copies the older field into it.
+func source(claim *corev1.PersistentVolumeClaim) *corev1.TypedObjectReference {
+	if s := claim.Spec.DataSourceRef; s != nil {
+		return s
+	}
+	if s := claim.Spec.DataSource; s != nil {
+		return &corev1.TypedObjectReference{APIGroup: s.APIGroup, Kind: s.Kind, Name: s.Name}
+	}
+	return nil
+}
+
+func group(s *corev1.TypedObjectReference) string {
+	if s.APIGroup == nil {
+		return ""
+	}
+	return *s.APIGroup
 }
 
 // orList joins the modes as a sentence does.
@@ -69,8 +98,4 @@ func orList(modes []corev1.PersistentVolumeAccessMode) string {
 		words[i] = string(m)
 	}
 	return strings.Join(words, " or ")
-}
-
-func sourceError(kind, name string) error {
-	return fmt.Errorf("dataSource %s %q is not offered: new volumes are empty; remove spec.dataSource and copy the data in", kind, name)
 }

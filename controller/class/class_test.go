@@ -70,6 +70,32 @@ func TestCheckOffered(t *testing.T) {
 	}
 }
 
+func TestPopulated(t *testing.T) {
+	core, snapshots, other := "", "snapshot.storage.k8s.io", "cdi.kubevirt.io"
+	for what, row := range map[string]struct {
+		source *corev1.TypedLocalObjectReference
+		ref    *corev1.TypedObjectReference
+		want   bool
+	}{
+		"nothing":                {nil, nil, false},
+		"claim":                  {&corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim"}, nil, false},
+		"claim, by reference":    {nil, &corev1.TypedObjectReference{APIGroup: &core, Kind: "PersistentVolumeClaim"}, false},
+		"snapshot":               {&corev1.TypedLocalObjectReference{APIGroup: &snapshots, Kind: "VolumeSnapshot"}, nil, false},
+		"snapshot, by reference": {nil, &corev1.TypedObjectReference{APIGroup: &snapshots, Kind: "VolumeSnapshot"}, false},
+		"import":                 {nil, &corev1.TypedObjectReference{APIGroup: &other, Kind: "VolumeImportSource"}, true},
+		"import, by older field": {&corev1.TypedLocalObjectReference{APIGroup: &other, Kind: "VolumeImportSource"}, nil, true},
+		"another's claims":       {nil, &corev1.TypedObjectReference{APIGroup: &other, Kind: "PersistentVolumeClaim"}, true},
+		"another's snapshots":    {nil, &corev1.TypedObjectReference{APIGroup: &other, Kind: "VolumeSnapshot"}, true},
+		"another snapshot kind":  {nil, &corev1.TypedObjectReference{APIGroup: &snapshots, Kind: "VolumeGroupSnapshot"}, true},
+		"a snapshot in no group": {nil, &corev1.TypedObjectReference{Kind: "VolumeSnapshot"}, true},
+	} {
+		c := claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.DataSource, c.Spec.DataSourceRef = row.source, row.ref })
+		if got := class.Populated(c); got != row.want {
+			t.Errorf("%s: populated: %v", what, got)
+		}
+	}
+}
+
 func TestOfferedByShape(t *testing.T) {
 	for _, row := range []struct {
 		mode          corev1.PersistentVolumeAccessMode

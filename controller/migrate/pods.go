@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // usersOnce answers which pod of this node uses a claim from one list of pods,
@@ -23,7 +25,7 @@ func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeC
 		if err != nil {
 			return nil, asked("list the pods of node "+m.name, err)
 		}
-		return users(pods.Items), nil
+		return class.ClaimUsers(pods.Items), nil
 	})
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		all, err := list()
@@ -48,34 +50,10 @@ func (m *Migrator) elsewhere(ctx context.Context) func(*corev1.PersistentVolumeC
 			listed[c.Namespace] = pods
 		}
 		for _, pod := range pods {
-			if pod.Spec.NodeName != "" && users([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
+			if pod.Spec.NodeName != "" && class.ClaimUsers([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
 				return fmt.Sprintf("pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), nil
 			}
 		}
 		return "", nil
 	}
-}
-
-// users maps the keys of claims to a pod that uses them. A pod that ended uses
-// nothing any more, though it may be there.
-func users(pods []corev1.Pod) map[string]string {
-	all := map[string]string{}
-	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		for _, v := range pod.Spec.Volumes {
-			var name string
-			switch {
-			case v.PersistentVolumeClaim != nil:
-				name = v.PersistentVolumeClaim.ClaimName
-			case v.Ephemeral != nil:
-				name = pod.Name + "-" + v.Name
-			default:
-				continue
-			}
-			all[pod.Namespace+"/"+name] = pod.Namespace + "/" + pod.Name
-		}
-	}
-	return all
 }

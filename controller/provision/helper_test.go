@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func failure(status int, reason metav1.StatusReason) metav1.Status {
 		Status: metav1.StatusFailure, Reason: reason, Code: int32(status)}
 }
 
-// has makes these PVs and claims all that the API server has.
+// has makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
 func has(t *testing.T, c *Controller, objects ...metav1.Object) {
 	t.Helper()
 	there := map[string]any{}
@@ -92,11 +93,24 @@ func has(t *testing.T, c *Controller, objects ...metav1.Object) {
 	}
 	there["/api/v1/persistentvolumeclaims"] = claims
 	answers(t, c, func(r *http.Request) (int, any) {
+		if parts := strings.Split(r.URL.Path, "/"); parts[len(parts)-1] == "pods" && r.URL.Query().Get("fieldSelector") == "spec.nodeName="+c.node {
+			return http.StatusOK, podList(objects, parts[len(parts)-2], c.node)
+		}
 		if o := there[r.URL.Path]; o != nil {
 			return http.StatusOK, o
 		}
 		return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
 	})
+}
+
+func podList(objects []metav1.Object, namespace, node string) *corev1.PodList {
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for _, o := range objects {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Namespace == namespace && pod.Spec.NodeName == node {
+			list.Items = append(list.Items, *pod)
+		}
+	}
+	return list
 }
 
 // goodPV is what the agent itself makes for testClaim in a class, with what the

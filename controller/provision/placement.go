@@ -51,7 +51,7 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 		return ours
 	}
 	name := class.Of(claim)
-	if name == "" {
+	if name == "" || class.Populated(claim) {
 		return foreign
 	}
 	c := p.class(name)

@@ -152,6 +152,32 @@ func TestPlaceOneShape(t *testing.T) {
 	}
 }
 
+// A claim that a populator fills is nobody's business here, until it is bound to a PV of this node.
+func TestPlacePopulated(t *testing.T) {
+	for _, row := range []struct {
+		class, volume string
+		annotations   []string
+		want          placement
+	}{
+		{"now", "", []string{class.AnnProvisionOnNode, "node-01"}, foreign},
+		{"now", "", []string{class.AnnProvisionOnNode, "node-09"}, foreign},
+		{"now", "", nil, foreign},
+		{"wait", "", []string{class.AnnSelectedNode, "node-01"}, foreign},
+		{"csi", "", []string{class.AnnSelectedNode, "node-01"}, foreign},
+		{"csi-now", "", nil, foreign},
+		{"later", "", nil, foreign},
+		{"csi", "pv-here", nil, ours},
+		{"now", "pv-here", nil, ours},
+	} {
+		claim := testClaim("u", row.class, row.volume, row.annotations...)
+		group := "cdi.kubevirt.io"
+		claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "VolumeImportSource", Name: "image"}
+		if got := testPlacer().place(claim); got != row.want {
+			t.Errorf("%+v: got %d", row, got)
+		}
+	}
+}
+
 func TestWords(t *testing.T) {
 	seen := map[string]bool{}
 	for where, want := range map[placement]string{

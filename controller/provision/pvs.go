@@ -28,7 +28,9 @@ type records struct {
 	queue workqueue.TypedRateLimitingInterface[string]
 }
 
-func (c *Controller) newRecords() (*records, error) {
+// newRecords returns the records, which also look at a PV when one of the claims
+// changes that it is or was bound to.
+func (c *Controller) newRecords(claims cache.SharedIndexInformer) (*records, error) {
 	r := &records{Controller: c, queue: workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))}
 	add := func(obj any) {
@@ -40,7 +42,31 @@ func (c *Controller) newRecords() (*records, error) {
 		AddFunc:    add,
 		UpdateFunc: func(_, obj any) { add(obj) },
 	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    r.claimChanged,
+		UpdateFunc: func(_, obj any) { r.claimChanged(obj) },
+		DeleteFunc: r.claimChanged,
+	})
 	return r, err
+}
+
+// claimChanged looks at the claim's PV if that was made for another claim, or is
+// another claim's now.
+func (r *records) claimChanged(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.VolumeName == "" {
+		return
+	}
+	pv := r.savedPV(claim.Spec.VolumeName)
+	if pv != nil && (pv.Name != pvName(claim) || claimUID(pv) != string(claim.UID)) {
+		r.queue.Add(pv.Name)
+	}
 }
 
 // run handles PVs until the context ends.

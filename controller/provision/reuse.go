@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
@@ -25,11 +26,24 @@ import (
 //	no claim's UID              whatever             waits, and is not deleted whatever the policy
 //	a claim that has this PV    gone                 is given to it
 //	a claim that is gone        gone                 is given to it, and goes or stays by the PV's policy
-//	a claim with another PV     gone                 is left alone
-//	another claim               still there          is left alone
+//	a claim with another PV     whatever             is left alone
+//	a claim that has this PV    still there, unused  is given to it: a populator moved the PV
+//	a claim that has this PV    used by a pod        waits until the pod has ended
+//	a claim that is gone        still there          is left alone
+//
+// Only a writer of PVs can bring about that a claim has a PV and the PV's claimRef
+// names that claim. What claims say of their data source proves nothing: any user
+// writes it. A claim that is gone was used by no pod since, for Kubernetes keeps a
+// deleted claim until then (finalizer kubernetes.io/pvc-protection). While the
+// recorded claim is there, the agent lists the pods, if it may. No new pod can use
+// that claim: kubelets start a pod only if the PV's claimRef names the pod's claim.
 //
 // The PV must carry the pool's UUID for all but the first row, and its name must
 // be the one that is recorded: no second PV gets at the volume so.
+
+// reasonWaits is the reason of the event that says why a volume's record does not
+// follow its PV yet.
+const reasonWaits = "VolumeKept"
 
 // otherClaim is why a PV, which the record names, is not yet the volume's.
 type otherClaim struct {
@@ -118,11 +132,8 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 			"kubectl annotate pv %s %s=%s", why, pv.Name, class.AnnPool, pool.ID())
 	}
 	before, err := c.claimOf(ctx, v.Owner)
-	switch {
-	case err != nil:
+	if err != nil {
 		return none, err
-	case before != nil:
-		return none, fmt.Errorf("%w; the first one is still there, and must go before another can have the volume", why)
 	}
 	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
 	switch {
@@ -141,12 +152,41 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.cluster()); err != nil {
 		return none, err
 	}
-	return next, nil
+	switch {
+	case before == nil:
+		return next, nil
+	case claim == nil:
+		return none, fmt.Errorf("%w; the first one is still there, and must go before another can have the volume", why)
+	}
+	return next, c.unused(ctx, now, before)
+}
+
+// unused returns nil if no pod of this node uses the claim, and errUnsettled if one
+// does, or if the agent may not list pods.
+func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
+	pods, err := c.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", c.node).String(),
+	})
+	key := claim.Namespace + "/" + claim.Name
+	switch {
+	case apierrors.IsForbidden(err):
+		c.speaker.note(ctx, volumeRef(pv), "users", reasonWaits, fmt.Sprintf(
+			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
+				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
+		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)
+	case err != nil:
+		return unanswered{"list the pods of namespace " + claim.Namespace + " on node " + c.node, err}
+	}
+	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
+		return fmt.Errorf("%w: pod %s uses claim %s", errUnsettled, pod, key)
+	}
+	return nil
 }
 
 // takes returns nil where the claim of a PV, nil where that is gone, is the next
-// one of the volume. That the claim before is gone, home says, the cluster of
-// which it was; another cluster's claims cannot be asked for.
+// one of the volume, if the claim before is out of the way. Whether that is gone is
+// known at home, the cluster of which it was; another cluster's claims cannot be
+// asked for.
 func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, home bool) error {
 	switch {
 	case claim == nil && !class.Released(pv):

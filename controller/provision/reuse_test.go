@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -23,6 +24,7 @@ type kept struct {
 	now  *corev1.PersistentVolume // at the API server; nil where it is gone
 	// first and next are the claims there; nil where that is gone.
 	first, next *corev1.PersistentVolumeClaim
+	pods        []*corev1.Pod
 	pool        *volume.Pool
 	name        string
 }
@@ -68,7 +70,20 @@ func (k *kept) serve(t *testing.T) {
 			all = append(all, c)
 		}
 	}
+	for _, pod := range k.pods {
+		all = append(all, pod)
+	}
 	has(t, k.Controller, all...)
+}
+
+// runs puts a pod of the first claim on a node.
+func (k *kept) runs(node string, phase corev1.PodPhase) {
+	firstClaim(k)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.first.Namespace, Name: "importer"}}
+	pod.Spec.NodeName, pod.Status.Phase = node, phase
+	pod.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: k.first.Name}}}}
+	k.pods = append(k.pods, pod)
 }
 
 // follow is what the loop does, and owner whose volume it is then.
@@ -102,7 +117,14 @@ func TestFollow(t *testing.T) {
 		"bound to the next claim":                 {func(*kept) {}, ""},
 		"both claims are gone":                    {func(k *kept) { k.release() }, ""},
 		"the first claim's name is reused":        {func(k *kept) { firstClaim(k); k.first.UID = "third" }, ""},
-		"the first claim is there":                {firstClaim, "still there"},
+		"the first claim is there":                {firstClaim, ""},
+		"its pod runs":                            {func(k *kept) { k.runs("node-01", corev1.PodRunning) }, unsettled},
+		"its pod starts":                          {func(k *kept) { k.runs("node-01", corev1.PodPending) }, unsettled},
+		"its pod has ended":                       {func(k *kept) { k.runs("node-01", corev1.PodSucceeded) }, ""},
+		"its pod runs elsewhere":                  {func(k *kept) { k.runs("node-02", corev1.PodRunning) }, ""},
+		"it is there, the PV not bound yet":       {func(k *kept) { firstClaim(k); k.now.Status.Phase = corev1.VolumeAvailable }, unsettled},
+		"it is there, the next asks for no PV":    {func(k *kept) { firstClaim(k); k.next.Spec.VolumeName = "" }, unsettled},
+		"it is there, the next has another PV":    {func(k *kept) { firstClaim(k); k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the first claim is there, the next gone": {func(k *kept) { firstClaim(k); k.release() }, "still there"},
 		"no pool":      {func(k *kept) { k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool) }) }, "kubectl annotate pv"},
 		"another pool": {func(k *kept) { k.both(func(pv *pv) { pv.Annotations[class.AnnPool] = "other" }) }, "kubectl annotate pv"},
@@ -149,6 +171,39 @@ func TestFollowWaits(t *testing.T) {
 	}
 }
 
+// Without the permission to list pods the volume stays the first claim's until that is gone, and no Warning is recorded.
+func TestFollowWithoutPods(t *testing.T) {
+	k := newKept(t, "wait")
+	firstClaim(k)
+	k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	var events []corev1.Event
+	answers(t, k.Controller, func(r *http.Request) (int, any) {
+		switch path := r.URL.Path; {
+		case r.Method == http.MethodPost:
+			var e corev1.Event
+			if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+				t.Error(err)
+			}
+			events = append(events, e)
+			return http.StatusCreated, e
+		case strings.HasSuffix(path, "/pods"):
+			return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+		case strings.Contains(path, "/persistentvolumes/"):
+			return http.StatusOK, k.now
+		case strings.HasSuffix(path, k.first.Name):
+			return http.StatusOK, k.first
+		}
+		return http.StatusOK, k.next
+	})
+	k.speaker = newSpeaker(k.client, k.node)
+	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
+		t.Errorf("the volume is %s's, %v", owner, err)
+	}
+	if len(events) != 1 || events[0].Type != corev1.EventTypeNormal || !strings.Contains(events[0].Message, `"list pods"`) {
+		t.Errorf("events %+v", events)
+	}
+}
+
 // One that lost its label gets it back, so that it is watched, and judged.
 func TestReusedIsLabelled(t *testing.T) {
 	k := newKept(t, "wait")
@@ -167,7 +222,7 @@ func TestFollowWithoutName(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		k := newKept(t, "csi")
 		if there {
-			firstClaim(k)
+			k.runs("node-01", corev1.PodRunning)
 		}
 		k.serve(t)
 		v, err := k.pool.Get(k.name)
@@ -220,6 +275,7 @@ func TestDeleteReused(t *testing.T) {
 			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })
 		}, true, false, false},
 		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, false, true, false},
+		"the first has a pod":      {func(k *kept) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, false, true, true},
 		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, false, true, true},
 		"recorded, and it has it":  {func(k *kept) { k.mustFollow(); next := k.next; k.release(); k.next = next }, true, true, true},
 		"waits for a claim":        {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},

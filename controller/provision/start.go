@@ -55,7 +55,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	for pool, err := range c.pools.Open() {
 		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
 	}
-	records, err := c.newRecords()
+	records, err := c.newRecords(claims)
 	if err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}

@@ -201,16 +201,18 @@ func TestReuseUnseen(t *testing.T) {
 func TestReuseRefused(t *testing.T) {
 	t.Parallel()
 	eachShape(t, func(_ *testing.T, r *reused) {
+		pod := r.Pod(r.first.Name, r.a.Node.Hostname)
+		r.Scheduled(pod)
 		next := r.claim(r.Scene, "thief")
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"resourceVersion":null,"name":"thief","uid":%q}}}`, next.UID))
 		r.Eventually(time.Minute, "bound", func() error { return r.IsBound(next) })
-		r.AwaitWarning(r.pv.UID, harness.ReasonRefused, "data", "still there")
+		r.Always(4*time.Second, "it waits", func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
 		r.Delete(next)
 		r.Released(r.pv.Name) // its policy is Delete
 		r.Always(4*time.Second, "it stays", func() error {
-			return firstError(r.isOf(r.first), r.Warned(r.pv.UID, harness.ReasonRefused))
+			return r.isOf(r.first)
 		})
-		// Two minutes, because nothing but time tells the agent that the first claim goes.
+		r.DeletePod(pod)
 		r.Delete(r.first)
 		r.Gone(r.pv.Name)
 		r.Eventually(10*time.Second, "empty pool", func() error { return empty(r.Scene, r.a) })

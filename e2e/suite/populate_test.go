@@ -1,0 +1,140 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// A populated is a claim that a populator fills, as KubeVirt's importer does: r.first is the populator's own claim, with the
+// same class. A pod waits for the target.
+type populated struct {
+	*reused
+	target   *corev1.PersistentVolumeClaim
+	waiting  *corev1.Pod
+	importer *corev1.Pod
+}
+
+// eachPopulated runs a test for a hostPath volume and for a CSI one. The agent has the permissions of the manifests, or, as
+// in manifests/examples/populators, may also list pods.
+func eachPopulated(t *testing.T, lists bool, test func(*testing.T, *populated)) {
+	t.Helper()
+	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
+		t.Run(class, func(t *testing.T) {
+			t.Parallel()
+			s := env.Scene(t)
+			node := s.Node("01")
+			s.KnowsDriver(node)
+			o := bothModes("off")
+			o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
+			if !lists {
+				pod := s.AgentPod(node, harness.CSIAccount)
+				o.Kubeconfig, o.Env = s.PodKubeconfig(pod), append(o.Env, "POD_NAME="+pod.Name)
+			}
+			p := &populated{reused: &reused{Scene: s, a: s.Agent(node, o)}}
+			p.target = s.Create(harness.Claim{Name: "disk", Class: class, Edit: func(c *corev1.PersistentVolumeClaim) {
+				group := "cdi.kubevirt.io"
+				c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "VolumeImportSource", Name: "image"}
+			}})
+			p.waiting = s.Pod(p.target.Name, node.Hostname)
+			p.fill(class)
+			test(t, p)
+		})
+	}
+}
+
+// fill is what a populator does until its pod writes.
+func (p *populated) fill(class string) {
+	p.Helper()
+	p.Eventually(time.Minute, "node chosen", func() error {
+		if got := p.Read(p.target).Annotations[harness.AnnSelectedNode]; got != p.a.Node.Name {
+			return fmt.Errorf("the target is for node %q", got)
+		}
+		return nil
+	})
+	p.first = p.Create(harness.Claim{Name: "prime", Class: class, Selected: p.a.Node.Name})
+	p.pv = p.Bound(p.first)
+	pod := harness.NewPod(p.first.Name, p.a.Node.Hostname)
+	pod.Spec.NodeName = p.a.Node.Name
+	made, err := p.Client.CoreV1().Pods(p.Namespace).Create(p.Context(), pod, metav1.CreateOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.importer = made
+	p.Write(p.directory(), "data", []byte("precious"))
+	recorded(p.Scene, p.a.Pool, p.first)
+	p.Always(3*time.Second, "the agent leaves the target alone", func() error {
+		if children := p.Children(p.a.Pool); len(children) != 1 {
+			return fmt.Errorf("directories %q", children)
+		}
+		return firstError(p.IsPending(p.target), p.quiet(p.target, p.first))
+	})
+}
+
+// ended is what the kubelet writes once the pod of the populator has ended.
+func (p *populated) ended() {
+	p.Helper()
+	pods := p.Client.CoreV1().Pods(p.Namespace)
+	pod, err := pods.Get(p.Context(), p.importer.Name, metav1.GetOptions{})
+	if err == nil {
+		pod.Status.Phase = corev1.PodSucceeded
+		_, err = pods.UpdateStatus(p.Context(), pod, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+}
+
+// rebind moves the PV to the target, and waits until Kubernetes has bound it.
+func (p *populated) rebind() {
+	p.Helper()
+	p.PatchPV(p.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":null}}}`,
+		p.target.Namespace, p.target.Name, p.target.UID))
+	p.Eventually(time.Minute, "bound", func() error { return p.IsBound(p.target) })
+}
+
+// The target's volume is the target's as soon as no pod uses the populator's claim, which may still be there.
+func TestPopulate(t *testing.T) {
+	t.Parallel()
+	eachPopulated(t, true, func(t *testing.T, p *populated) {
+		p.rebind()
+		p.Always(4*time.Second, "the populator's pod keeps it", func() error {
+			return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
+		})
+		p.ended()
+		p.Eventually(45*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+		if got := p.Scheduled(p.waiting); got != p.a.Node.Name {
+			t.Errorf("the pod is on node %q", got)
+		}
+		p.DeletePod(p.importer)
+		p.Delete(p.first)
+		p.ClaimGone(p.first)
+		p.Always(3*time.Second, "it stays", func() error { return firstError(p.isOf(p.target), p.quiet(p.target, p.first)) })
+		p.DeletePod(p.waiting)
+		p.Delete(p.target)
+		p.goes(p.target, p.first)
+	})
+}
+
+// With the permissions of the manifests alone the agent waits until the populator's claim is gone.
+func TestPopulateWithoutPods(t *testing.T) {
+	t.Parallel()
+	eachPopulated(t, false, func(_ *testing.T, p *populated) {
+		p.ended()
+		p.rebind()
+		p.Always(4*time.Second, "the populator's claim keeps it", func() error {
+			return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
+		})
+		p.DeletePod(p.importer)
+		p.Delete(p.first)
+		p.Eventually(10*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+		p.DeletePod(p.waiting)
+		p.Delete(p.target)
+		p.goes(p.target, p.first)
+	})
+}
