@@ -118,3 +118,28 @@ func entryOf(t *testing.T, p *volume.Pool, name string) string {
 	t.Fatalf("%s is not in the trash: %+v", name, r.Trash)
 	return ""
 }
+
+// Two processes on one filesystem: each counts what the other's volumes use as external, and knows nothing of what was
+// promised to them. It is what docs/design.md says, not what one would wish: the same bytes may be promised twice.
+func TestDiskOfTwoProcesses(t *testing.T) {
+	disk := testdisk.Mount(t, "ext4")
+	one, other := opened(t, volume.Config{Path: filepath.Join(disk, "one")}), opened(t, volume.Config{Path: filepath.Join(disk, "other")})
+	space := func(p *volume.Pool) volume.Space {
+		t.Helper()
+		s, err := p.Space()
+		ok(t, err)
+		return s
+	}
+	before := space(other)
+	v, err := one.Create(spec("v", before.Promisable*3/4))
+	ok(t, err)
+	if s := space(other); s.Elsewhere != 0 || s.Promisable < before.Promisable-mib {
+		t.Errorf("the other process knows of a promise: %+v, before %+v", s, before)
+	}
+	const data = 64 * mib
+	ok(t, os.WriteFile(filepath.Join(v.Path, "data"), make([]byte, data), 0o600))
+	testdisk.Run(t, "sync", "-f", disk)
+	if s := space(other); s.External < before.External+data || s.Promisable > before.Promisable-data {
+		t.Errorf("the other process does not count the data: %+v, before %+v", s, before)
+	}
+}
