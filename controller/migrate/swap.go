@@ -69,6 +69,8 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 			return m.stop(ctx, j, string(why))
 		case apierrors.IsConflict(err):
 			s = waits // somebody else wrote first; see what
+		case apierrors.IsForbidden(err):
+			return m.stop(ctx, j, fmt.Sprintf("the API server refuses a step: %v; let the agent do it (docs/migration.md)", err))
 		case err != nil:
 			return err
 		}

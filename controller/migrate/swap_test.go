@@ -1,14 +1,19 @@
 package migrate
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -131,4 +136,39 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 				pv.Spec.PersistentVolumeReclaimPolicy, pv.Finalizers, step.finalizers)
 		}
 	}
+}
+
+// What the API server refuses, by its roles or by an admission policy, is for a person to change: its words are in the
+// journal and on the claim.
+func TestRefusedStepIsSaid(t *testing.T) {
+	m, j := begun(t, func(*corev1.PersistentVolume) {})
+	refused := apierrors.NewForbidden(corev1.Resource("persistentvolumes"), pvName, errors.New("denied request: not yet"))
+	m.client.(*fake.Clientset).PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, refused
+	})
+	said := &warnings{Loop: m.loop}
+	m.loop = said
+	if err := m.move(t.Context(), j); !errors.Is(err, errStop) {
+		t.Errorf("error %v, want %v", err, errStop)
+	}
+	v, err := j.pool.Get(pvName)
+	if err != nil || !strings.Contains(v.Migration.Stopped, "denied request: not yet") {
+		t.Errorf("stopped because of %q, %v", v.Migration.Stopped, err)
+	}
+	if !strings.Contains(said.claim, "denied request: not yet") || said.pv == "" {
+		t.Errorf("said of the claim %q, of the PV %q", said.claim, said.pv)
+	}
+}
+
+// warnings are the last Warnings about a claim and a PV.
+type warnings struct {
+	Loop
+	claim, pv string
+}
+
+func (w *warnings) Warn(_ context.Context, _ *corev1.PersistentVolumeClaim, _, _, message string) {
+	w.claim = message
+}
+func (w *warnings) WarnPV(_ context.Context, _ *corev1.PersistentVolume, _, _, message string) {
+	w.pv = message
 }

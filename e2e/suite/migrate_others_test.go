@@ -93,7 +93,7 @@ func newTheirs(s *harness.Scene, a *harness.Agent, p otherProvisioner) *theirs {
 	}
 	p.dress(pv, path, a.Node)
 	s.Write(path, "data", []byte("precious"))
-	if _, err := env.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	return &theirs{Scene: s, a: a, claim: claim, pv: s.Bound(claim), path: path}
@@ -104,7 +104,7 @@ func (h *theirs) isBound() (*corev1.PersistentVolume, error) {
 	if err := h.IsBound(h.claim); err != nil {
 		return nil, err
 	}
-	pv, err := env.Client.CoreV1().PersistentVolumes().Get(h.Context(), h.pv.Name, metav1.GetOptions{})
+	pv, err := h.Client.CoreV1().PersistentVolumes().Get(h.Context(), h.pv.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
 		return nil, err

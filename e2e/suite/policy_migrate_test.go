@@ -1,0 +1,118 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// policedMigration: volumes of other provisioners become CSI volumes, and theirs again, once the administrator has listed those
+// provisioners; until then an event says which rule refuses it.
+func policedMigration(s *harness.Scene, other harness.Node) {
+	node := s.Node("01")
+	s.KnowsDriver(node)
+	kubeconfig := s.PodKubeconfig(s.AgentPod(node, harness.CSIAccount))
+	as := func(mode string) harness.Options {
+		o := bothModes(mode, fromOthers)
+		o.Kubeconfig = kubeconfig
+		return o
+	}
+	a := s.Later(node, as("run"))
+	var all []*theirs
+	for _, p := range otherProvisioners {
+		all = append(all, newTheirs(s, a, p))
+	}
+	var inodes []uint64
+	for _, h := range all {
+		inodes = append(inodes, h.find())
+	}
+	a.Restart()
+	a.AwaitReady()
+	for _, h := range all {
+		s.Eventually(time.Minute, "refused", func() error {
+			return s.Warned(h.claim.UID, reasonMigrationStopped, "MIGRATE_FROM lists", "docs/migration.md")
+		})
+		if pv := s.PV(h.pv.Name); pv.ResourceVersion != h.pv.ResourceVersion {
+			s.Errorf("somebody wrote PV %+v", pv)
+		}
+	}
+	patch := []byte(`{"data":{"MIGRATE_FROM":"hostpath, rancher.io/local-path"}}`)
+	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+		types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, h := range all {
+		s.Eventually(2*time.Minute, "taken over", h.isOurs)
+	}
+	a.Stop()
+	a.RestartAs(as("back"))
+	for i, h := range all {
+		s.Eventually(2*time.Minute, "given back", h.isTheirs)
+		if got := h.find(); got != inodes[i] {
+			s.Errorf("inode %d, was %d", got, inodes[i])
+		}
+	}
+	a.Stop()
+	try(s, kubeconfig, othersDeeds(s, node, other, all))
+}
+
+// othersDeeds are what the agent of a node may do to PVs of other provisioners that are listed, and may not.
+func othersDeeds(s *harness.Scene, node, other harness.Node, all []*theirs) (deeds []deed) {
+	const wrongNames = `do not follow from its claim`
+	for i, h := range all {
+		now := s.PV(h.pv.Name)
+		made := func(spoil func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+			pv := now.DeepCopy()
+			uid := types.UID("00000000-1111-4222-8333-" + fmt.Sprintf("%012d", i))
+			was := pv.Name
+			pv.ObjectMeta = metav1.ObjectMeta{Name: "pvc-" + string(uid), Annotations: pv.Annotations}
+			pv.Spec.ClaimRef.UID, pv.Spec.ClaimRef.ResourceVersion = uid, ""
+			path := pathOf(pv)
+			*path = strings.Replace(*path, was, pv.Name, 1)
+			spoil(pv)
+			return pv
+		}
+		plain := func(*corev1.PersistentVolume) {}
+		name := fmt.Sprintf("%d: ", i)
+		deeds = append(deeds,
+			deed{name + "keep it", "", patchPV(now, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)},
+			deed{name + "let it go", "", patchPV(now, `{"metadata":{"finalizers":null}}`)},
+			deed{name + "delete it", "", deletePV(now)},
+			deed{name + "make it again", "", createPV(made(plain))},
+			deed{name + "of another directory", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { *pathOf(pv) += "-x" }))},
+			deed{name + "of another claim", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }))},
+			deed{name + "of no claim", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }))},
+			deed{name + "of another node", othersNode, createPV(made(func(pv *corev1.PersistentVolume) {
+				if pv.Spec.NodeAffinity == nil {
+					pv.Annotations["hostPathProvisionerIdentity"] = other.Name
+				} else {
+					pv.Spec.NodeAffinity = hostnameAffinity(other)
+				}
+			}))},
+			deed{name + "of a provisioner that is not listed", notOurs, createPV(made(func(pv *corev1.PersistentVolume) {
+				pv.Annotations[harness.AnnProvisionedBy] = "example.com/other"
+			}))},
+		)
+		if now.Spec.NodeAffinity != nil && now.Spec.HostPath != nil { // without one the API server takes no local PV
+			deeds = append(deeds, deed{name + "on any node", othersNode, createPV(made(func(pv *corev1.PersistentVolume) {
+				pv.Spec.NodeAffinity = nil
+			}))})
+		}
+	}
+	return deeds
+}
+
+// pathOf is where a hostPath or local PV says its directory.
+func pathOf(pv *corev1.PersistentVolume) *string {
+	if pv.Spec.Local != nil {
+		return &pv.Spec.Local.Path
+	}
+	return &pv.Spec.HostPath.Path
+}
