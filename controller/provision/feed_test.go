@@ -177,7 +177,9 @@ func TestFeedHoldsLittle(t *testing.T) {
 	const claims, size = 1000, 64 << 10
 	f := newFeedTest(t)
 	heard := map[types.UID]string{}
-	v := newVoice(t.Context(), nil, nil, "node-01", nil)
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // its timers fire while the test runs, and have nobody to ask
+	v := newVoice(over, nil, nil, "node-01", nil)
 	f.feed = newFeed(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
 		heard[c.UID] = c.Annotations[class.AnnProvisionOnNode]
 		v.hear(c, where)
