@@ -4,7 +4,8 @@ VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 K8S_VERSION ?= v1.34.4
 NODES       ?= 2
 MINUTES     ?= 5
-IMAGE       ?= quay.io/kubevirt/hostpath-provisioner:latest
+# The image that the manifests name, until another is given.
+IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' manifests/image/kustomization.yaml)
 LINT_VERSION ?= v2.15.0
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
 TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
@@ -17,7 +18,7 @@ DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power bench lint image demo deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power bench lint image push demo deploy \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -32,7 +33,7 @@ test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd
 	go test -race ./...
-	cd e2e && go vet ./... && go test -race ./cluster/... ./torture/...
+	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/push/... ./torture/...
 
 test-fuzz: ## every fuzz target for a moment
 	e2e/fuzz.sh 8s
@@ -72,8 +73,14 @@ lint: ## gofmt, vet and golangci-lint
 	$(TOOLS)/golangci-lint run ./...
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
 
-image: build ## the image as a docker-archive, with docker, podman or buildah
+image: build ## the image as a docker-archive, with docker, podman or buildah; ARCH=arm64 for another machine
 	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
+
+push: ## the image for amd64 and arm64, to a registry: make push IMAGE=registry.example.com/storage/hostpath-provisioner:v0.1.0
+	@cd e2e && go run ./cmd/push --check $(IMAGE)
+	@$(MAKE) --no-print-directory build ARCHES="amd64 arm64"
+	@for arch in amd64 arm64; do e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner-$$arch.tar $$arch || exit 1; done
+	@cd e2e && go run ./cmd/push $(IMAGE) ../_artifacts/hostpath-provisioner-amd64.tar ../_artifacts/hostpath-provisioner-arm64.tar
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back
 	@e2e/demo.sh

@@ -3,7 +3,7 @@
 # whichever works here; where none does, buildah is installed. The binary is built beforehand.
 #
 #   e2e/image.sh IMAGE OUT.tar [ARCH]
-#   e2e/image.sh quay.io/kubevirt/hostpath-provisioner:dev _artifacts/agent.tar arm64
+#   e2e/image.sh registry.example.com/storage/hostpath-provisioner:dev _artifacts/agent.tar arm64
 set -eu
 
 say() { echo "image.sh: $*" >&2; }

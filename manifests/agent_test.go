@@ -3,7 +3,6 @@ package manifests_test
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -151,10 +150,6 @@ func TestEnvironment(t *testing.T) {
 	}
 	if len(c.Args)+len(c.Command) != 0 {
 		t.Errorf("arguments %v %v; everything is said by the environment", c.Command, c.Args)
-	}
-	images := one[*kustomization](t, "legacy/kustomization.yaml").Images
-	if repository, _, _ := strings.Cut(c.Image, ":"); len(images) != 1 || images[0].Name != repository {
-		t.Errorf("the kustomization sets the tag of %v, the DaemonSet runs %s", images, c.Image)
 	}
 }
 

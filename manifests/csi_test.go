@@ -169,11 +169,6 @@ func TestCSIEnvironment(t *testing.T) {
 			t.Errorf("%s: environment %v, want %v", at, got, want)
 		}
 	}
-	_, c := agent(t, "csi")
-	images := one[*kustomization](t, "csi/kustomization.yaml").Images
-	if repository, _, _ := strings.Cut(c.Image, ":"); len(images) != 1 || images[0].Name != repository {
-		t.Errorf("the kustomization sets the tag of %v, the DaemonSet runs %s", images, c.Image)
-	}
 }
 
 // The agent and the kubelet have to mean the same socket and the same directories.

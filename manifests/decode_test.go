@@ -20,10 +20,12 @@ import (
 type kustomization struct {
 	metav1.TypeMeta `json:",inline"`
 
-	Resources []string `json:"resources"`
-	Images    []struct {
-		Name   string `json:"name"`
-		NewTag string `json:"newTag"`
+	Resources  []string `json:"resources"`
+	Components []string `json:"components"`
+	Images     []struct {
+		Name    string `json:"name"`
+		NewName string `json:"newName"`
+		NewTag  string `json:"newTag"`
 	} `json:"images"`
 	Labels []struct {
 		IncludeSelectors bool              `json:"includeSelectors"`
@@ -78,7 +80,7 @@ func empty(kind string) any {
 		return &rbacv1.ClusterRoleBinding{}
 	case "DaemonSet":
 		return &appsv1.DaemonSet{}
-	case "Kustomization":
+	case "Component", "Kustomization":
 		return &kustomization{}
 	case "Namespace":
 		return &corev1.Namespace{}

@@ -40,7 +40,7 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 			continue
 		}
 		k, dir := one[*kustomization](t, file), path.Dir(file)
-		named := slices.Clone(k.Resources)
+		named := slices.Concat(k.Resources, k.Components)
 		for _, p := range k.Patches {
 			named = append(named, p.Path)
 		}

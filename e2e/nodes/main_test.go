@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +22,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// image is what manifests/legacy names.
-const image = "quay.io/kubevirt/hostpath-provisioner:latest"
-
 // These are set before the first test and not changed.
 var (
 	env        *harness.Env
 	local      *cluster.Cluster
 	one, other *cluster.Node
 	root       string // of the agent's module
+	image      string // of the agent, as the manifests name it
 )
 
 // parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
@@ -83,7 +82,10 @@ func start(ctx context.Context) (down func() error, err error) {
 }
 
 // deploy puts the agent as it is now in the tree onto the nodes.
-func deploy(ctx context.Context) error {
+func deploy(ctx context.Context) (err error) {
+	if image, err = manifestImage(filepath.Join(root, "manifests", "legacy")); err != nil {
+		return err
+	}
 	build := exec.CommandContext(ctx, "make", "-C", root, "--no-print-directory", "image", "IMAGE="+image)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("make image: %w\n%s", err, out)
@@ -111,6 +113,19 @@ func deploy(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// manifestImage returns the image of the DaemonSet of a kustomization.
+func manifestImage(dir string) (string, error) {
+	out, err := kubectl("", "kustomize", dir)
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`(?m)^ +image: (.+)$`).FindAllStringSubmatch(out, -1)
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s: %d images, want one", dir, len(found))
+	}
+	return found[0][1], nil
 }
 
 // kubectl runs the cluster's kubectl as its administrator, and returns what it printed.

@@ -1,0 +1,78 @@
+package manifests_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// placeholder is the agent's image until a user sets another. Its registry cannot exist: RFC 6761
+// keeps the domain invalid out of the DNS.
+const placeholder = "registry.invalid/hostpath-provisioner:v0.1.0"
+
+// Each form of the agent takes its image from one entry, and pulls nothing before that is set.
+func TestImageIsSetOnce(t *testing.T) {
+	images := one[*kustomization](t, "image/kustomization.yaml").Images
+	if len(images) != 1 {
+		t.Fatalf("%d images, want one", len(images))
+	}
+	repository, tag, _ := strings.Cut(placeholder, ":")
+	if i := images[0]; i.Name != repository || i.NewName != repository || i.NewTag != tag {
+		t.Errorf("image %+v, want %s", i, placeholder)
+	}
+	for _, base := range []string{"legacy", "csi"} {
+		k := one[*kustomization](t, base+"/kustomization.yaml")
+		if !slices.Equal(k.Components, []string{"../image"}) || len(k.Images) > 0 {
+			t.Errorf("%s: components %v and images %v, want ../image alone", base, k.Components, k.Images)
+		}
+	}
+	for _, at := range append(slices.Clone(csiModes), "legacy", "openshift", "examples/other-path", "examples/legacy-limits",
+		"examples/metrics-auth", "examples/migrate") {
+		if _, c := agent(t, at); c.Image != placeholder || c.ImagePullPolicy != corev1.PullIfNotPresent {
+			t.Errorf("%s: image %s, policy %s; want %s, IfNotPresent", at, c.Image, c.ImagePullPolicy, placeholder)
+		}
+	}
+}
+
+// What is built without a name is what the manifests run.
+func TestMakeBuildsThatImage(t *testing.T) {
+	cmd := exec.Command("make", "-s", "-C", "..", "-n", "image")
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "IMAGE=") || strings.HasPrefix(v, "MAKE") })
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("e2e/image.sh "+placeholder+" ")) {
+		t.Errorf("make image: %v, %s; want %s to be built", err, out, placeholder)
+	}
+}
+
+// No manifest runs a program of another project, but for the standard sidecar, and the shell of the
+// examples' pods.
+func TestImagesAreKnown(t *testing.T) {
+	for _, file := range files(t) {
+		for _, object := range decode(t, file) {
+			var pod corev1.PodSpec
+			switch o := object.(type) {
+			case *appsv1.DaemonSet:
+				pod = o.Spec.Template.Spec
+			case *appsv1.StatefulSet:
+				pod = o.Spec.Template.Spec
+			case *corev1.Pod:
+				pod = o.Spec
+			}
+			for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+				switch {
+				case c.Image == placeholder, strings.HasPrefix(c.Image, "registry.k8s.io/sig-storage/"):
+				case c.Image == "" && c.Name == name: // a patch
+				case strings.HasPrefix(c.Image, "busybox:") && strings.HasPrefix(file, "examples/"):
+				default:
+					t.Errorf("%s: container %s runs %q", file, c.Name, c.Image)
+				}
+			}
+		}
+	}
+}
