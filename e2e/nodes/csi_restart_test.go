@@ -32,7 +32,14 @@ func csiWrites(s *harness.Scene, n *cluster.Node, volume string) {
 // starts, and the volume goes with its claim.
 func csiOutlives(s *harness.Scene, n *cluster.Node, happens func()) {
 	s.Helper()
-	claim, p, volume := csiWriter(s, n)
+	csiClaimOutlives(s, n, csiClaim(s), happens)
+}
+
+// csiClaimOutlives does that with a claim that is there.
+func csiClaimOutlives(s *harness.Scene, n *cluster.Node, claim *corev1.PersistentVolumeClaim, happens func()) {
+	s.Helper()
+	p := pod{claim: claim.Name, hostname: n.Hostname, script: ticking}.run(s)
+	volume := s.Bound(claim).Name
 	happens()
 	awaitDriver(s, n)
 	csiWrites(s, n, volume)

@@ -54,7 +54,7 @@ func TestCSI(t *testing.T) {
 	csiTogether(t, "Group", map[string]csiRow{
 		"registered": csiRegistered, "persists": csiPersists, "statefulset": csiStatefulSet,
 		"generic": csiGeneric, "inline": csiInline, "inlinetoobig": csiInlineTooBig, "readonly": csiReadOnly, "fsgroup": csiFSGroup,
-		"subpath": csiSubPath, "shared": csiShared, "onepod": csiOnePod, "examples": csiExamples,
+		"subpath": csiSubPath, "shared": csiShared, "onepod": csiOnePod, "examples": csiExamples, "readme": csiReadme,
 		"toobig": csiTooBig, "nospace": csiAlone.csiNoSpace, "full": csiFull,
 		"claimdeleted": csiClaimDeleted, "pvdeleted": csiPVDeleted, "inuse": csiInUse,
 	})

@@ -29,13 +29,7 @@ const standIn = "localhost/hpp-e2e/standin:latest"
 // The existing operator deploys its driver, and the image is ours. The pool is the node's whole directory, as that operator
 // has it where it runs an agent besides, so volumes lie where they do in TestCSI.
 func TestSwapIn(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "standin")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "../cmd/standin")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the stand-in: %v\n%s", err, out)
-	}
-	loadProgram(t, standIn, program)
+	standInImage(t)
 	manifest := filepath.Join("testdata", "swapin.yaml")
 	f := csiForm{
 		apply: []string{"-f", manifest}, label: "app.kubernetes.io/managed-by=hostpath-provisioner-operator",
@@ -52,6 +46,18 @@ func TestSwapIn(t *testing.T) {
 	t.Run("steady", func(t *testing.T) { swapInSteady(t, newScene(t)) })
 	t.Run("restart", func(t *testing.T) { csiRestart(t, newScene(t)) })
 	t.Run("permitted", f.permitted)
+}
+
+// standInImage puts the stand-in of the standard sidecars onto the nodes.
+func standInImage(t *testing.T) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "standin")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "../cmd/standin")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the stand-in: %v\n%s", err, out)
+	}
+	loadProgram(t, standIn, program)
 }
 
 // Prometheus asks every pod where it always did, and finds what the alert is made of.

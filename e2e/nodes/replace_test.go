@@ -1,0 +1,119 @@
+package nodes
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// The commands of README.md take an older driver's objects away and put ours in their place, under a pod that writes.
+// Without them the API server refuses what cannot be changed.
+func TestReplaceOlder(t *testing.T) {
+	commands := readmeCommands(t, "Coming from an older provisioner")
+	standInImage(t)
+	f := csiForm{
+		apply: []string{"-f", withoutProvisioner(t, filepath.Join("testdata", "swapin.yaml"))},
+		label: "app.kubernetes.io/managed-by=hostpath-provisioner-operator",
+	}
+	replaced := false
+	t.Cleanup(func() {
+		if replaced {
+			undeployCSI(t)
+		} else {
+			f.undeploy(t, f.apply[1])
+		}
+		redeploy(t)
+	})
+	f.deploy(t)
+	s := newScene(t)
+	// Drivers of before had other modes of life, or none.
+	_, err := kubectl("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {name: "+csiDriver+"}\n"+
+		"spec: {attachRequired: false, podInfoOnMount: true, storageCapacity: true, volumeLifecycleModes: [Persistent]}\n", "replace", "--force", "-f", "-")
+	must(s, "older CSIDriver", err)
+	_, err = kubectl("", "apply", "--dry-run=server", "-k", filepath.Join(root, "manifests", "csi"))
+	for _, what := range []string{"DaemonSet", "CSIDriver"} {
+		if err == nil || !regexp.MustCompile(what+`.*(?:immutable|Invalid)`).MatchString(err.Error()) {
+			t.Errorf("without the order, the API server does not refuse the %s: %v", what, err)
+		}
+	}
+	used := older(s, one)
+	csiClaimOutlives(s, one, used, func() {
+		for _, command := range commands {
+			runCommand(s, command)
+			replaced = replaced || strings.Contains(command, "apply")
+		}
+	})
+	csiReadme(t, s)
+	for _, left := range []string{"clusterrolebinding/hostpath-provisioner-admin-csi", "clusterrole/hostpath-provisioner-admin-csi"} {
+		if out, err := kubectl("", "get", left, "--ignore-not-found", "-o", "name"); err != nil || out != "" {
+			t.Errorf("the older account keeps %s: %v", left, err)
+		}
+	}
+	t.Run("permitted", csiAlone.permitted)
+}
+
+// withoutProvisioner writes the manifest anew without the container csi-provisioner, which this test does not need and which
+// takes minutes to build, and returns the file.
+func withoutProvisioner(t *testing.T, manifest string) string {
+	t.Helper()
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(text), "        - name: csi-provisioner\n")
+	_, after, ends := strings.Cut(after, "      volumes:\n")
+	file := filepath.Join(t.TempDir(), "older.yaml")
+	if err := os.WriteFile(file, []byte(before+"      volumes:\n"+after), 0o644); err != nil || !found || !ends {
+		t.Fatalf("%v; %s has no container csi-provisioner", err, manifest)
+	}
+	return file
+}
+
+// csiReadme applies the claim and the pod that README.md shows first, but for the image: there is no registry to pull from.
+func csiReadme(_ *testing.T, s *harness.Scene) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	must(s, "read", err)
+	block := regexp.MustCompile("(?ms)^```yaml\n(apiVersion: v1\nkind: PersistentVolumeClaim.*?)^```").FindSubmatch(text)
+	if block == nil {
+		s.Fatal("README.md has no claim")
+	}
+	_, err = kubectl(publicImage.ReplaceAllString(string(block[1]), "${1}image: "+cluster.BusyboxImage+"\n${1}imagePullPolicy: IfNotPresent"),
+		"-n", s.Namespace, "apply", "-f", "-")
+	must(s, "apply", err)
+	end(s, awaitReady(s, "db"))
+	s.Bound(claimNamed(s, "data"))
+}
+
+// readmeCommands returns the lines of the section's blocks of commands.
+func readmeCommands(t *testing.T, section string) (commands []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "\n## "+section+"\n")
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(rest, -1) {
+		commands = append(commands, strings.Split(strings.TrimSpace(block[1]), "\n")...)
+	}
+	if !found || len(commands) == 0 {
+		t.Fatalf("README.md has no commands in %q", section)
+	}
+	return commands
+}
+
+// runCommand runs a line with the cluster's kubectl, at the top of the tree.
+func runCommand(s *harness.Scene, line string) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), "sh", "-c", line)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Plane.Kubeconfig(), "PATH="+filepath.Dir(env.Plane.Binaries().Path("kubectl"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	must(s, line+": "+string(out), err)
+}

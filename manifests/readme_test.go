@@ -1,0 +1,89 @@
+package manifests_test
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocks returns the blocks of code in the language.
+func blocks(text, language string) (all []string) {
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// A reader installs what comes first, copies the first claim and its pod, and the claim binds.
+func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
+	text := readme(t)
+	installed := regexp.MustCompile(`(?m)^    kubectl apply -k manifests/(\S+)`).FindStringSubmatch(text)
+	if installed == nil {
+		t.Fatal("no form is applied")
+	}
+	var claim corev1.PersistentVolumeClaim
+	var pod corev1.Pod
+	for _, block := range blocks(text, "yaml") {
+		if !strings.Contains(block, "kind: PersistentVolumeClaim") {
+			continue
+		}
+		documents := bytes.Split([]byte(block), []byte("\n---\n"))
+		if len(documents) != 2 {
+			t.Fatalf("%d documents, want a claim and its pod", len(documents))
+		}
+		for i, object := range []any{&claim, &pod} {
+			if err := yaml.UnmarshalStrict(documents[i], object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		break
+	}
+	if claim.Spec.StorageClassName == nil || len(pod.Spec.Volumes) != 1 || pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != claim.Name {
+		t.Fatalf("claim %+v, pod %+v", claim, pod)
+	}
+	for _, c := range all[*storagev1.StorageClass](t, path.Clean(installed[1])) {
+		if c.Name == *claim.Spec.StorageClassName {
+			return
+		}
+	}
+	t.Errorf("the claim's class is %s, which manifests/%s does not have", *claim.Spec.StorageClassName, installed[1])
+}
+
+// The entry that the README shows is the one of the manifests.
+func TestReadmeSetsTheImage(t *testing.T) {
+	text := readme(t)
+	push := strings.Index(text, "    make push IMAGE=registry.example.com/")
+	apply := strings.Index(text, "    kubectl apply -k ")
+	if push < 0 || push > apply {
+		t.Error("the image is not pushed before the first form is applied")
+	}
+	for _, block := range blocks(text, "yaml") {
+		var k kustomization
+		if strings.HasPrefix(block, "images:") {
+			if err := yaml.UnmarshalStrict([]byte(block), &k); err != nil || len(k.Images) != 1 {
+				t.Fatalf("%v: %s", err, block)
+			}
+			if repository, _, _ := strings.Cut(placeholder, ":"); k.Images[0].Name != repository {
+				t.Errorf("it sets %s, the manifests name %s", k.Images[0].Name, repository)
+			}
+			return
+		}
+	}
+	t.Error("no block sets the image")
+}
