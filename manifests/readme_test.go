@@ -65,6 +65,17 @@ func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
 	t.Errorf("the claim's class is %s, which manifests/%s does not have", *claim.Spec.StorageClassName, installed[1])
 }
 
+// Who comes from the older manifests learns of each of their sidecars whether it stays.
+func TestReadmeKnowsTheSidecars(t *testing.T) {
+	text := readme(t)
+	for _, sidecar := range []string{"csi-provisioner", "node-driver-registrar", "livenessprobe",
+		"csi-external-health-monitor-controller", "csi-snapshotter", "csi-resizer", "csi-attacher"} {
+		if row := regexp.MustCompile("(?m)^\\| `" + sidecar + "` \\| (?:required|optional|remove it)"); !row.MatchString(text) {
+			t.Errorf("README.md does not say whether %s stays", sidecar)
+		}
+	}
+}
+
 // The entry that the README shows is the one of the manifests.
 func TestReadmeSetsTheImage(t *testing.T) {
 	text := readme(t)
