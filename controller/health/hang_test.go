@@ -26,7 +26,7 @@ func TestDiskHangs(t *testing.T) {
 			<-thawed
 		}
 	}
-	const patience = 200 * time.Millisecond
+	const patience = time.Second
 	pool, err := volume.New(volume.Config{Name: "frozen", Path: filepath.Join(t.TempDir(), "pool"), Patience: patience, Step: hang})
 	if err != nil {
 		t.Fatal(err)
