@@ -1,7 +1,6 @@
 package provision
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -168,39 +167,6 @@ func TestFollowWaits(t *testing.T) {
 	k.seen.Spec.ClaimRef.UID = ""
 	if owner, err := k.follow(t); owner != testUID || err != nil {
 		t.Errorf("the volume is %s's, %v", owner, err)
-	}
-}
-
-// Without the permission to list pods the volume stays the first claim's until that is gone, and no Warning is recorded.
-func TestFollowWithoutPods(t *testing.T) {
-	k := newKept(t, "wait")
-	firstClaim(k)
-	k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-	var events []corev1.Event
-	answers(t, k.Controller, func(r *http.Request) (int, any) {
-		switch path := r.URL.Path; {
-		case r.Method == http.MethodPost:
-			var e corev1.Event
-			if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
-				t.Error(err)
-			}
-			events = append(events, e)
-			return http.StatusCreated, e
-		case strings.HasSuffix(path, "/pods"):
-			return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
-		case strings.Contains(path, "/persistentvolumes/"):
-			return http.StatusOK, k.now
-		case strings.HasSuffix(path, k.first.Name):
-			return http.StatusOK, k.first
-		}
-		return http.StatusOK, k.next
-	})
-	k.speaker = newSpeaker(k.client, k.node)
-	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
-		t.Errorf("the volume is %s's, %v", owner, err)
-	}
-	if len(events) != 1 || events[0].Type != corev1.EventTypeNormal || !strings.Contains(events[0].Message, `"list pods"`) {
-		t.Errorf("events %+v", events)
 	}
 }
 

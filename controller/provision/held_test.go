@@ -1,0 +1,168 @@
+package provision
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+func TestFeedHoldsUnknownClasses(t *testing.T) {
+	f := newFeedTest(t)
+	f.there["claim-a"] = testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01", "more", "than was kept")
+	f.there["claim-b"] = testClaim("b", "late", "", class.AnnProvisionOnNode, "node-02")
+	f.source.Add(testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(testClaim("b", "late", "", class.AnnProvisionOnNode, "node-02"))
+	f.source.Add(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.nothing()
+
+	f.classes["late"] = true
+	f.classAppeared("other")
+	f.nothing()
+	f.classAppeared("late")
+	if c := f.next(watch.Added, "a"); c.Annotations["more"] == "" {
+		t.Error("the claim is passed as it was kept, not as it is")
+	}
+	if c := f.next(watch.Bookmark, ""); c.ResourceVersion != "99" {
+		t.Errorf("the reader is left at version %s", c.ResourceVersion)
+	}
+	f.nothing()
+	if len(f.held) != 0 {
+		t.Errorf("%d claims are held after their class appeared", len(f.held))
+	}
+}
+
+// Any user can create claims of a class that does not exist, and every agent holds them.
+func TestFeedHoldsLittle(t *testing.T) {
+	const claims, size = 1000, 64 << 10
+	f := newFeedTest(t)
+	heard := map[types.UID]string{}
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // its timers fire while the test runs, and have nobody to ask
+	v := newVoice(over, nil, nil, "node-01", nil)
+	f.feed = newFeed(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
+		heard[c.UID] = c.Annotations[class.AnnProvisionOnNode]
+		v.hear(c, where)
+	}, f.read) // which no stream reads from
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range claims {
+		uid := fmt.Sprint(i)
+		long := strings.Repeat(uid[:1], size)
+		c := testClaim(uid, "late", "", "note", long)
+		switch i % 4 {
+		case 1:
+			c.Annotations[class.AnnProvisionOnNode] = long
+		case 2:
+			c.Annotations[class.AnnSelectedNode] = long
+		case 3:
+			c.Annotations[corev1.BetaStorageClassAnnotation] = "late" + long
+		}
+		if _, passed := f.filter(watch.Event{Type: watch.Added, Object: c}); passed {
+			t.Fatal("a claim of an unknown class was passed")
+		}
+		clear(heard)
+	}
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("%d claims of %d bytes hold %d bytes", claims, size, grown)
+	}
+	// A name that no node can have places the claim elsewhere, also if it begins like a node's.
+	f.classes["late"] = true
+	f.classAppeared("late")
+	if events := f.retries(); len(events) > 0 {
+		t.Errorf("%d events of claims that are not of this node", len(events))
+	}
+	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(testClaim("1", "now", "", class.AnnProvisionOnNode, name)) != elsewhere {
+		t.Errorf("heard of a claim for node %.20q of %d bytes", name, len(name))
+	}
+	if _, is := hold(testClaim("x", strings.Repeat("c", maxName+1), "")); is {
+		t.Error("a class is waited for that cannot exist")
+	}
+	runtime.KeepAlive(f.held)
+}
+
+// A class cannot be edited, so that administrators delete it and make it again. Claims change meanwhile.
+func TestFeedClassGoneAndBack(t *testing.T) {
+	f := newFeedTest(t)
+	f.classes["late"] = true
+	claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	f.source.Add(claim)
+	f.next(watch.Added, "a")
+
+	f.classes["late"] = false
+	changed := claim.DeepCopy()
+	changed.Labels = map[string]string{"changed": "meanwhile"}
+	f.there["claim-a"] = changed
+	f.source.Modify(changed)
+	f.next(watch.Deleted, "a")
+	if f.isDeleted("a") {
+		t.Error("the claim is taken for deleted")
+	}
+	f.classes["late"] = true
+	f.classAppeared("late")
+	if c := f.next(watch.Added, "a"); c.Labels["changed"] == "" {
+		t.Error("the claim came back as it was before")
+	}
+	f.next(watch.Bookmark, "")
+	f.nothing()
+}
+
+// The class may appear between the moment when a claim is placed and the moment when it is held.
+func TestFeedClassAppearsMeanwhile(t *testing.T) {
+	f := newFeedTest(t)
+	claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	f.there["claim-a"] = claim
+	f.heard = func(*corev1.PersistentVolumeClaim, placement) {
+		if !f.classes["late"] {
+			f.classes["late"] = true
+			f.classAppeared("late")
+		}
+	}
+	f.source.Add(claim)
+	f.next(watch.Added, "a")
+}
+
+// What the watch brings while a held claim is read wins.
+func TestFeedReadsHeldClaims(t *testing.T) {
+	for what, row := range map[string]struct {
+		edit func(*corev1.PersistentVolumeClaim) // the claim that is read
+		then func(f *feedTest, claim *corev1.PersistentVolumeClaim)
+		want bool // that it is passed
+	}{
+		"as it is":        {nil, func(*feedTest, *corev1.PersistentVolumeClaim) {}, true},
+		"another":         {func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, func(*feedTest, *corev1.PersistentVolumeClaim) {}, false},
+		"for another now": {func(c *corev1.PersistentVolumeClaim) { c.Annotations[class.AnnProvisionOnNode] = "node-02" }, func(*feedTest, *corev1.PersistentVolumeClaim) {}, false},
+		"deleted since": {nil, func(f *feedTest, claim *corev1.PersistentVolumeClaim) {
+			f.filter(watch.Event{Type: watch.Deleted, Object: claim})
+		}, false},
+	} {
+		f := newFeedTest(t)
+		f.feed = newFeed(nil, f.placer, f.heard, f.read) // which no stream reads from
+		claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+		read := claim.DeepCopy()
+		if row.edit != nil {
+			row.edit(read)
+		}
+		f.there["claim-a"] = read
+		f.filter(watch.Event{Type: watch.Added, Object: claim})
+		f.classes["late"] = true
+		f.classAppeared("late")
+		row.then(f, claim)
+		if events := f.retries(); (len(events) == 1) != row.want {
+			t.Errorf("%s: %d events", what, len(events))
+		}
+	}
+}
