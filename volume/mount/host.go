@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// ErrNotMounted: a directory is not a mount point of the host.
+// ErrNotMounted means that a directory is not a mount point of the host.
 var ErrNotMounted = errors.New("not mounted")
 
 // OfHost returns the mount at a directory, if that is a mount point of the
