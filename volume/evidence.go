@@ -21,7 +21,7 @@ import (
 //     volumes did so at that moment. The kernel's counters are read within milliseconds.
 //   - Pools are measured one after the other, and so are counters and walks. What is
 //     new in one measurement may be moved data, so it is subtracted, like a rise, from
-//     everything that was measured before.
+//     everything that was measured before. Counters of several pools are read together.
 //   - Files may share blocks, which become free with the last of them. Shared blocks
 //     do not count.
 //
@@ -137,14 +137,22 @@ func (l *ledger) learn(s survey) (grown int64) {
 	return grown
 }
 
-// read takes over a reading of the counters of all volumes, as learn does a walk.
+// read takes over a reading of the counters of all volumes, as learn does a walk. It
+// is dated apart.
 func (l *ledger) read(s survey) (grown int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	written := l.still(s)
 	grown = growth(l.sure.written, written)
-	l.sure.written, l.sure.readAt = written, add(s.risen, grown)
+	l.sure.written = written
 	return grown
+}
+
+// date sets how far free space had risen when the counters were read.
+func (l *ledger) date(risen int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sure.readAt = risen
 }
 
 // still returns what was found of the volumes that are still there. The caller holds
@@ -191,13 +199,37 @@ func (f *family) saw(filesystem string, st *unix.Statfs_t) int64 {
 	return r.sum
 }
 
-// found takes over a measurement of the volumes of a pool, by its learn or read. Free
-// space was noted before.
-func (f *family) found(filesystem string, take func(survey) int64, s survey) {
+// learn takes over a walk through the volumes of a pool. Free space was noted before.
+func (f *family) learn(filesystem string, p *Pool, s survey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r := f.rises[filesystem]; r != nil { // else it was another family's when it began
-		r.sum = add(r.sum, take(s))
+	if r := f.rises[filesystem]; r != nil { // else the pool was another family's when it began
+		r.sum = add(r.sum, p.learn(s))
+	}
+}
+
+// A reading is what the counters of a pool's volumes said.
+type reading struct {
+	pool *Pool
+	survey
+}
+
+// read takes over readings that were taken one right after the other: what is new in
+// one of them is subtracted from none of them.
+func (f *family) read(filesystem string, all []reading) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.rises[filesystem]
+	if r == nil {
+		return
+	}
+	var grown int64
+	for _, one := range all {
+		grown = add(grown, one.pool.read(one.survey))
+	}
+	r.sum = add(r.sum, grown)
+	for _, one := range all {
+		one.pool.date(add(one.risen, grown))
 	}
 }
 

@@ -133,8 +133,8 @@ func TestLearnOfAnother(t *testing.T) {
 		p.begun(s)
 		p.noteUse(before, 300)
 		w.space(p)
-		w.f.found(worldName, p.learn, s)
-		w.f.found(worldName, p.read, s)
+		w.f.learn(worldName, p, s)
+		w.f.read(worldName, []reading{{p, s}})
 		if len(p.sure.walked)+len(p.sure.last)+len(p.sure.written) > 0 || next.State == Ready && p.use(next).Known {
 			t.Errorf("%s: %+v, %+v", name, p.sure, p.use(next))
 		}

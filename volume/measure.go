@@ -45,7 +45,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 		all.risen = risen
-		p.family.Load().found(h.filesystem, p.learn, all)
+		p.family.Load().learn(h.filesystem, p, all)
 		return err
 	})
 	return failed(op, p.path, err)

@@ -22,7 +22,7 @@ const (
 // meter reads what the volumes with limits use, in every pool on the
 // filesystem of p. The caller holds no lock of the family.
 func (f *family) meter(p *Pool, h *handle) {
-	p.meter(h)
+	all := p.counters(h, nil)
 	at := p.where()
 	for _, other := range f.pools {
 		if other == p || at == "" || other.where() != at {
@@ -34,26 +34,31 @@ func (f *family) meter(p *Pool, h *handle) {
 			continue // what was read last will do
 		}
 		if its := other.handle.Load(); its != nil {
-			other.meter(its.of(h.call))
+			all = other.counters(its.of(h.call), all)
 		}
 		other.gate.leave()
 	}
+	f.read(h.filesystem, all)
 }
 
-// meter does nothing where it was done a moment ago.
-func (p *Pool) meter(h *handle) {
+// meter reads what the volumes with limits use.
+func (p *Pool) meter(h *handle) { p.family.Load().read(h.filesystem, p.counters(h, nil)) }
+
+// counters adds a reading of the pool to those that were begun before. It does nothing
+// where that was done a moment ago.
+func (p *Pool) counters(h *handle, before []reading) []reading {
 	if h.support.Method == limit.MethodNone {
-		return
+		return before
 	}
 	p.metering.Lock()
 	defer p.metering.Unlock()
 	begin := time.Now()
 	if begin.Before(p.meterNext) {
-		return
+		return before
 	}
 	risen, err := p.risen(h)
 	if err != nil {
-		return
+		return before
 	}
 	all := survey{risen: risen, found: map[string]int64{}, of: map[string]Record{}}
 	for _, r := range p.settled() {
@@ -65,9 +70,9 @@ func (p *Pool) meter(h *handle) {
 			all.found[r.Name], all.of[r.Name] = u.Bytes-u.Unwritten, r
 		}
 	}
-	p.family.Load().found(h.filesystem, p.read, all)
 	end := time.Now()
 	p.meterNext = end.Add(max(meterEvery, meterShare*end.Sub(begin)))
+	return append(before, reading{p, all})
 }
 
 // meterAgain makes reading due: what was read is forgotten.

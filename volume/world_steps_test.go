@@ -39,7 +39,7 @@ func (w *world) meter(p *Pool) {
 			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
 		}
 	}
-	w.f.found(worldName, p.read, s)
+	w.f.read(worldName, []reading{{p, s}})
 	w.say("counters of %s", p.Name())
 }
 
@@ -62,7 +62,7 @@ func (w *world) measure(p *Pool, meanwhile func()) {
 	s := walk(p.uncounted())
 	s.risen = risen
 	meanwhile()
-	w.f.found(worldName, p.learn, s)
+	w.f.learn(worldName, p, s)
 	w.say("%s was walked", p.Name())
 }
 
