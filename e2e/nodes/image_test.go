@@ -56,8 +56,11 @@ func TestPlaceholderIsNotPulled(t *testing.T) {
 	p := runImage(s, repository+":never-loaded") // the tag of the manifests is loaded for the other tests
 	s.Eventually(soon, "an error of the pull", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
-		if err != nil || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil {
-			return fmt.Errorf("pod %+v, %v", p.Status, err)
+		if err != nil {
+			return err
+		}
+		if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil {
+			return fmt.Errorf("pod %+v", p.Status)
 		}
 		if w := p.Status.ContainerStatuses[0].State.Waiting; w.Reason != "ErrImagePull" && w.Reason != "ImagePullBackOff" {
 			return fmt.Errorf("it waits for %s: %s", w.Reason, w.Message)
