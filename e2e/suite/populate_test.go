@@ -20,32 +20,17 @@ type populated struct {
 	importer *corev1.Pod
 }
 
-// eachPopulated runs a test for a hostPath volume and for a CSI one. The agent has the permissions of the manifests, or, as
-// in manifests/examples/populators, may also list pods.
-func eachPopulated(t *testing.T, lists bool, test func(*testing.T, *populated)) {
-	t.Helper()
-	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
-		t.Run(class, func(t *testing.T) {
-			t.Parallel()
-			s := env.Scene(t)
-			node := s.Node("01")
-			s.KnowsDriver(node)
-			o := bothModes("off")
-			o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
-			if !lists {
-				pod := s.AgentPod(node, harness.CSIAccount)
-				o.Kubeconfig, o.Env = s.PodKubeconfig(pod), append(o.Env, "POD_NAME="+pod.Name)
-			}
-			p := &populated{reused: &reused{Scene: s, a: s.Agent(node, o)}}
-			p.target = s.Create(harness.Claim{Name: "disk", Class: class, Edit: func(c *corev1.PersistentVolumeClaim) {
-				group := "cdi.kubevirt.io"
-				c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "VolumeImportSource", Name: "image"}
-			}})
-			p.waiting = s.Pod(p.target.Name, node.Hostname)
-			p.fill(class)
-			test(t, p)
-		})
-	}
+// newPopulated returns the scene in which the populator's pod writes.
+func newPopulated(s *harness.Scene, a *harness.Agent, class string) *populated {
+	s.Helper()
+	p := &populated{reused: &reused{Scene: s, a: a}}
+	p.target = s.Create(harness.Claim{Name: "disk", Class: class, Edit: func(c *corev1.PersistentVolumeClaim) {
+		group := "cdi.kubevirt.io"
+		c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "VolumeImportSource", Name: "image"}
+	}})
+	p.waiting = s.Pod(p.target.Name, a.Node.Hostname)
+	p.fill(class)
+	return p
 }
 
 // fill is what a populator does until its pod writes.
@@ -90,6 +75,14 @@ func (p *populated) ended() {
 	}
 }
 
+// finish deletes what the populator made for itself.
+func (p *populated) finish() {
+	p.Helper()
+	p.DeletePod(p.importer)
+	p.Delete(p.first)
+	p.ClaimGone(p.first)
+}
+
 // rebind moves the PV to the target, and waits until Kubernetes has bound it.
 func (p *populated) rebind() {
 	p.Helper()
@@ -98,43 +91,52 @@ func (p *populated) rebind() {
 	p.Eventually(time.Minute, "bound", func() error { return p.IsBound(p.target) })
 }
 
-// The target's volume is the target's as soon as no pod uses the populator's claim, which may still be there.
+// The volume is the target's as soon as no pod uses the populator's claim, which may still be there. The agent may list
+// pods, as with manifests/examples/populators.
 func TestPopulate(t *testing.T) {
 	t.Parallel()
-	eachPopulated(t, true, func(t *testing.T, p *populated) {
-		p.rebind()
-		p.Always(4*time.Second, "the populator's pod keeps it", func() error {
-			return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
+	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
+		t.Run(class, func(t *testing.T) {
+			t.Parallel()
+			s := env.Scene(t)
+			node := s.Node("01")
+			s.KnowsDriver(node)
+			o := bothModes("off")
+			o.DataDir = harness.Datadir(harness.LocalPool, node.Pool)
+			p := newPopulated(s, s.Agent(node, o), class)
+			p.rebind()
+			p.Always(4*time.Second, "the populator's pod keeps it", func() error {
+				return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
+			})
+			p.ended()
+			p.Eventually(45*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+			if got := p.Scheduled(p.waiting); got != node.Name {
+				t.Errorf("the pod is on node %q", got)
+			}
+			p.finish()
+			p.Always(3*time.Second, "it stays", func() error { return firstError(p.isOf(p.target), p.quiet(p.target, p.first)) })
+			p.DeletePod(p.waiting)
+			p.Delete(p.target)
+			p.goes(p.target, p.first)
 		})
-		p.ended()
-		p.Eventually(45*time.Second, "the target has it", func() error { return p.isOf(p.target) })
-		if got := p.Scheduled(p.waiting); got != p.a.Node.Name {
-			t.Errorf("the pod is on node %q", got)
-		}
-		p.DeletePod(p.importer)
-		p.Delete(p.first)
-		p.ClaimGone(p.first)
-		p.Always(3*time.Second, "it stays", func() error { return firstError(p.isOf(p.target), p.quiet(p.target, p.first)) })
-		p.DeletePod(p.waiting)
-		p.Delete(p.target)
-		p.goes(p.target, p.first)
-	})
+	}
 }
 
-// With the permissions of the manifests alone the agent waits until the populator's claim is gone.
+// With the permissions of manifests/legacy alone the agent waits until the populator's claim is gone.
 func TestPopulateWithoutPods(t *testing.T) {
 	t.Parallel()
-	eachPopulated(t, false, func(_ *testing.T, p *populated) {
-		p.ended()
-		p.rebind()
-		p.Always(4*time.Second, "the populator's claim keeps it", func() error {
-			return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
-		})
-		p.DeletePod(p.importer)
-		p.Delete(p.first)
-		p.Eventually(10*time.Second, "the target has it", func() error { return p.isOf(p.target) })
-		p.DeletePod(p.waiting)
-		p.Delete(p.target)
-		p.goes(p.target, p.first)
+	s := env.Scene(t)
+	node := s.Node("01")
+	a := s.Agent(node, harness.Options{Kubeconfig: s.PodKubeconfig(s.AgentPod(node, harness.Account))})
+	p := newPopulated(s, a, harness.ClassDelayed)
+	p.ended()
+	p.rebind()
+	p.Always(4*time.Second, "the populator's claim keeps it", func() error {
+		return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 	})
+	p.finish()
+	p.Eventually(10*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+	p.DeletePod(p.waiting)
+	p.Delete(p.target)
+	p.goes(p.target, p.first)
 }
