@@ -138,7 +138,7 @@ func (m *mapping) ioctl(t *testing.T, nr uintptr, flags uint32, data []byte) []b
 	word(dmFlagsAt, flags)
 	copy(b[dmNameAt:], dmName)
 	copy(b[dmHeader:], data)
-	request := uintptr(3<<30 | dmHeader<<16 | 0xfd<<8 | nr)
+	request := 3<<30 | dmHeader<<16 | 0xfd<<8 | nr
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(m.control), request, uintptr(unsafe.Pointer(&b[0]))); errno != 0 {
 		t.Fatalf("device-mapper, ioctl %d: %v", nr, errno)
 	}
