@@ -14,7 +14,7 @@ ARCH        := $(shell go env GOARCH)
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
 CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
-DISK_PKGS    := e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
+DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 

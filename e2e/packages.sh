@@ -25,6 +25,7 @@ programs() {
 
 found() {
     case $1 in
+    acl) programs setfacl ;;
     btrfs-progs) programs btrfs mkfs.btrfs ;;
     busybox-static) programs busybox ;;
     containerd) programs containerd containerd-shim-runc-v2 ctr ;;
