@@ -43,12 +43,14 @@ func (d quotaDisk) pool(t *testing.T) *volume.Pool {
 
 var pathCount int
 
-// newPath is of no pool yet, on the disk.
+// newPath is of no pool yet, on the disk. The test gives the space back when it ends:
+// the next one on the disk, in whatever order, needs it.
 func (d quotaDisk) newPath(t *testing.T) string {
 	t.Helper()
 	pathCount++
 	dir := filepath.Join(d.root, fmt.Sprintf("test-%d", pathCount))
 	mkdir(t, dir)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the pool is closed
 	return filepath.Join(dir, "pool")
 }
 
