@@ -51,8 +51,11 @@ func (s *Server) dropEphemeral(name, target string) error {
 	if err == nil {
 		return nil
 	}
-	// In this order: a pool that is opened meanwhile has its records then.
-	early := s.notOpened()
+	var early error
+	if s.maybeInline(name, target) {
+		// Before the records are asked: a pool that is opened meanwhile has them then.
+		early = s.notOpened()
+	}
 	for _, p := range s.config.Pools.All() {
 		if r, known := p.Remembered(name); known && r.Ephemeral {
 			return fmt.Errorf("delete ephemeral volume %q of pool %s: %w", name, p.Name(), err)
@@ -60,7 +63,7 @@ func (s *Server) dropEphemeral(name, target string) error {
 			return nil
 		}
 	}
-	if early != nil && s.maybeInline(name, target) {
+	if early != nil {
 		return fmt.Errorf("delete ephemeral volume %q, if it is one: %w", name, early)
 	}
 	return nil
