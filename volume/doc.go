@@ -6,7 +6,7 @@
 // it is half made) stands in a record beside the volumes, written before the
 // step it announces. A volume goes by being renamed into the trash, to the name
 // that its record has for that from the beginning. A process killed at any moment
-// leaves what tells the next start what to do; docs/volume-states.md has the
+// leaves what tells the next start what to do; docs/on-disk-format.md has the
 // table, one row for every state and crash.
 //
 // Where the filesystem enforces limits (package limit), the kernel holds a

@@ -8,7 +8,7 @@ import (
 )
 
 // recover reads the records and finishes what a crash interrupted; it is the
-// table of docs/volume-states.md in code. What cannot be finished now is noted
+// table of docs/on-disk-format.md in code. What cannot be finished now is noted
 // and left for the next call that names the volume.
 func (p *Pool) recover(h *handle) error {
 	if err := p.sweep(h.private, privateName, h.base); err != nil {

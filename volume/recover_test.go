@@ -10,7 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Every row of docs/volume-states.md: what is on disk, and what a start makes
+// Every row of docs/on-disk-format.md: what is on disk, and what a start makes
 // of it. The volume is "v", its trash entry "GONE".
 func TestRecoverTable(t *testing.T) {
 	base := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}}

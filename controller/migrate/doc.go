@@ -19,7 +19,7 @@
 //
 // Nothing is remembered but the journal, which is on the pool. Each step looks
 // at what the API server has, and does what comes next; so an agent that was
-// killed goes on where it was. docs/volume-states.md has the table.
+// killed goes on where it was. docs/on-disk-format.md has the table.
 //
 // It runs beside the claim loop, which says which PVs are this node's, and
 // leaves them alone while their journal is open. The owner of the pool's lock is

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// privateDir is the agent's own directory in each pool; its layout is documented in docs/volume-states.md.
+// privateDir is the agent's own directory in each pool; its layout is documented in docs/on-disk-format.md.
 const privateDir = ".hostpath-provisioner"
 
 // reserved are the names in a pool that are no volumes: the agent's directory, mkfs', the pool within, and our file.
