@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
 
 // pprofOptions are the flags of the profiles, which are off unless asked for:
@@ -42,6 +42,6 @@ func (p *pprofOptions) listen() ([]func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--pprof-address %s: %w", p.address, err)
 	}
-	handler := health.ProfileHandler()
-	return []func(context.Context) error{func(ctx context.Context) error { return health.Serve(ctx, l, handler) }}, nil
+	handler := httpserver.ProfileHandler()
+	return []func(context.Context) error{func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) }}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -132,18 +133,18 @@ func (a *agent) publish(ctx context.Context) error {
 }
 
 // checks are the lines of /readyz.
-func (a *agent) checks() (all []health.Check) {
+func (a *agent) checks() (all []httpserver.Check) {
 	if a.loop != nil {
-		all = append(all, health.Check{Name: "api", Err: a.loop.Ready})
+		all = append(all, httpserver.Check{Name: "api", Err: a.loop.Ready})
 	}
 	if a.publisher != nil {
-		all = append(all, health.Check{Name: "capacity", Err: a.publisher.Ready})
+		all = append(all, httpserver.Check{Name: "capacity", Err: a.publisher.Ready})
 	}
 	for _, p := range a.pools.All() {
-		all = append(all, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
+		all = append(all, httpserver.Check{Name: "pool " + p.Path(), Err: p.Ready})
 	}
 	if a.kubelet != nil {
-		all = append(all, health.Check{Name: "kubelet", Err: a.kubelet.Ready})
+		all = append(all, httpserver.Check{Name: "kubelet", Err: a.kubelet.Ready})
 	}
 	return all
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
 
 // metricsOptions are the flags of /metrics over HTTPS. Names and defaults are
@@ -40,7 +40,7 @@ func (m *metricsOptions) register(f *pflag.FlagSet) {
 }
 
 func (m *metricsOptions) check() error {
-	switch _, known := health.TLSVersion(m.tls); {
+	switch _, known := httpserver.TLSVersion(m.tls); {
 	case !known && m.tls != "":
 		return fmt.Errorf("--metrics-tls-version %q is none of VersionTLS10, VersionTLS11, VersionTLS12 and VersionTLS13", m.tls)
 	case m.cert != "" && m.key == "":
@@ -97,7 +97,7 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 // start, and returns what serves them. An address that is empty is not served.
 // wrap adds to what the health port serves. Where tokens are asked for, the
 // client asks about them.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check, wrap func(http.Handler) http.Handler,
+func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check, wrap func(http.Handler) http.Handler,
 	client kubernetes.Interface) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
@@ -108,30 +108,30 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []health.Check, wr
 		if o.metrics.tokens() {
 			open = nil // a token is not sent where everybody can read it
 		}
-		handler := wrap(health.Handler(open, checks))
-		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
+		handler := wrap(httpserver.Handler(open, checks))
+		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) })
 	}
 	if o.metrics.address != "" {
 		l, err := o.metrics.listen()
 		if err != nil {
 			return nil, err
 		}
-		handler := health.MetricsHandler(gatherer)
+		handler := httpserver.MetricsHandler(gatherer)
 		if o.metrics.tokens() {
-			handler = health.Authorized(client, handler)
+			handler = httpserver.Authorized(client, handler)
 		}
-		parts = append(parts, func(ctx context.Context) error { return health.Serve(ctx, l, handler) })
+		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) })
 	}
 	return parts, nil
 }
 
 func (m *metricsOptions) listen() (net.Listener, error) {
-	version, _ := health.TLSVersion(m.tls) // check refused what is unknown
+	version, _ := httpserver.TLSVersion(m.tls) // check refused what is unknown
 	l, err := net.Listen("tcp", m.address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, err)
 	}
-	secure, err := health.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Listener(l)
+	secure, err := httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Listener(l)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, errors.Join(err, l.Close()))
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -64,7 +65,7 @@ func TestDiskStuckIsReported(t *testing.T) {
 	}
 	metric := func(value string) bool {
 		w := httptest.NewRecorder()
-		MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return strings.Contains(w.Body.String(), `hostpath_pool_stuck_trash_entries{pool="local"} `+value+"\n")
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))

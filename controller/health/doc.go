@@ -1,7 +1,6 @@
 // Package health looks after pools and published volumes and says how they
-// are: the log and events when one stops being well or is so again, metrics for
-// everything that can be counted, and the HTTP endpoints that Kubernetes and
-// people ask.
+// are: the log and events when one stops being well or is so again, and metrics for
+// everything that can be counted.
 //
 // Orphans, volumes and PVs that lost each other, are found and, where that is asked
 // for, removed:

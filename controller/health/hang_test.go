@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -43,11 +44,11 @@ func TestDiskHangs(t *testing.T) {
 		}
 		return true, nil
 	}))
-	var checks []health.Check
+	var checks []httpserver.Check
 	for _, p := range pools {
-		checks = append(checks, health.Check{Name: "pool " + p.Path(), Err: p.Ready})
+		checks = append(checks, httpserver.Check{Name: "pool " + p.Path(), Err: p.Ready})
 	}
-	handler := health.Handler(registry, checks)
+	handler := httpserver.Handler(registry, checks)
 	get := func(path string, within time.Duration) (code int, body string) {
 		t.Helper()
 		w := httptest.NewRecorder()

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
@@ -35,7 +36,7 @@ func TestLimitsMetric(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	w := httptest.NewRecorder()
-	health.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	want := `hostpath_pool_limits{method="none",pool="local"} 0`
 	if method := pool.Limits().Method; method != limit.MethodNone {
 		want = `hostpath_pool_limits{method="` + string(method) + `",pool="local"} 1`
@@ -68,7 +69,7 @@ func TestStatesMetric(t *testing.T) {
 	counts := func(creating, ready, bound, deleting int) {
 		t.Helper()
 		w := httptest.NewRecorder()
-		health.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		for state, n := range map[string]int{"creating": creating, "ready": ready, "bound": bound, "deleting": deleting} {
 			if want := fmt.Sprintf(`hostpath_pool_volumes{pool="local",state="%s"} %d`, state, n); !strings.Contains(w.Body.String(), want+"\n") {
 				t.Errorf("no %s in\n%s", want, w.Body)
@@ -114,7 +115,7 @@ func TestUsesMetric(t *testing.T) {
 	registry.MustRegister(health.NewUses([]*volume.Pool{pool}))
 	scrape := func() string {
 		w := httptest.NewRecorder()
-		health.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	if text := scrape(); strings.Contains(text, "hostpath_volume_") {

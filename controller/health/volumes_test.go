@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -140,7 +141,7 @@ func TestVolumeMetrics(t *testing.T) {
 	registry.MustRegister(v)
 	scrape := func() string {
 		w := httptest.NewRecorder()
-		MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		var lines []string
 		for line := range strings.Lines(w.Body.String()) {
 			if !strings.HasPrefix(line, "#") {

@@ -1,4 +1,4 @@
-package health_test
+package httpserver_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
 
 func get(t *testing.T, h http.Handler, path string) (int, string) {
@@ -25,7 +25,7 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 
 func TestEndpoints(t *testing.T) {
 	var broken error
-	h := health.Handler(prometheus.NewRegistry(), []health.Check{
+	h := httpserver.Handler(prometheus.NewRegistry(), []httpserver.Check{
 		{Name: "api", Err: func() error { return nil }},
 		{Name: "pool /data", Err: func() error { return broken }},
 	})
@@ -56,7 +56,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- health.Serve(ctx, l, health.Handler(prometheus.NewRegistry(), nil)) }()
+	go func() { done <- httpserver.Serve(ctx, l, httpserver.Handler(prometheus.NewRegistry(), nil)) }()
 	res, err := http.Get("http://" + l.Addr().String() + "/healthz")
 	if err != nil {
 		t.Fatal(err)
@@ -71,16 +71,5 @@ func TestServeEndsWithItsContext(t *testing.T) {
 		}
 	case <-time.After(time.Second):
 		t.Error("still serving a second after the context ended")
-	}
-}
-
-func TestSharedWithOS(t *testing.T) {
-	for path, want := range map[string]bool{"/": true, "/proc": false} {
-		if got, err := health.SharedWithOS(path); err != nil || got != want {
-			t.Errorf("SharedWithOS(%s) = %v, %v", path, got, err)
-		}
-	}
-	if _, err := health.SharedWithOS("/no/such/path"); err == nil {
-		t.Error("a path that is not there is no answer")
 	}
 }

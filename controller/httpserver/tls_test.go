@@ -1,4 +1,4 @@
-package health_test
+package httpserver_test
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/cert"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
 
 // serveTLS answers on a free port until the test ends.
-func serveTLS(t *testing.T, how health.TLS) (address string) {
+func serveTLS(t *testing.T, how httpserver.TLS) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func serveTLS(t *testing.T, how health.TLS) (address string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- health.Serve(ctx, secure, health.MetricsHandler(prometheus.NewRegistry())) }()
+	go func() { done <- httpserver.Serve(ctx, secure, httpserver.MetricsHandler(prometheus.NewRegistry())) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -71,7 +71,7 @@ func shown(t *testing.T, address string) *x509.Certificate {
 }
 
 func TestSelfSigned(t *testing.T) {
-	address := serveTLS(t, health.TLS{Hosts: []string{"localhost", "127.0.0.1", "metrics.ns.svc", "fd00::7"}, MinVersion: tls.VersionTLS13})
+	address := serveTLS(t, httpserver.TLS{Hosts: []string{"localhost", "127.0.0.1", "metrics.ns.svc", "fd00::7"}, MinVersion: tls.VersionTLS13})
 	leaf := shown(t, address)
 	if key, ok := leaf.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
 		t.Errorf("the key is a %T", leaf.PublicKey)
@@ -91,7 +91,7 @@ func TestSelfSigned(t *testing.T) {
 	if again := shown(t, address); !again.Equal(leaf) {
 		t.Error("every connection gets another certificate")
 	}
-	if other := shown(t, serveTLS(t, health.TLS{MinVersion: tls.VersionTLS13})); other.SerialNumber.Cmp(leaf.SerialNumber) == 0 {
+	if other := shown(t, serveTLS(t, httpserver.TLS{MinVersion: tls.VersionTLS13})); other.SerialNumber.Cmp(leaf.SerialNumber) == 0 {
 		t.Error("two certificates have one serial number")
 	}
 }
@@ -99,11 +99,11 @@ func TestSelfSigned(t *testing.T) {
 func TestOldVersionsAreRefused(t *testing.T) {
 	names := []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}
 	for i, name := range names {
-		oldest, known := health.TLSVersion(name)
+		oldest, known := httpserver.TLSVersion(name)
 		if want := tls.VersionTLS10 + uint16(i); oldest != want || !known {
 			t.Errorf("%s: %x, %v, want %x", name, oldest, known, want)
 		}
-		address := serveTLS(t, health.TLS{MinVersion: oldest})
+		address := serveTLS(t, httpserver.TLS{MinVersion: oldest})
 		for v := uint16(tls.VersionTLS10); v <= tls.VersionTLS13; v++ {
 			_, err := getTLS(address, "/metrics", &tls.Config{InsecureSkipVerify: true, MinVersion: v, MaxVersion: v})
 			if (err == nil) != (v >= oldest) {
@@ -112,7 +112,7 @@ func TestOldVersionsAreRefused(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "VersionTLS14", "1.2", "versiontls12"} {
-		if v, known := health.TLSVersion(name); v != tls.VersionTLS13 || known {
+		if v, known := httpserver.TLSVersion(name); v != tls.VersionTLS13 || known {
 			t.Errorf("%q: %x, %v", name, v, known)
 		}
 	}
@@ -137,7 +137,7 @@ func makePair(t *testing.T) madePair {
 
 func TestCertificateFilesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	files := health.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), MinVersion: tls.VersionTLS13}
+	files := httpserver.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), MinVersion: tls.VersionTLS13}
 	write := func(c, k []byte) {
 		t.Helper()
 		for path, data := range map[string][]byte{files.CertFile: c, files.KeyFile: k} {
@@ -180,7 +180,7 @@ func TestBadCertificateFilesAreAnErrorAtStart(t *testing.T) {
 		{"none", "a.key", path("none")},
 		{"a.crt", "none", path("none")},
 	} {
-		_, err := health.TLS{CertFile: path(row.cert), KeyFile: path(row.key)}.Listener(nil)
+		_, err := httpserver.TLS{CertFile: path(row.cert), KeyFile: path(row.key)}.Listener(nil)
 		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s with %s: %v, want words %q", row.cert, row.key, err, row.want)
 		}
