@@ -51,6 +51,8 @@ var arrows = []struct {
 }{
 	{from: "volume", may: []string{module + "/volume", "golang.org/x/sys"},
 		why: "volume has never heard of Kubernetes and returns values and errors"},
+	{from: "volume/fault", may: []string{"golang.org/x/sys"},
+		why: "every package below volume returns these errors"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
 	{from: "controller/class", never: []string{module + "/"},

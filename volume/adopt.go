@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -22,7 +23,7 @@ import (
 func (p *Pool) Adopt(s Spec) (Volume, error) {
 	const op = "adopt volume"
 	if s.Bytes < 0 {
-		return Volume{}, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
 	}
 	var v Volume
 	err := p.on(op, s.Name, func(h *handle) error {
@@ -67,11 +68,11 @@ func (p *Pool) Adoptable(name string) (bool, error) {
 		}
 		fd, err := tree.OpenDir(h.base, name)
 		if err != nil {
-			return pathError("open", name, err)
+			return fault.Path("open", name, err)
 		}
 		defer unix.Close(fd)
 		empty, err = tree.Empty(fd)
-		return pathError("read", name, err)
+		return fault.Path("read", name, err)
 	})
 	return err == nil && empty, err
 }
@@ -110,7 +111,7 @@ func (p *Pool) Disown(name string) error {
 func (p *Pool) Bind(name string, b Binding) (bool, error) {
 	const op = "bind volume"
 	if b.PV == "" {
-		return false, failed(op, name, fmt.Errorf("%w: no PV is named", ErrInvalid))
+		return false, fault.Failed(op, name, fmt.Errorf("%w: no PV is named", ErrInvalid))
 	}
 	changed := false
 	err := p.on(op, name, func(h *handle) error {
@@ -149,7 +150,7 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 func (p *Pool) Reown(name, was string, b Binding) error {
 	const op = "give volume to another claim"
 	if b.PV == "" || b.Owner.UID == "" || was == "" {
-		return failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three must be known", ErrInvalid, b.PV, was, b.Owner))
+		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three must be known", ErrInvalid, b.PV, was, b.Owner))
 	}
 	return p.on(op, name, func(h *handle) error {
 		r, ok := p.record(name)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -51,7 +52,7 @@ func (p *Pool) LimitAdopted(ctx context.Context, name string) (Volume, error) {
 		})
 	}
 	if err != nil {
-		return Volume{}, failed(op, name, err)
+		return Volume{}, fault.Failed(op, name, err)
 	}
 	return v, nil
 }
@@ -137,7 +138,7 @@ func (p *Pool) announce(h *handle, name string, work *marking) (done bool, err e
 	}
 	dir, err := tree.OpenDir(h.base, name)
 	if err != nil {
-		return false, pathError("open", name, err)
+		return false, fault.Path("open", name, err)
 	}
 	defer unix.Close(dir)
 	for range 3 {
@@ -207,7 +208,7 @@ func (p *Pool) switchOver(ctx context.Context, h *handle, work *marking) (err er
 	}
 	dir, err := tree.OpenDir(h.base, name)
 	if err != nil {
-		return pathError("open", name, err)
+		return fault.Path("open", name, err)
 	}
 	defer unix.Close(dir)
 	// What was made while others had it.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -49,7 +50,7 @@ func (m *marking) inode(at int, name string, st *unix.Statx_t, handDown bool) er
 	case unix.ENOENT, unix.EPERM, unix.EXDEV, unix.ELOOP: // it went, or something else has the name now
 		return nil
 	default:
-		return pathError("open", name, err)
+		return fault.Path("open", name, err)
 	}
 	defer unix.Close(fd)
 	changed, err := m.by.Mark(fd, m.record.PendingID, func() { m.pool.step("adopt.mark") })

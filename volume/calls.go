@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // step announces a change to the disk.
@@ -35,7 +37,7 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 			return p.hold(h, name, func() error { return do(h) })
 		})
 	}
-	return failed(op, name, err)
+	return fault.Failed(op, name, err)
 }
 
 // hold calls do while nobody else works on the volume, and nothing of it is
@@ -71,7 +73,7 @@ func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
 func (p *Pool) Get(name string) (Volume, error) {
 	const op = "get volume"
 	if err := p.checkName(name); err != nil {
-		return Volume{}, failed(op, name, err)
+		return Volume{}, fault.Failed(op, name, err)
 	}
 	var v Volume
 	err := p.enter(op, func(h *handle) error {
@@ -87,7 +89,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 		return err
 	})
 	if err != nil {
-		return Volume{}, failed(op, name, err)
+		return Volume{}, fault.Failed(op, name, err)
 	}
 	return v, nil
 }
@@ -107,7 +109,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 		return err
 	})
 	if err != nil {
-		return Volume{}, failed(op, pv, err)
+		return Volume{}, fault.Failed(op, pv, err)
 	}
 	return v, nil
 }
@@ -128,7 +130,7 @@ func (p *Pool) List() ([]Volume, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, failed(op, p.path, err)
+		return nil, fault.Failed(op, p.path, err)
 	}
 	return all, nil
 }

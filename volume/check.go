@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Check reports what cannot be a pool, whatever its state: no path, the root
@@ -121,7 +123,7 @@ func checkSystem(path string) error {
 func checkWritable(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotReady, pathError("statfs", dir, err))
+		return fmt.Errorf("%w: %w", ErrNotReady, fault.Path("statfs", dir, err))
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
 		return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", ErrNotReady, dir)

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -25,10 +26,10 @@ import (
 func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
-		return Volume{}, failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
 	}
 	if err := s.checkLimit(); err != nil {
-		return Volume{}, failed(op, s.Name, err)
+		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	var v Volume
 	err := p.on(op, s.Name, func(h *handle) (err error) {
@@ -153,7 +154,7 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 		return false, taken(nil)
 	}
 	if err != nil {
-		return false, pathError("rename", name, err)
+		return false, fault.Path("rename", name, err)
 	}
 	p.step("create.sync")
 	return true, flush(h.base, h.staging)
@@ -172,11 +173,11 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		}
 	}
 	if err != nil {
-		return r, pathError("create", stagingName+"/"+r.Name, err)
+		return r, fault.Path("create", stagingName+"/"+r.Name, err)
 	}
 	dir, err := tree.OpenDir(h.staging, r.Name)
 	if err != nil {
-		return r, pathError("open", stagingName+"/"+r.Name, err)
+		return r, fault.Path("open", stagingName+"/"+r.Name, err)
 	}
 	defer unix.Close(dir)
 	if r.LimitID, err = p.furnish(h, dir, r); err != nil {
@@ -194,7 +195,7 @@ func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error)
 	p.step("create.mode")
 	// After the fact, because mkdir(2) heeds the umask and drops other bits.
 	if err := unix.Fchmod(dir, p.mode); err != nil {
-		return 0, pathError("chmod", r.Name, err)
+		return 0, fault.Path("chmod", r.Name, err)
 	}
 	if err := p.setLabel(h, dir); err != nil {
 		return 0, err

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -38,7 +39,7 @@ func isDir(dir int, name string) (bool, error) {
 	if err == unix.ENOENT {
 		return false, nil
 	}
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, pathError("look at", name, err)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Path("look at", name, err)
 }
 
 // exists reports whether dir has the name, whatever it is.
@@ -48,14 +49,14 @@ func exists(dir int, name string) (bool, error) {
 	if err == unix.ENOENT {
 		return false, nil
 	}
-	return err == nil, pathError("look at", name, err)
+	return err == nil, fault.Path("look at", name, err)
 }
 
 // list returns the names in dir, in no order.
 func list(dir int, name string) ([]string, error) {
 	fd, err := tree.OpenDir(dir, name)
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return nil, fault.Path("open", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -67,7 +68,7 @@ func readFile(dir int, name string) ([]byte, error) {
 	// O_NONBLOCK: a pipe under this name must not stop us.
 	fd, err := tree.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
-		return nil, pathError("open", name, err)
+		return nil, fault.Path("open", name, err)
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
@@ -114,7 +115,7 @@ func writeFiles(dir int, files []file, step func(string), beside ...int) error {
 	for i, f := range files {
 		if err == nil {
 			step("rename")
-			err = pathError("rename", f.name, unix.Renameat(dir, temps[i].name, dir, f.name))
+			err = fault.Path("rename", f.name, unix.Renameat(dir, temps[i].name, dir, f.name))
 		}
 	}
 	if err != nil {
@@ -145,7 +146,7 @@ func writeTemps(dir int, files []file, beside []int) error {
 func makeFile(dir int, f file) (*os.File, error) {
 	fd, err := tree.Open(dir, f.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
-		return nil, pathError("create", f.name, err)
+		return nil, fault.Path("create", f.name, err)
 	}
 	made := os.NewFile(uintptr(fd), f.name)
 	if _, err = made.Write(f.data); err == nil {
@@ -164,7 +165,7 @@ func flush(fds ...int) error {
 	errs := make([]error, len(fds))
 	var wait sync.WaitGroup
 	for i, fd := range fds {
-		wait.Go(func() { errs[i] = pathError("flush", "file or directory", unix.Fsync(fd)) })
+		wait.Go(func() { errs[i] = fault.Path("flush", "file or directory", unix.Fsync(fd)) })
 	}
 	wait.Wait()
 	return errors.Join(errs...)
@@ -176,7 +177,7 @@ func rmdir(dir int, name string) error {
 	if err == unix.ENOENT {
 		return nil
 	}
-	return pathError("remove", name, err)
+	return fault.Path("remove", name, err)
 }
 
 // remove removes a file; one that is not there is a success.
@@ -185,16 +186,8 @@ func remove(dir int, name string) error {
 	if err == unix.ENOENT {
 		return nil
 	}
-	return pathError("remove", name, err)
+	return fault.Path("remove", name, err)
 }
 
 // temporary reports whether a crash may have left the file.
 func temporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
-
-// pathError adds to an error of the operating system what it was about.
-func pathError(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &os.PathError{Op: op, Path: name, Err: err}
-}

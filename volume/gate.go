@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Open takes the pool into use: it makes the directory if only the path's last
@@ -19,7 +21,7 @@ func (p *Pool) Open() error {
 	p.wanted.Store(true)
 	c := p.newCall("open pool")
 	c.steps = true
-	return failed("open pool", p.path, p.run(c, func(c *call) error {
+	return fault.Failed("open pool", p.path, p.run(c, func(c *call) error {
 		stale, err := p.attempt(c, func(*handle) error { return nil })
 		if err == errStale {
 			err = p.reopen(c, stale)
@@ -32,7 +34,7 @@ func (p *Pool) Open() error {
 // an ErrNotReady. It looks at the disk, unless that does not answer, and opens
 // the pool anew if the path leads to it again.
 func (p *Pool) Ready() error {
-	return failed("pool", p.path, p.enter("look at pool", (*handle).alive))
+	return fault.Failed("pool", p.path, p.enter("look at pool", (*handle).alive))
 }
 
 // Close gives up the lock and every descriptor. It waits for calls under way;
@@ -64,7 +66,7 @@ func (p *Pool) Close() error {
 			err = fmt.Errorf("%w: calls are still under way", ErrNotReady)
 		}
 		if err != nil {
-			return failed("close pool", p.path, err)
+			return fault.Failed("close pool", p.path, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
@@ -63,7 +64,7 @@ type place struct {
 func placeOf(dir int, name string, flags int) (place, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(dir, name, flags, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID|unix.STATX_MTIME, &st); err != nil {
-		return place{}, pathError("look at", name, err)
+		return place{}, fault.Path("look at", name, err)
 	}
 	p := place{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino, mount: st.Mnt_id}
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
@@ -100,7 +101,7 @@ func openBase(path string) (int, error) {
 	if err == unix.ENOENT {
 		return -1, nil
 	}
-	return fd, pathError("open", path, err)
+	return fd, fault.Path("open", path, err)
 }
 
 // openPrivate opens the private directory. It returns -1 where there is none.
@@ -114,7 +115,7 @@ func openDir(parent int, name string) (int, error) {
 	if err == unix.ENOENT {
 		return -1, nil
 	}
-	return fd, pathError("open", name, err)
+	return fd, fault.Path("open", name, err)
 }
 
 // checkBase refuses a directory whose children take over its project ID:
@@ -226,7 +227,7 @@ func writes(home mount.Info) error {
 func (h *handle) statfs() (*unix.Statfs_t, error) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(h.base, &st)
-	return &st, pathError("statfs", "pool", err)
+	return &st, fault.Path("statfs", "pool", err)
 }
 
 // realPath is the path of the open directory, without links, as mountinfo
@@ -240,11 +241,11 @@ func (p *Pool) makeDir(parent int, name, step string) (int, error) {
 	p.step(step)
 	made := unix.Mkdirat(parent, name, 0o700)
 	if made != nil && made != unix.EEXIST {
-		return -1, pathError("create", name, made)
+		return -1, fault.Path("create", name, made)
 	}
 	fd, err := tree.OpenDir(parent, name)
 	if err != nil {
-		return -1, pathError("open", name, err)
+		return -1, fault.Path("open", name, err)
 	}
 	if made == nil {
 		p.step("open.mode")
@@ -253,7 +254,7 @@ func (p *Pool) makeDir(parent int, name, step string) (int, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return -1, pathError("chmod", name, err)
+		return -1, fault.Path("chmod", name, err)
 	}
 	return fd, nil
 }
@@ -263,7 +264,7 @@ func (p *Pool) makeDir(parent int, name, step string) (int, error) {
 func (p *Pool) makeBase(path string) (int, error) {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, pathError("open", filepath.Dir(path), err)
+		return -1, fault.Path("open", filepath.Dir(path), err)
 	}
 	defer unix.Close(parent)
 	fd, err := p.makeDir(parent, filepath.Base(path), "open.base")

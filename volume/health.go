@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -71,10 +72,10 @@ func (p *Pool) Health() ([]Health, error) {
 	})
 	if errors.Is(err, ErrNotReady) {
 		unready, err := p.unready(err)
-		return unready, failed(op, p.path, err)
+		return unready, fault.Failed(op, p.path, err)
 	}
 	if err != nil {
-		return nil, failed(op, p.path, err)
+		return nil, fault.Failed(op, p.path, err)
 	}
 	return all, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -24,17 +25,17 @@ func (p *Pool) take(h *handle) error {
 	// the disk read-only.
 	fd, err := tree.Open(h.private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
-		return pathError("open", lockName, err)
+		return fault.Path("open", lockName, err)
 	}
 	h.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
 		return &HeldError{By: holder(h.private)}
 	} else if err != nil {
-		return pathError("lock", lockName, err)
+		return fault.Path("lock", lockName, err)
 	}
 	p.step("open.mode")
 	if err := unix.Fchmod(fd, 0o600); err != nil {
-		return pathError("chmod", lockName, err)
+		return fault.Path("chmod", lockName, err)
 	}
 	return p.sign(h.private)
 }
@@ -44,7 +45,7 @@ func (p *Pool) sign(private int) error {
 	p.step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
 	if err != nil {
-		return pathError("open", lockName, err)
+		return fault.Path("open", lockName, err)
 	}
 	f := os.NewFile(uintptr(fd), lockName)
 	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(p.config.Holder, "a process"), os.Getpid(),

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
@@ -104,7 +105,7 @@ func Inspect(path string) (Report, error) {
 		return err
 	})
 	if err != nil {
-		return Report{}, failed(op, path, err)
+		return Report{}, fault.Failed(op, path, err)
 	}
 	return r, nil
 }

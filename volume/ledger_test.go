@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 func TestAccount(t *testing.T) {
@@ -105,12 +107,12 @@ func TestFailedMapsWhatTheSystemSays(t *testing.T) {
 	for errno, want := range map[unix.Errno]error{
 		unix.ENOSPC: ErrNoSpace, unix.EDQUOT: ErrNoSpace,
 	} {
-		err := failed("op", "v", pathError("write", "x", errno))
+		err := fault.Failed("op", "v", fault.Path("write", "x", errno))
 		if !errors.Is(err, want) || !errors.Is(err, errno) {
 			t.Errorf("%v is no %v", err, want)
 		}
 	}
-	if failed("op", "v", nil) != nil {
+	if fault.Failed("op", "v", nil) != nil {
 		t.Error("nil became an error")
 	}
 }

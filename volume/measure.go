@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -48,7 +49,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 		p.family.Load().learn(h.filesystem, p, all)
 		return err
 	})
-	return failed(op, p.path, err)
+	return fault.Failed(op, p.path, err)
 }
 
 // walk measures volumes. Those that it could not are in the joined errors.

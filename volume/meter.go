@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -124,7 +125,7 @@ func (h *handle) usage(r Record) (limit.Usage, error) {
 	}
 	dir, err := tree.OpenDir(h.base, r.Name)
 	if err != nil {
-		return limit.Usage{}, pathError("open", r.Name, err)
+		return limit.Usage{}, fault.Path("open", r.Name, err)
 	}
 	defer unix.Close(dir)
 	return h.limits.Usage(dir, r.LimitID)
@@ -149,7 +150,7 @@ func asNoLimits(err error) error {
 func (p *Pool) Usage(name string) (limit.Usage, error) {
 	const op = "read the usage of volume"
 	if err := p.checkName(name); err != nil {
-		return limit.Usage{}, failed(op, name, err)
+		return limit.Usage{}, fault.Failed(op, name, err)
 	}
 	var u limit.Usage
 	err := p.enter(op, func(h *handle) (err error) {
@@ -161,7 +162,7 @@ func (p *Pool) Usage(name string) (limit.Usage, error) {
 		return asNoLimits(err)
 	})
 	if err != nil {
-		return limit.Usage{}, failed(op, name, err)
+		return limit.Usage{}, fault.Failed(op, name, err)
 	}
 	return u, nil
 }

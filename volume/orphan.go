@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Orphan is what was last noted of a volume whose PV is gone. The zero value
@@ -93,7 +95,7 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, failed(op, p.path, err)
+		return nil, fault.Failed(op, p.path, err)
 	}
 	return all, nil
 }
@@ -103,14 +105,14 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 func (p *Pool) HasDirectory(name string) (bool, error) {
 	const op = "look at directory"
 	if err := p.checkName(name); err != nil {
-		return false, failed(op, name, err)
+		return false, fault.Failed(op, name, err)
 	}
 	there := false
 	err := p.enter(op, func(h *handle) (err error) {
 		there, err = isDir(h.base, name)
 		return err
 	})
-	return err == nil && there, failed(op, name, err)
+	return err == nil && there, fault.Failed(op, name, err)
 }
 
 // recorded reports whether there is a record for the name, damaged or not.

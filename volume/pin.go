@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -44,7 +45,7 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		}
 		fd, err := tree.Open(h.base, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
-			return pathError("open", name, err)
+			return fault.Path("open", name, err)
 		}
 		dir := os.NewFile(uintptr(fd), p.path+"/"+name)
 		defer dir.Close()

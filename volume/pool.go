@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
@@ -123,7 +124,7 @@ type Space struct {
 func New(c Config) (*Pool, error) {
 	mode, err := c.check()
 	if err != nil {
-		return nil, failed("configure pool", c.Path, fmt.Errorf("%w: %w", ErrInvalid, err))
+		return nil, fault.Failed("configure pool", c.Path, fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	if c.Overcommit == 0 {
 		c.Overcommit = 1

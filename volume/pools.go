@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Pools are all pools of one node, in the order of the configuration. A
@@ -93,7 +95,7 @@ func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
 // that are not offered are skipped.
 func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
-		return nil, Volume{}, failed("find volume", name, err)
+		return nil, Volume{}, fault.Failed("find volume", name, err)
 	}
 	return s.first("find volume", name, func(p *Pool) bool { return p.recorded(name) },
 		func(p *Pool) (Volume, error) { return p.Get(name) })
@@ -131,7 +133,7 @@ func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Poo
 		}
 	}
 	if err == nil {
-		err = failed(op, name, ErrNotFound)
+		err = fault.Failed(op, name, ErrNotFound)
 	}
 	return nil, Volume{}, err
 }
@@ -149,7 +151,7 @@ func (s *Pools) lock(name string) (unlock func()) {
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	defer s.lock(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
-		return Volume{}, failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, asked for one in pool %s",
+		return Volume{}, fault.Failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, asked for one in pool %s",
 			ErrConflict, other.Name(), in.Name()))
 	}
 	return in.Create(spec)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -49,7 +50,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 		left = len(names)
 		return errors.Join(errs, err)
 	})
-	return err != nil || left > 0, failed(op, p.path, err)
+	return err != nil || left > 0, fault.Failed(op, p.path, err)
 }
 
 func (p *Pool) purge(ctx context.Context, h *handle) error {

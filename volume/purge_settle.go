@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // A purge does what was left to it so that no caller waits for the disk longer
@@ -70,7 +72,7 @@ func (p *Pool) settleTrash(h *handle, names []string) (moving map[string]bool, e
 		h.call.beat()
 		free, err := p.trySettle(h, r.Name)
 		if err != nil {
-			errs = append(errs, failed("settle volume", r.Name, err))
+			errs = append(errs, fault.Failed("settle volume", r.Name, err))
 		}
 		moving[r.Trash] = !free || err != nil
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // recover reads the records and finishes what a crash interrupted; it is the
@@ -74,17 +76,17 @@ func (p *Pool) Settle() error {
 		var errs []error
 		for _, r := range p.unsettled() {
 			h.call.beat()
-			errs = append(errs, failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
+			errs = append(errs, fault.Failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
 		}
 		left, err := p.clearStaging(h)
 		for name, err := range left {
 			if !errors.Is(err, unix.ENOTEMPTY) { // somebody's: the start said so
-				errs = append(errs, failed("clear "+stagingName+" of", name, err))
+				errs = append(errs, fault.Failed("clear "+stagingName+" of", name, err))
 			}
 		}
 		return errors.Join(append(errs, err)...)
 	})
-	return failed("settle pool", p.path, err)
+	return fault.Failed("settle pool", p.path, err)
 }
 
 func (p *Pool) settleLocked(h *handle, name string) error {

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -114,7 +115,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	p.step("delete.move")
 	if err := unix.Renameat(h.records, r.Name, h.trash, r.Trash+recordSuffix); err != nil && err != unix.ENOENT {
-		return pathError("rename", r.Name, err)
+		return fault.Path("rename", r.Name, err)
 	}
 	p.forget(r.Name)
 	if there || trashed {
@@ -140,7 +141,7 @@ func (p *Pool) moveToTrash(h *handle, r Record) error {
 	if err == unix.EBUSY {
 		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
 	}
-	return pathError("rename", r.Name, err)
+	return fault.Path("rename", r.Name, err)
 }
 
 // Undo unmakes a volume that Create made and nobody used, by a plain rmdir.

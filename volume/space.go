@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Space returns what the pool has and can still promise. Refusals of Create
@@ -25,7 +27,7 @@ func (p *Pool) Space() (Space, error) {
 		return nil
 	})
 	if err != nil {
-		return Space{}, failed(op, p.path, err)
+		return Space{}, fault.Failed(op, p.path, err)
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -25,7 +26,7 @@ func (h *handle) plain(name string) error {
 	case unix.ELOOP, unix.ENOTDIR:
 		return notDir(nil)
 	}
-	return pathError("open", name, err)
+	return fault.Path("open", name, err)
 }
 
 func notDir(err error) error {

@@ -1,5 +1,7 @@
 package volume
 
+import "kubevirt.io/hostpath-provisioner/volume/fault"
+
 // Use is what a volume takes of its promise, in bytes.
 type Use struct {
 	Volume Record
@@ -23,7 +25,7 @@ func (p *Pool) Uses() ([]Use, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, failed(op, p.path, err)
+		return nil, fault.Failed(op, p.path, err)
 	}
 	return all, nil
 }

@@ -1,0 +1,123 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What can be wrong, for errors.Is. Every error of this package is an *Error
+// that wraps one of these or the operating system's own error.
+var (
+	// ErrNotReady: the pool cannot be used now; its disk may not be mounted,
+	// another process may own it, it may be read-only. Try again later.
+	ErrNotReady = errors.New("pool is not ready")
+	// ErrNotOpened: Open was not called yet, so no record was read. It is an
+	// ErrNotReady.
+	ErrNotOpened = fmt.Errorf("%w: it was not opened", ErrNotReady)
+	// ErrInvalid: the request itself is wrong (a name, a size); do not retry.
+	ErrInvalid = errors.New("invalid request")
+	// ErrConflict: something else is there under this name.
+	ErrConflict = errors.New("conflict")
+	// ErrNotFound: no such volume.
+	ErrNotFound = errors.New("no such volume")
+	// ErrNoSpace: the pool cannot promise that much; see SpaceError.
+	ErrNoSpace = errors.New("not enough space")
+	// ErrInUse: something is mounted on, in or from the volume.
+	ErrInUse = errors.New("volume is in use")
+	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
+	ErrNotEmpty = errors.New("volume is not empty")
+	// ErrNoLimits: a limit is required, and the filesystem enforces none.
+	ErrNoLimits = errors.New("no limit can be enforced")
+	// ErrMigrating: the volume's PV is being replaced; try again later.
+	ErrMigrating = errors.New("volume is being migrated")
+	// ErrOverfull: the volume holds more than was asked for it.
+	ErrOverfull = errors.New("volume holds more than was asked for")
+	// ErrDamaged: the record on disk cannot be understood.
+	ErrDamaged = errors.New("record is damaged")
+)
+
+// Error says which operation failed on which volume, and why. Its shape is
+// that of fs.PathError.
+type Error struct {
+	Op   string // "create volume", "open pool", ...
+	Name string // the volume, or the pool's path
+	Err  error
+}
+
+// Error says operation, volume and cause in one line.
+func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// HeldError is the cause where another process owns the pool. It is an
+// ErrNotReady.
+type HeldError struct {
+	// By is what that process says of itself: its Config.Holder, and more.
+	By string
+}
+
+// Error says who owns the pool.
+func (e *HeldError) Error() string { return fmt.Sprintf("%v: it is in use by %s", ErrNotReady, e.By) }
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *HeldError) Is(target error) bool { return target == ErrNotReady }
+
+// HangError is the cause where the disk of a pool does not answer. It is an
+// ErrNotReady. Its words stay the same while the disk hangs, so that events are
+// counted up.
+type HangError struct {
+	Where string    // the pool, in words
+	Op    string    // what waits for the disk
+	Since time.Time // since when it shows no progress
+}
+
+// Error says which pool waits for what, and what to do.
+func (e *HangError) Error() string {
+	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; look at the disk and at the kernel's log; "+
+		"calls are refused until it answers, and then all goes on by itself", ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *HangError) Is(target error) bool { return target == ErrNotReady }
+
+// SpaceError is the cause of a refusal for want of space, in bytes. It is an
+// ErrNoSpace.
+type SpaceError struct {
+	Wanted, Promisable, Total int64
+	// Estimate is true where the use of some volume is not known exactly.
+	Estimate bool
+}
+
+// Error gives the numbers in bytes.
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("%v: wanted %d bytes, can promise %d of %d",
+		ErrNoSpace, e.Wanted, e.Promisable, e.Total)
+}
+
+// Is makes errors.Is(err, ErrNoSpace) true.
+func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
+
+// Failed is the error of an operation; nil stays nil. What the system says of
+// a full disk becomes the sentinel that callers ask for.
+func Failed(op, name string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && !errors.Is(err, ErrNoSpace):
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return &Error{Op: op, Name: name, Err: err}
+}
+
+// Path adds to an error of the operating system what it was about.
+func Path(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: name, Err: err}
+}
