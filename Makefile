@@ -18,7 +18,7 @@ DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster fuzz torture torture-power bench lint image push demo deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint image push demo deploy \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -33,7 +33,7 @@ test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd
 	go test -race ./...
-	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/push/... ./torture/...
+	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./torture/...
 
 test-fuzz: ## every fuzz target for a moment
 	e2e/fuzz.sh 8s
@@ -52,6 +52,15 @@ test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)
 	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
 	@$(MAKE) --no-print-directory torture MINUTES=1
+
+# The packages that `make test` runs, as paths from here.
+PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... torture/... sanity/... suite/... nodes/... vm)
+test-times: ## the slowest thirty tests, and every package's seconds; PKGS="volume/... e2e/suite" for some packages; needs root
+	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(VM_PKGS) systemd
+	@cd e2e && go build -o ../bin/times ./cmd/times
+	@{ $(if $(filter-out e2e/%,$(PKGS)),go test -json -race -count=1 -tags disk $(addprefix ./,$(filter-out e2e/%,$(PKGS)));) \
+	  $(if $(filter e2e/%,$(PKGS)),cd e2e; go run ./cmd/cluster build >&2 && \
+	    go test -json -race -count=1 -p 1 -timeout 30m $(patsubst e2e/%,./%,$(filter e2e/%,$(PKGS)));) } | bin/times
 
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
 	@e2e/packages.sh $(DISK_PKGS)
