@@ -222,6 +222,9 @@ func (a *Agent) finish() {
 	if a.cmd == nil || a.cmd.Process == nil {
 		return
 	}
+	for _, thaw := range s.thaws { // clean-up goes backwards, and the agent may have been started after the disk was frozen
+		thaw()
+	}
 	a.Stop()
 	log := a.Log()
 	if i := strings.Index(log, "WARNING: DATA RACE"); i >= 0 {

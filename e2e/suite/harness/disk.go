@@ -144,7 +144,7 @@ func (d *Disk) Fail() {
 }
 
 // Freeze lets everything that is written to the filesystem mounted at dir wait, as a disk that hangs does, until thaw is
-// called or the test ends.
+// called or the test ends. Agents of the test are stopped after that: one that waits for the disk cannot end.
 func (d *Disk) Freeze(dir string) (thaw func()) {
 	d.scene.Helper()
 	d.scene.command("fsfreeze", "--freeze", dir)
@@ -153,6 +153,7 @@ func (d *Disk) Freeze(dir string) (thaw func()) {
 			d.scene.Errorf("thaw %s: %v: %s", dir, err, out)
 		}
 	})
+	d.scene.thaws = append(d.scene.thaws, thaw)
 	d.scene.Cleanup(thaw)
 	return thaw
 }

@@ -24,6 +24,8 @@ type Scene struct {
 	Name string
 	// Namespace holds the test's claims and pods.
 	Namespace string
+
+	thaws []func() // of the disks that the test froze
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
