@@ -71,10 +71,6 @@ func TestArrows(t *testing.T) {
 					t.Errorf("%s imports %s: %s", p.ImportPath, imported, a.why)
 				}
 			}
-			if siblings(p.ImportPath, imported) {
-				t.Errorf("%s imports its sibling %s: what two controllers need belongs in volume or in controller/class",
-					p.ImportPath, imported)
-			}
 		}
 	}
 }
@@ -98,17 +94,40 @@ func breaks(imported string, may, never []string) bool {
 
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// siblings reports whether both are controllers, and different ones.
-func siblings(importer, imported string) bool {
-	const controllers = module + "/controller/"
-	a, ok := strings.CutPrefix(importer, controllers)
-	b, both := strings.CutPrefix(imported, controllers)
-	if !ok || !both {
-		return false
+// layers are the packages below controller, the lowest layer first. A package
+// imports those of lower layers alone; those of one layer do not know each other.
+var layers = [][]string{
+	{"class"},          // what both sides of a claim agree on
+	{"events", "live"}, // how the API server is asked and told
+	{"claims", "pvs"},  // which claims and PVs are of this node
+	{"capacity", "csi", "health", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
+	{"agent"}, // joins them
+}
+
+// layerOf is the layer of a package below controller, -1 for any other.
+func layerOf(path string) (layer int, name string) {
+	name, _, _ = strings.Cut(strings.TrimPrefix(path, module+"/controller/"), "/")
+	if !below(path, module+"/controller") {
+		return -1, name
 	}
-	a, _, _ = strings.Cut(a, "/")
-	b, _, _ = strings.Cut(b, "/")
-	return a != b && b != "class"
+	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) }), name
+}
+
+func TestLayers(t *testing.T) {
+	for _, p := range packages(t) {
+		if !below(p.ImportPath, module+"/controller") {
+			continue
+		}
+		from, name := layerOf(p.ImportPath)
+		if from < 0 {
+			t.Errorf("%s is in no layer", p.ImportPath)
+		}
+		for _, imported := range p.Imports {
+			if to, other := layerOf(imported); to >= from && other != name {
+				t.Errorf("%s imports %s, which is not of a lower layer", p.ImportPath, imported)
+			}
+		}
+	}
 }
 
 func TestPackagesAreDocumented(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -76,7 +77,7 @@ type Controller struct {
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed func(*volume.Pool)
 
-	speaker *speaker
+	speaker *events.Recorder
 	waiting *waiting
 	feed    *feed
 	facts   *facts // set by Run before anything reads it
@@ -118,7 +119,7 @@ func New(c Config) (*Controller, error) {
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
-		speaker: newSpeaker(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
+		speaker: events.New(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
 		finished: lru.New(rememberMost),
 	}
 	if c.HostPath != nil {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -99,15 +100,15 @@ func (c *Controller) IsCSI(pv string) bool {
 // Warn says a Warning about the claim, as the loop does its own: unless that
 // topic was said within the hour, by whichever agent.
 func (c *Controller) Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {
-	c.speaker.warn(ctx, claimRef(claim), topic, reason, message)
+	c.speaker.Warn(ctx, events.Claim(claim), topic, reason, message)
 }
 
 // Note says what is no fault, as Warn does.
 func (c *Controller) Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {
-	c.speaker.note(ctx, claimRef(claim), topic, reason, message)
+	c.speaker.Note(ctx, events.Claim(claim), topic, reason, message)
 }
 
 // WarnPV says a Warning about a PV, as Warn does about a claim.
 func (c *Controller) WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
-	c.speaker.warn(ctx, volumeRef(pv), topic, reason, message)
+	c.speaker.Warn(ctx, events.PV(pv), topic, reason, message)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -65,7 +66,7 @@ func (c *Controller) cluster() string {
 // taken.
 func Holder(node, host string) string { return fmt.Sprintf("%s (host %s)", agentOf(node), host) }
 
-func agentOf(node string) string { return component + " on node " + node }
+func agentOf(node string) string { return events.Component + " on node " + node }
 
 // heldHere reports whether the pool is not ready because another agent of this
 // same node has it: that one serves the node's claims, or soon ends.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 // Without the permission to list pods the volume stays the first claim's until that is gone, and no Warning is recorded.
@@ -18,7 +20,7 @@ func TestFollowWithoutPods(t *testing.T) {
 	k := newKept(t, "wait")
 	firstClaim(k)
 	k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-	var events []corev1.Event
+	var recorded []corev1.Event
 	answers(t, k.Controller, func(r *http.Request) (int, any) {
 		switch path := r.URL.Path; {
 		case r.Method == http.MethodPost:
@@ -26,7 +28,7 @@ func TestFollowWithoutPods(t *testing.T) {
 			if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
 				t.Error(err)
 			}
-			events = append(events, e)
+			recorded = append(recorded, e)
 			return http.StatusCreated, e
 		case strings.HasSuffix(path, "/pods"):
 			return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
@@ -37,12 +39,12 @@ func TestFollowWithoutPods(t *testing.T) {
 		}
 		return http.StatusOK, k.next
 	})
-	k.speaker = newSpeaker(k.client, k.node)
+	k.speaker = events.New(k.client, k.node)
 	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
-	if len(events) != 1 || events[0].Type != corev1.EventTypeNormal || !strings.Contains(events[0].Message, `"list pods"`) {
-		t.Errorf("events %+v", events)
+	if len(recorded) != 1 || recorded[0].Type != corev1.EventTypeNormal || !strings.Contains(recorded[0].Message, `"list pods"`) {
+		t.Errorf("events %+v", recorded)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -75,10 +76,10 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	}
 	c.changed(pool)
 	if words := s.ignored(o.PVC); words != "" {
-		c.speaker.note(ctx, claimRef(o.PVC), "ignored", reasonIgnored, words)
+		c.speaker.Note(ctx, events.Claim(o.PVC), "ignored", reasonIgnored, words)
 	}
 	if words := c.unlimited(pool, v); words != "" {
-		c.speaker.note(ctx, claimRef(o.PVC), "unlimited", reasonUnlimited, words)
+		c.speaker.Note(ctx, events.Claim(o.PVC), "unlimited", reasonUnlimited, words)
 	}
 	return c.describe(s, o, pool, v)
 }

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -173,7 +174,7 @@ func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact stri
 // the answer may change.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
-		c.speaker.warn(ctx, claimRef(claim), r.topic, reasonFailed, r.message)
+		c.speaker.Warn(ctx, events.Claim(claim), r.topic, reasonFailed, r.message)
 	}
 	if r.forNow {
 		c.waiting.add(claim.UID)

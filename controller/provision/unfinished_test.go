@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -74,7 +75,7 @@ func TestSaveOverAnothersPV(t *testing.T) {
 			said++
 			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}
 		})
-		c.speaker = newSpeaker(c.client, c.node)
+		c.speaker = events.New(c.client, c.node)
 		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) != ours || err == nil {
 			t.Errorf("the claim's PV: %v: %v", ours, err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 // the claim's UID, looks whether the event is there, and writes it only if not.
 type voice struct {
 	client  kubernetes.Interface
-	speaker *speaker
+	speaker *events.Recorder
 	node    string
 	ctx     context.Context // of Run: the timers' work ends with it
 	// unserved returns why this node does not serve claims of the class, and
@@ -54,7 +55,7 @@ type pendingClaim struct {
 	timer  *time.Timer
 }
 
-func newVoice(ctx context.Context, client kubernetes.Interface, s *speaker, node string, unserved func(string) string) *voice {
+func newVoice(ctx context.Context, client kubernetes.Interface, s *events.Recorder, node string, unserved func(string) string) *voice {
 	return &voice{client: client, speaker: s, node: node, ctx: ctx, unserved: unserved, pending: map[types.UID]*pendingClaim{}}
 }
 
@@ -74,7 +75,7 @@ func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 		return
 	}
 	p := &pendingClaim{where: where, wanted: wanted}
-	ref, className := claimRef(claim), class.Of(claim)
+	ref, className := events.Claim(claim), class.Of(claim)
 	p.timer = time.AfterFunc(v.delay(claim.UID, where), func() {
 		v.speak(ref, where, wanted, className)
 		v.sayAgain(ref.UID, p)
@@ -96,12 +97,12 @@ func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.pending[uid] == p {
-		p.timer.Reset(silence + v.delay(uid, p.where))
+		p.timer.Reset(events.Silence + v.delay(uid, p.where))
 	}
 }
 
 func (v *voice) delay(uid types.UID, where placement) time.Duration {
-	d := time.Duration(hash(v.node, string(uid)) % uint64(spread))
+	d := time.Duration(events.Hash(v.node, string(uid)) % uint64(spread))
 	if where == elsewhere || where == unserved { // another node may serve it
 		d += patience
 	}
@@ -118,10 +119,10 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 			return // the class is another by now
 		}
 	}
-	if v.speaker.wasSaid(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
+	if v.speaker.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}
-	v.speaker.warn(v.ctx, claim, topic, reasonFailed, message)
+	v.speaker.Warn(v.ctx, claim, topic, reasonFailed, message)
 }
 
 // words are what is said of a placement, and under which topic.

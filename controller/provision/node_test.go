@@ -1,25 +1,10 @@
 package provision
 
 import (
-	"strings"
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
-
-func TestEventName(t *testing.T) {
-	ref := claimRef(testClaim(testUID, "", ""))
-	if eventName(ref, "space") == eventName(ref, "ready") {
-		t.Error("two topics share an event")
-	}
-	if eventName(ref, "space") != eventName(claimRef(testClaim(testUID, "", "")), "space") {
-		t.Error("the same topic has two names")
-	}
-	ref.Name = strings.Repeat("x", 253)
-	if n := len(eventName(ref, "space")); n > 253 {
-		t.Errorf("%d bytes do not fit", n)
-	}
-}
 
 func TestHeldHere(t *testing.T) {
 	for by, want := range map[string]bool{

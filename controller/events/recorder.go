@@ -1,4 +1,5 @@
-package provision
+// Package events records Kubernetes events about claims, PVs and nodes.
+package events
 
 import (
 	"context"
@@ -16,19 +17,19 @@ import (
 )
 
 const (
-	// component is who speaks in events.
-	component = "hostpath-provisioner"
-	// silence is how long the same thing is not said again. API servers forget
+	// Component is who speaks in events.
+	Component = "hostpath-provisioner"
+	// Silence is how long the same thing is not said again. API servers forget
 	// events after an hour; a claim that still waits then is told once more.
-	silence = time.Hour
+	Silence = time.Hour
 	// maxEventName is the longest name an object can have.
 	maxEventName = 253
 )
 
-// speaker writes events that are said once: the event's name follows from the
+// Recorder writes events that are said once: the event's name follows from the
 // object and the topic, so a second one, from this agent after a restart or
 // from another node's, meets the first and is dropped.
-type speaker struct {
+type Recorder struct {
 	client kubernetes.Interface
 	node   string
 
@@ -36,22 +37,23 @@ type speaker struct {
 	said map[string]time.Time
 }
 
-func newSpeaker(client kubernetes.Interface, node string) *speaker {
-	return &speaker{client: client, node: node, said: map[string]time.Time{}}
+// New returns a recorder for the agent of a node.
+func New(client kubernetes.Interface, node string) *Recorder {
+	return &Recorder{client: client, node: node, said: map[string]time.Time{}}
 }
 
-// warn says a Warning about obj unless that topic was said within the hour.
+// Warn says a Warning about obj unless that topic was said within the hour.
 // A failure to write is logged and the topic may be said again.
-func (s *speaker) warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+func (s *Recorder) Warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
 	s.say(ctx, corev1.EventTypeWarning, obj, topic, reason, message)
 }
 
-// note says what is no fault, as warn does.
-func (s *speaker) note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+// Note says what is no fault, as Warn does.
+func (s *Recorder) Note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
 	s.say(ctx, corev1.EventTypeNormal, obj, topic, reason, message)
 }
 
-func (s *speaker) say(ctx context.Context, kind string, obj corev1.ObjectReference, topic, reason, message string) {
+func (s *Recorder) say(ctx context.Context, kind string, obj corev1.ObjectReference, topic, reason, message string) {
 	name := eventName(obj, topic)
 	if !s.begin(name) {
 		return
@@ -67,22 +69,22 @@ func (s *speaker) say(ctx context.Context, kind string, obj corev1.ObjectReferen
 	}
 }
 
-// wasSaid asks the API server whether anybody said the topic already.
-func (s *speaker) wasSaid(ctx context.Context, obj corev1.ObjectReference, topic string) bool {
+// Exists asks the API server whether anybody said the topic already.
+func (s *Recorder) Exists(ctx context.Context, obj corev1.ObjectReference, topic string) bool {
 	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Get(ctx, eventName(obj, topic), metav1.GetOptions{})
 	return err == nil
 }
 
 // begin reports whether name may be said now, and notes that it is.
-func (s *speaker) begin(name string) bool {
+func (s *Recorder) begin(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if t, ok := s.said[name]; ok && now.Sub(t) < silence {
+	if t, ok := s.said[name]; ok && now.Sub(t) < Silence {
 		return false
 	}
 	for n, t := range s.said {
-		if now.Sub(t) >= silence {
+		if now.Sub(t) >= Silence {
 			delete(s.said, n)
 		}
 	}
@@ -90,13 +92,13 @@ func (s *speaker) begin(name string) bool {
 	return true
 }
 
-func (s *speaker) forget(name string) {
+func (s *Recorder) forget(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.said, name)
 }
 
-func (s *speaker) event(kind string, obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
+func (s *Recorder) event(kind string, obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
 	now := metav1.Now()
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: name, Namespace: namespaceOf(obj)},
@@ -104,8 +106,8 @@ func (s *speaker) event(kind string, obj corev1.ObjectReference, name, reason, m
 		Type:                kind,
 		Reason:              reason,
 		Message:             message,
-		Source:              corev1.EventSource{Component: component, Host: s.node},
-		ReportingController: component,
+		Source:              corev1.EventSource{Component: Component, Host: s.node},
+		ReportingController: Component,
 		ReportingInstance:   s.node,
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
@@ -115,7 +117,7 @@ func (s *speaker) event(kind string, obj corev1.ObjectReference, name, reason, m
 
 // eventName is the same on every node for the same object and topic.
 func eventName(obj corev1.ObjectReference, topic string) string {
-	suffix := fmt.Sprintf(".%016x", hash(string(obj.UID), topic))
+	suffix := fmt.Sprintf(".%016x", Hash(string(obj.UID), topic))
 	name := obj.Name
 	if room := maxEventName - len(suffix); len(name) > room {
 		name = name[:room]
@@ -123,7 +125,8 @@ func eventName(obj corev1.ObjectReference, topic string) string {
 	return name + suffix
 }
 
-func hash(parts ...string) uint64 {
+// Hash is the same on every node for the same parts.
+func Hash(parts ...string) uint64 {
 	h := fnv.New64a()
 	for _, p := range parts {
 		h.Write([]byte(p))
@@ -141,11 +144,13 @@ func namespaceOf(obj corev1.ObjectReference) string {
 	return obj.Namespace
 }
 
-func claimRef(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
+// Claim refers to a claim in an event.
+func Claim(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
 	return reference("PersistentVolumeClaim", c.Namespace, c.Name, c.UID, c.ResourceVersion)
 }
 
-func volumeRef(pv *corev1.PersistentVolume) corev1.ObjectReference {
+// PV refers to a PV in an event.
+func PV(pv *corev1.PersistentVolume) corev1.ObjectReference {
 	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
 }
 

@@ -1,0 +1,24 @@
+package events
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestEventName(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"}}
+	ref := Claim(claim)
+	if eventName(ref, "space") == eventName(ref, "ready") {
+		t.Error("two topics share an event")
+	}
+	if eventName(ref, "space") != eventName(Claim(claim), "space") {
+		t.Error("the same topic has two names")
+	}
+	ref.Name = strings.Repeat("x", 253)
+	if n := len(eventName(ref, "space")); n > 253 {
+		t.Errorf("%d bytes do not fit", n)
+	}
+}
