@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -32,7 +33,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
 					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
 			}
-			there, err := isDir(h.base, r.Name)
+			there, err := file.IsDir(h.base, r.Name)
 			v = p.volume(h, r, !there)
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // step announces a change to the disk.
@@ -84,7 +85,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 		if !ok || !inPlace(r) {
 			return ErrNotFound
 		}
-		there, err := isDir(h.base, name)
+		there, err := file.IsDir(h.base, name)
 		v = p.volume(h, r, !there)
 		return err
 	})
@@ -104,7 +105,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 		if len(found) == 0 {
 			return ErrNotFound
 		}
-		there, err := isDir(h.base, found[0].Name)
+		there, err := file.IsDir(h.base, found[0].Name)
 		v = p.volume(h, found[0], !there)
 		return err
 	})
@@ -121,7 +122,7 @@ func (p *Pool) List() ([]Volume, error) {
 	err := p.visit(op, func(h *handle) error {
 		for _, r := range p.settled() {
 			h.call.beat()
-			there, err := isDir(h.base, r.Name)
+			there, err := file.IsDir(h.base, r.Name)
 			if err != nil {
 				return err
 			}

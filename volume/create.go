@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -55,7 +56,7 @@ func (p *Pool) create(h *handle, s Spec) (Volume, error) {
 		return Volume{}, err
 	}
 	if !ok {
-		if there, err := exists(h.base, s.Name); there || err != nil {
+		if there, err := file.Exists(h.base, s.Name); there || err != nil {
 			return Volume{}, taken(err)
 		}
 		release, err := p.reserve(h, s.Name, s.Bytes, s.Bytes)
@@ -104,10 +105,10 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
 			ErrConflict, r.Limit, r.Inodes, s.Limit, s.Inodes)
 	}
-	if there, err = isDir(h.base, r.Name); there || err != nil {
+	if there, err = file.IsDir(h.base, r.Name); there || err != nil {
 		return there, err
 	}
-	if other, err := exists(h.base, r.Name); other || err != nil {
+	if other, err := file.Exists(h.base, r.Name); other || err != nil {
 		return false, notDir(err)
 	}
 	if r.State == Bound {
@@ -157,7 +158,7 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 		return false, fault.Path("rename", name, err)
 	}
 	p.step("create.sync")
-	return true, flush(h.base, h.staging)
+	return true, file.Flush(h.base, h.staging)
 }
 
 // stage makes the directory with its mode, label and limit, and writes the
@@ -214,7 +215,7 @@ func (p *Pool) unmake(h *handle, name string, placed bool) {
 		return
 	}
 	p.step("create.rmdir")
-	if rmdir(h.base, name) == nil {
+	if file.RemoveDir(h.base, name) == nil {
 		_ = p.dropGone(h, name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
@@ -272,7 +273,7 @@ func (p *Pool) makeBase(path string) (int, error) {
 		return -1, err
 	}
 	p.step("open.above")
-	if err := flush(parent); err != nil {
+	if err := file.Flush(parent); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

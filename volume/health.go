@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -115,7 +116,7 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 	p.meter(h)
 	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
 		h.call.beat()
-		if there, err := isDir(h.base, name); err != nil || !there {
+		if there, err := file.IsDir(h.base, name); err != nil || !there {
 			return p.noDirectory(name, err)
 		}
 		for _, i := range shown {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -57,7 +58,7 @@ const noHolder = "another process"
 
 // holder returns what the process that holds the lock wrote into it.
 func holder(private int) string {
-	data, err := readFile(private, lockName)
+	data, err := file.Read(private, lockName)
 	if text := strings.TrimSpace(string(data)); err == nil && text != "" {
 		return text
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // identity is pool.json: which pool a directory is.
@@ -26,7 +28,7 @@ const identityVersion = 1
 // yet has no ID.
 func readIdentity(private int) (identity, error) {
 	var id identity
-	data, err := readFile(private, identityName)
+	data, err := file.Read(private, identityName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return id, nil
 	}
@@ -49,11 +51,11 @@ func readIdentity(private int) (identity, error) {
 // found gives the pool its identity.
 func (p *Pool) found(private int) (identity, error) {
 	id := identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
-	data, err := encode(id)
+	data, err := file.JSON(id)
 	if err != nil {
 		return identity{}, err
 	}
-	return id, writeFiles(private, []file{{identityName, data}}, p.steps("pool"))
+	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, p.steps("pool"))
 }
 
 // admit decides whether the directory with this identity may be the pool. id
@@ -84,12 +86,6 @@ func admit(e Expected, known, id, place string, hasData func(name string) bool) 
 			ErrNotReady, e.Volumes[0], len(e.Volumes), place, privateName)
 	}
 	return nil
-}
-
-// encode is the form of every file in the private directory.
-func encode(v any) ([]byte, error) {
-	data, err := json.MarshalIndent(v, "", "  ")
-	return append(data, '\n'), err
 }
 
 // newUUID returns a random UUID (RFC 9562, version 4).

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
 
@@ -175,7 +176,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range l.sorted(func(Record) bool { return true }) {
 		h.call.beat()
-		there, err := isDir(h.base, r.Name)
+		there, err := file.IsDir(h.base, r.Name)
 		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {
 			u = limit.Usage{}
@@ -198,7 +199,7 @@ func (h *handle) meaning(r Record, there bool) State {
 	if r.State != Creating || !there {
 		return r.State
 	}
-	if staged, err := exists(h.staging, r.Name); staged || err != nil {
+	if staged, err := file.Exists(h.staging, r.Name); staged || err != nil {
 		return r.State
 	}
 	return Ready
@@ -212,14 +213,14 @@ func inspectMigration(m *Migration) *MigrationReport {
 }
 
 func inspectTrash(h *handle) ([]TrashReport, error) {
-	names, err := list(h.private, trashName)
+	names, err := file.List(h.private, trashName)
 	if err != nil {
 		return nil, err
 	}
 	byID := map[string]TrashReport{}
 	for _, name := range names {
 		var st unix.Stat_t
-		if temporary(name) || unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if file.IsTemporary(name) || unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // being written, or purged meanwhile
 		}
 		id, isRecord := strings.CutSuffix(name, recordSuffix)

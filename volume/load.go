@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // found is what stands in a pool's records.
@@ -23,7 +25,7 @@ func (p *Pool) load(h *handle) error {
 	}
 	for _, name := range all.unwritten {
 		p.step("recover.unwritten")
-		if err := remove(h.records, name); err != nil {
+		if err := file.Remove(h.records, name); err != nil {
 			return err
 		}
 	}
@@ -34,13 +36,13 @@ func (p *Pool) load(h *handle) error {
 
 // readRecords reads every record, and looks which volumes are in the trash.
 func readRecords(h *handle) (all found, err error) {
-	names, err := list(h.private, recordsName)
+	names, err := file.List(h.private, recordsName)
 	if err != nil {
 		return all, err
 	}
 	all.records, all.damaged = map[string]Record{}, map[string]error{}
 	for _, name := range names {
-		if temporary(name) {
+		if file.IsTemporary(name) {
 			continue // being written
 		}
 		h.call.beat()
@@ -62,7 +64,7 @@ func readRecords(h *handle) (all found, err error) {
 
 // lookInTrash finds the volumes that are there: their deletion began.
 func (all *found) lookInTrash(h *handle) error {
-	trash, err := list(h.private, trashName)
+	trash, err := file.List(h.private, trashName)
 	if err != nil || len(trash) == 0 {
 		return err
 	}
@@ -83,10 +85,10 @@ func (all *found) lookInTrash(h *handle) error {
 // its name. Where something is, it was damaged later. Some filesystems have a
 // file's size before what is in it, and show zeros instead.
 func unwritten(h *handle, name string) bool {
-	data, err := readFile(h.records, name)
+	data, err := file.Read(h.records, name)
 	if err != nil || CheckName(name) != nil || len(bytes.Trim(data, "\x00")) > 0 {
 		return false
 	}
-	there, err := exists(h.base, name)
+	there, err := file.Exists(h.base, name)
 	return !there && err == nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // Migration is the journal of a volume whose PV is replaced by another one of
@@ -43,8 +45,8 @@ const (
 )
 
 // maxJournal bounds what a journal says of PVs, in bytes: a record is indented
-// when it is written, and read up to maxFile.
-const maxJournal = maxFile / 4
+// when it is written, and read up to file.MaxBytes.
+const maxJournal = file.MaxBytes / 4
 
 // UnderWay reports whether a migration was begun and is not over. Until it is,
 // the volume is not deleted, and nobody but the caller of BeginMigration is to

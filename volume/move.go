@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -28,9 +29,9 @@ func (p *Pool) leave(h *handle) {
 	}
 	p.step("leave.identity")
 	// An identity that could not be removed is one of an empty pool, as before.
-	_ = remove(h.private, identityName)
+	_ = file.Remove(h.private, identityName)
 	p.step("leave.sync")
-	_ = flush(h.private)
+	_ = file.Flush(h.private)
 	p.setID("", "")
 }
 
@@ -60,11 +61,11 @@ func (l *ledger) everUsed() bool {
 // entry in the trash, or a name beside the private directory that is not of a
 // pool inside this one. What cannot be told counts as used.
 func (h *handle) everUsed(inner []string) bool {
-	names, err := list(h.base, ".")
+	names, err := file.List(h.base, ".")
 	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != privateName && !slices.Contains(inner, n) }) {
 		return true
 	}
-	return !untouched(h.records) || !untouched(h.trash) || !empty(h.private, stagingName)
+	return !untouched(h.records) || !untouched(h.trash) || !file.IsEmpty(h.private, stagingName)
 }
 
 // untouched reports whether no name was ever made in a directory: its content

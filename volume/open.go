@@ -2,9 +2,8 @@ package volume
 
 import (
 	"fmt"
-	"os"
 
-	"kubevirt.io/hostpath-provisioner/volume/tree"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // open fills the handle. Up to the lock it changes nothing that it was not
@@ -32,7 +31,7 @@ func (p *Pool) open(h *handle) (err error) {
 			return err
 		}
 	}
-	if h.private >= 0 && empty(h.base, privateName) {
+	if h.private >= 0 && file.IsEmpty(h.base, privateName) {
 		expected.Volumes = nil // an administrator made it; see admit
 	}
 	if err := p.admit(h, expected); err != nil {
@@ -70,21 +69,8 @@ func (p *Pool) admit(h *handle, e Expected) (err error) {
 		}
 	}
 	return admit(e, p.ID(), h.id.ID, place, func(name string) bool {
-		return h.base >= 0 && CheckName(name) == nil && !empty(h.base, name)
+		return h.base >= 0 && CheckName(name) == nil && !file.IsEmpty(h.base, name)
 	})
-}
-
-// empty reports whether nothing is in the directory name of dir, or whether
-// that is no directory, or cannot be read.
-func empty(dir int, name string) bool {
-	fd, err := tree.OpenDir(dir, name)
-	if err != nil {
-		return true
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	some, _ := f.Readdirnames(1)
-	return len(some) == 0
 }
 
 // layout makes what is missing of the private directory, for us alone, and
@@ -104,7 +90,7 @@ func (p *Pool) layout(h *handle) (err error) {
 		}
 	}
 	p.step("open.sync")
-	return flush(h.private, h.base)
+	return file.Flush(h.private, h.base)
 }
 
 // start does what only the holder of the lock may: it founds an identity if

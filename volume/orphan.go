@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // Orphan is what was last noted of a volume whose PV is gone. The zero value
@@ -109,7 +110,7 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 	}
 	there := false
 	err := p.enter(op, func(h *handle) (err error) {
-		there, err = isDir(h.base, name)
+		there, err = file.IsDir(h.base, name)
 		return err
 	})
 	return err == nil && there, fault.Failed(op, name, err)
@@ -132,7 +133,7 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 	if p.recorded(name) || h.isPool(name) {
 		return u, false, nil
 	}
-	if ok, err = isDir(h.base, name); !ok || err != nil {
+	if ok, err = file.IsDir(h.base, name); !ok || err != nil {
 		return u, false, err
 	}
 	points, err := h.users(name)
@@ -141,13 +142,13 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 
 // isPool reports whether a child of the pool is a pool of its own.
 func (h *handle) isPool(name string) bool {
-	is, err := isDir(h.base, name+"/"+privateName)
+	is, err := file.IsDir(h.base, name+"/"+privateName)
 	return is && err == nil
 }
 
 // children lists the names in the pool's own directory, sorted.
 func (h *handle) children() ([]string, error) {
-	names, err := list(h.base, ".")
+	names, err := file.List(h.base, ".")
 	slices.Sort(names)
 	return names, err
 }
@@ -164,7 +165,7 @@ func inspectUnrecorded(h *handle, l *ledger) ([]Unrecorded, error) {
 		if _, ok := l.record(name); ok || l.damage(name) != nil || CheckName(name) != nil || h.isPool(name) {
 			continue
 		}
-		is, err := isDir(h.base, name)
+		is, err := file.IsDir(h.base, name)
 		if err != nil {
 			return nil, fmt.Errorf("look at what has no record: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -46,7 +47,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 		}
 		defer give()
 		errs := p.purge(ctx, h)
-		names, err := list(h.private, trashName)
+		names, err := file.List(h.private, trashName)
 		left = len(names)
 		return errors.Join(errs, err)
 	})
@@ -67,7 +68,7 @@ func (p *Pool) purge(ctx context.Context, h *handle) error {
 // cut short. An entry of which a turn could remove nothing more is stuck, and has
 // no other turn.
 func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck map[string]error) (cut int, err error) {
-	names, err := list(h.private, trashName)
+	names, err := file.List(h.private, trashName)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +83,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck m
 	moving, err := p.settleTrash(h, names)
 	errs = append(errs, err)
 	p.step("purge.flush")
-	if err := flush(h.records, h.trash); err != nil {
+	if err := file.Flush(h.records, h.trash); err != nil {
 		return 0, errors.Join(append(errs, err)...)
 	}
 	for _, name := range names {
@@ -129,7 +130,7 @@ func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.P
 		return err
 	}
 	p.step("purge.record")
-	return remove(h.trash, id+recordSuffix)
+	return file.Remove(h.trash, id+recordSuffix)
 }
 
 // purgeRecords removes the records whose entries were gone before.
@@ -140,11 +141,11 @@ func (p *Pool) purgeRecords(h *handle, names []string) error {
 		if !ok {
 			continue
 		}
-		there, err := exists(h.trash, id)
+		there, err := file.Exists(h.trash, id)
 		if !there && err == nil {
-			if there, err = exists(h.trash, name); there {
+			if there, err = file.Exists(h.trash, name); there {
 				p.step("purge.record")
-				err = remove(h.trash, name)
+				err = file.Remove(h.trash, name)
 			}
 		}
 		errs = append(errs, err)

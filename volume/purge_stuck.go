@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // maxStuck bounds the reason that a record keeps, in bytes: it has names of the
@@ -57,8 +59,8 @@ func (p *Pool) noteStuck(h *handle, id string, r Record, why string) {
 		r.Version, r.State, r.Trash = recordVersion, Deleting, id
 	}
 	r.Stuck = why
-	if data, err := encode(r); err == nil {
-		_ = writeFiles(h.trash, []file{{id + recordSuffix, data}}, p.steps("purge.note"))
+	if data, err := file.JSON(r); err == nil {
+		_ = file.Replace(h.trash, []file.Content{{Name: id + recordSuffix, Data: data}}, p.steps("purge.note"))
 	}
 }
 
@@ -73,7 +75,7 @@ func oneLine(err error) string {
 
 // trashRecord reads the record of a trash entry as far as it can be understood.
 func trashRecord(trash int, id string) (r Record, err error) {
-	data, err := readFile(trash, id+recordSuffix)
+	data, err := file.Read(trash, id+recordSuffix)
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // recover reads the records and finishes what a crash interrupted; it is the
@@ -48,16 +49,16 @@ func (p *Pool) recover(h *handle) error {
 
 // sweep removes temporary files that were never renamed into place.
 func (p *Pool) sweep(dir int, name string, parent int) error {
-	names, err := list(parent, name)
+	names, err := file.List(parent, name)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !temporary(name) {
+		if !file.IsTemporary(name) {
 			continue
 		}
 		p.step("recover.temp")
-		if err := remove(dir, name); err != nil {
+		if err := file.Remove(dir, name); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (p *Pool) settle(h *handle, name string) error {
 }
 
 func (p *Pool) settleCreating(h *handle, r Record) error {
-	staged, err := exists(h.staging, r.Name)
+	staged, err := file.Exists(h.staging, r.Name)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 		}
 		return p.unstage(h, r.Name)
 	}
-	there, err := isDir(h.base, r.Name)
+	there, err := file.IsDir(h.base, r.Name)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	}
 	// The rename into place may not have been flushed before the crash.
 	p.step("recover.place")
-	if err := flush(h.base, h.staging); err != nil {
+	if err := file.Flush(h.base, h.staging); err != nil {
 		return err
 	}
 	// The filesystem may not have written the limit down. Should this fail, the
@@ -170,7 +171,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 // settleDeleting goes on with a deletion, unless something was mounted
 // meanwhile.
 func (p *Pool) settleDeleting(h *handle, r Record) error {
-	there, err := isDir(h.base, r.Name)
+	there, err := file.IsDir(h.base, r.Name)
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (p *Pool) settleDeleting(h *handle, r Record) error {
 // could not, with the reason. Only empty directories are removed: we never put
 // anything into one.
 func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
-	names, err := list(h.private, stagingName)
+	names, err := file.List(h.private, stagingName)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func (p *Pool) unstageLeft(h *handle, name string) error {
 	if r, ok := p.record(name); ok && r.State == Creating {
 		return nil
 	}
-	there, err := exists(h.staging, name)
+	there, err := file.Exists(h.staging, name)
 	if !there || err != nil {
 		return err
 	}
@@ -220,9 +221,9 @@ func (p *Pool) unstageLeft(h *handle, name string) error {
 // unstage removes a volume that was never in place.
 func (p *Pool) unstage(h *handle, name string) error {
 	p.step("recover.staging")
-	if err := rmdir(h.staging, name); err != nil {
+	if err := file.RemoveDir(h.staging, name); err != nil {
 		return err
 	}
 	p.step("recover.sync")
-	return flush(h.staging)
+	return file.Flush(h.staging)
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -70,7 +71,7 @@ func (p *Pool) delete(h *handle, r Record) error {
 // absent is the answer for a volume without a record: fine if nothing has the
 // name.
 func absent(h *handle, name string) error {
-	there, err := exists(h.base, name)
+	there, err := file.Exists(h.base, name)
 	if there || err != nil {
 		return taken(err)
 	}
@@ -83,7 +84,7 @@ func (p *Pool) restore(h *handle, r Record) {
 	if _, ok := p.record(r.Name); !ok {
 		return
 	}
-	if moved, err := exists(h.trash, r.Trash); !moved && err == nil {
+	if moved, err := file.Exists(h.trash, r.Trash); !moved && err == nil {
 		p.rememberLate(r)
 	}
 }
@@ -93,13 +94,13 @@ func (p *Pool) restore(h *handle, r Record) {
 // one is flushed by whoever empties the trash: until then a start would go on here,
 // and the entry tells it that what has the name by then is somebody else's.
 func (p *Pool) finishDelete(h *handle, r Record) error {
-	there, err := isDir(h.base, r.Name)
+	there, err := file.IsDir(h.base, r.Name)
 	if err != nil {
 		return err
 	}
 	// One that is in the trash already was moved before the crash; what has
 	// the name now is somebody else's.
-	trashed, err := exists(h.trash, r.Trash)
+	trashed, err := file.Exists(h.trash, r.Trash)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		}
 	}
 	p.step("delete.sync")
-	if err := flush(h.base, h.trash); err != nil {
+	if err := file.Flush(h.base, h.trash); err != nil {
 		return err
 	}
 	p.step("delete.move")
@@ -123,7 +124,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	// No entry tells it where the directory was missing.
 	p.step("delete.flush")
-	return flush(h.records, h.trash)
+	return file.Flush(h.records, h.trash)
 }
 
 func (p *Pool) moveToTrash(h *handle, r Record) error {
@@ -176,7 +177,7 @@ func (p *Pool) undo(h *handle, ready Record) error {
 		return err
 	}
 	p.step("undo.rmdir")
-	if err := rmdir(h.base, r.Name); err != nil {
+	if err := file.RemoveDir(h.base, r.Name); err != nil {
 		p.step("undo.restore")
 		// Should this fail too, the next call mends it: the directory is in
 		// place, so the volume is ready.

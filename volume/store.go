@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // put writes records to the disk, then to memory. Where that fails, memory takes
 // over what stands on the disk.
 func (p *Pool) put(h *handle, records ...Record) error {
-	return p.write(h, records, func(files []file) error {
-		return writeFiles(h.records, files, p.steps("record"))
+	return p.write(h, records, func(files []file.Content) error {
+		return file.Replace(h.records, files, p.steps("record"))
 	})
 }
 
@@ -20,25 +22,25 @@ func (p *Pool) put(h *handle, records ...Record) error {
 // for the record and what is beside it, such as the directory of records. A crash
 // may leave an empty record, so nothing may have the volume's name before; see found.
 func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
-	return p.write(h, []Record{r}, func(files []file) error {
-		err := newFile(h.records, files[0], p.steps("record"), beside...)
+	return p.write(h, []Record{r}, func(files []file.Content) error {
+		err := file.Create(h.records, files[0], p.steps("record"), beside...)
 		if errors.Is(err, fs.ErrExist) { // an earlier call could not take it back
-			err = writeFiles(h.records, files, p.steps("record"), beside...)
+			err = file.Replace(h.records, files, p.steps("record"), beside...)
 		}
 		return err
 	})
 }
 
 // write encodes records, and remembers them once do has put them in place.
-func (p *Pool) write(h *handle, records []Record, do func([]file) error) error {
-	files := make([]file, len(records))
+func (p *Pool) write(h *handle, records []Record, do func([]file.Content) error) error {
+	files := make([]file.Content, len(records))
 	for i := range records {
 		records[i].Version = recordVersion
-		data, err := encode(records[i])
+		data, err := file.JSON(records[i])
 		if err != nil {
 			return err
 		}
-		files[i] = file{records[i].Name, data}
+		files[i] = file.Content{Name: records[i].Name, Data: data}
 	}
 	err := do(files)
 	for _, r := range records {
@@ -54,12 +56,12 @@ func (p *Pool) write(h *handle, records []Record, do func([]file) error) error {
 // drop removes a record from the disk, then from memory.
 func (p *Pool) drop(h *handle, name string) error {
 	p.step("record.remove")
-	if err := remove(h.records, name); err != nil {
+	if err := file.Remove(h.records, name); err != nil {
 		return err
 	}
 	p.forget(name)
 	p.step("record.sync")
-	return flush(h.records)
+	return file.Flush(h.records)
 }
 
 // dropGone removes the record of a volume whose directory was just removed, or
@@ -67,7 +69,7 @@ func (p *Pool) drop(h *handle, name string) error {
 // does: it came back without a record otherwise, and kept the name.
 func (p *Pool) dropGone(h *handle, name string) error {
 	p.step("base.sync")
-	if err := flush(h.base); err != nil {
+	if err := file.Flush(h.base); err != nil {
 		return err
 	}
 	return p.drop(h, name)
@@ -88,7 +90,7 @@ func (p *Pool) reload(h *handle, name string) {
 // readRecord reads the record of a volume. The error is ErrDamaged where it
 // is there and cannot be understood.
 func readRecord(records int, name string) (Record, error) {
-	data, err := readFile(records, name)
+	data, err := file.Read(records, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, err
 	}
