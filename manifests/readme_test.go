@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"strings"
@@ -13,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func readme(t *testing.T) string {
+func page(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +33,8 @@ func blocks(text, language string) (all []string) {
 
 // A reader installs what comes first, copies the first claim and its pod, and the claim binds.
 func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
-	text := readme(t)
-	installed := regexp.MustCompile(`(?m)^    kubectl apply -k manifests/(\S+)`).FindStringSubmatch(text)
+	text := page(t, "README.md")
+	installed := regexp.MustCompile(`(?m)^kubectl apply -k manifests/(\S+)`).FindStringSubmatch(text)
 	if installed == nil {
 		t.Fatal("no form is applied")
 	}
@@ -65,20 +66,20 @@ func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
 	t.Errorf("the claim's class is %s, which manifests/%s does not have", *claim.Spec.StorageClassName, installed[1])
 }
 
-// Who comes from the older manifests learns of each of their sidecars whether it stays.
-func TestReadmeKnowsTheSidecars(t *testing.T) {
-	text := readme(t)
+// The page about installation says of each sidecar of the older manifests whether it stays.
+func TestInstallKnowsTheSidecars(t *testing.T) {
+	text := page(t, "docs/install.md")
 	for _, sidecar := range []string{"csi-provisioner", "node-driver-registrar", "livenessprobe",
 		"csi-external-health-monitor-controller", "csi-snapshotter", "csi-resizer", "csi-attacher"} {
 		if row := regexp.MustCompile("(?m)^\\| `" + sidecar + "` \\| (?:required|optional|remove it)"); !row.MatchString(text) {
-			t.Errorf("README.md does not say whether %s stays", sidecar)
+			t.Errorf("docs/install.md does not say whether %s stays", sidecar)
 		}
 	}
 }
 
-// The entry that the README shows is the one of the manifests.
-func TestReadmeSetsTheImage(t *testing.T) {
-	text := readme(t)
+// The entry that the page about installation shows is the one of the manifests.
+func TestInstallSetsTheImage(t *testing.T) {
+	text := page(t, "docs/install.md")
 	push := strings.Index(text, "    make push IMAGE=registry.example.com/")
 	apply := strings.Index(text, "    kubectl apply -k ")
 	if push < 0 || push > apply {
@@ -97,4 +98,24 @@ func TestReadmeSetsTheImage(t *testing.T) {
 		}
 	}
 	t.Error("no block sets the image")
+}
+
+// The second command of the README sets the image that the first one pushes.
+func TestReadmeSetsTheImage(t *testing.T) {
+	commands := regexp.MustCompile(`(?m)^make push IMAGE=(\S+):(\S+)\nsed -i ('.*') (manifests/image/kustomization\.yaml)\nkubectl apply`).
+		FindStringSubmatch(page(t, "README.md"))
+	if commands == nil {
+		t.Fatal("the README has no three commands")
+	}
+	edited, err := exec.Command("sh", "-c", "sed "+commands[3]+" ../"+commands[4]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k kustomization
+	if err := yaml.Unmarshal(edited, &k); err != nil || len(k.Images) != 1 {
+		t.Fatalf("%v: %s", err, edited)
+	}
+	if got := k.Images[0]; got.NewName != commands[1] || got.NewTag != commands[2] {
+		t.Errorf("it sets %s:%s, and %s:%s was pushed", got.NewName, got.NewTag, commands[1], commands[2])
+	}
 }

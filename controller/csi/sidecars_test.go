@@ -7,7 +7,7 @@ import (
 	proto "github.com/container-storage-interface/spec/lib/go/csi"
 )
 
-// The table of sidecars in README.md says that two of them exit, and why.
+// The table of sidecars in docs/install.md says that two of them exit, and why.
 // Change it with this test.
 func TestCapabilitiesThatSidecarsNeed(t *testing.T) {
 	answer, err := (&Server{}).ControllerGetCapabilities(t.Context(), nil)

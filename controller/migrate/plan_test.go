@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The plan that the README shows is one as it is printed, with reasons as they are given.
-func TestReadmeShowsAPlan(t *testing.T) {
+// The plan that docs/migration.md shows is one as it is printed, with reasons as they are given.
+func TestMigrationPageShowsAPlan(t *testing.T) {
 	directory := func(pv string) string { return "/var/hpvolumes/" + pv }
 	r := Report{Node: "node-01", Mode: Plan}
 	for _, e := range []Entry{
@@ -25,13 +25,13 @@ func TestReadmeShowsAPlan(t *testing.T) {
 	if err := r.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/migration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
-		if line = "    " + strings.TrimRight(line, " \n") + "\n"; !strings.Contains(string(readme), line) {
-			t.Errorf("the README lacks the line\n%s", line)
+		if line = "    " + strings.TrimRight(line, " \n") + "\n"; !strings.Contains(string(page), line) {
+			t.Errorf("docs/migration.md lacks the line\n%s", line)
 		}
 	}
 }

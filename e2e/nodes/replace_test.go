@@ -12,10 +12,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The commands of README.md take an older driver's objects away and put ours in their place, under a pod that writes.
+// The commands of docs/from-kubevirt.md take an older driver's objects away and put ours in their place, under a pod that writes.
 // Without them the API server refuses what cannot be changed.
 func TestReplaceOlder(t *testing.T) {
-	commands := readmeCommands(t, "Coming from an older provisioner")
+	commands := pageCommands(t, "docs/from-kubevirt.md", "Replace its objects")
 	standInImage(t)
 	f := csiForm{
 		apply: []string{"-f", withoutProvisioner(t, filepath.Join("testdata", "swapin.yaml"))},
@@ -90,10 +90,10 @@ func csiReadme(_ *testing.T, s *harness.Scene) {
 	s.Bound(claimNamed(s, "data"))
 }
 
-// readmeCommands returns the lines of the section's blocks of commands.
-func readmeCommands(t *testing.T, section string) (commands []string) {
+// pageCommands returns the lines of the blocks of commands in the section of a page.
+func pageCommands(t *testing.T, page, section string) (commands []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func readmeCommands(t *testing.T, section string) (commands []string) {
 		commands = append(commands, strings.Split(strings.TrimSpace(block[1]), "\n")...)
 	}
 	if !found || len(commands) == 0 {
-		t.Fatalf("README.md has no commands in %q", section)
+		t.Fatalf("%s has no commands in %q", page, section)
 	}
 	return commands
 }
