@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -40,7 +41,7 @@ func (g *gauge) tell() {
 	g.mu.Lock()
 	g.told++
 	g.mu.Unlock()
-	signal(g.wake)
+	sleep.Wake(g.wake)
 }
 
 // run asks the pool until the context ends, and calls heard after every
@@ -59,7 +60,7 @@ func (g *gauge) run(ctx context.Context, heard func()) {
 		} else {
 			every = time.Second
 		}
-		if !sleep(ctx, every, g.wake) {
+		if !sleep.OrWoken(ctx, every, g.wake) {
 			return
 		}
 	}

@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"context"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -116,24 +115,4 @@ func TestGaugeOfADiskThatHangs(t *testing.T) {
 func elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-func TestSleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wake := make(chan struct{}, 1)
-		signal(wake)
-		signal(wake) // does not block
-		begin := time.Now()
-		if !sleep(t.Context(), time.Minute, wake) || time.Since(begin) != 0 {
-			t.Error("it slept on")
-		}
-		if !sleep(t.Context(), time.Minute, wake) || time.Since(begin) != time.Minute {
-			t.Error("it was woken twice by one signal")
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if sleep(ctx, time.Hour, wake) {
-			t.Error("it slept through the end")
-		}
-	})
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -125,7 +126,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 }
 
 // kick asks for another pass.
-func (p *Publisher) kick() { signal(p.wake) }
+func (p *Publisher) kick() { sleep.Wake(p.wake) }
 
 // loop makes a pass whenever something may have changed, and from time to time
 // for what has waited long enough.
@@ -145,29 +146,8 @@ func (p *Publisher) loop(ctx context.Context) {
 		} else {
 			retry = failing
 		}
-		if !sleep(ctx, pause, nil) || !sleep(ctx, askEvery, p.wake) {
+		if !sleep.For(ctx, pause) || !sleep.OrWoken(ctx, askEvery, p.wake) {
 			return
 		}
 	}
-}
-
-// signal wakes who waits for it, or will.
-func signal(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}
-
-// sleep waits, or until it is woken; false means that the context ended.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-t.C:
-	}
-	return true
 }
