@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -52,12 +53,7 @@ func (s *Server) collect(ctx context.Context) {
 
 func (c *collector) run(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", c.pool.Name())
-	for next := collectFirst; ; next = collectEvery {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(next):
-		}
+	for next := collectFirst; sleep.For(ctx, next); next = collectEvery {
 		if err := c.check(log); err != nil && !errors.Is(err, volume.ErrNotReady) {
 			log.Error(err, "Cannot check for inline volumes whose pods are gone; the agent retries")
 		}

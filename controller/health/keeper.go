@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -57,10 +58,7 @@ func NewKeeper(pool *volume.Pool, recorder record.EventRecorder, node *corev1.Ob
 
 // Purge asks for the trash to be emptied soon. It never blocks.
 func (k *Keeper) Purge() {
-	select {
-	case k.kick <- struct{}{}:
-	default:
-	}
+	sleep.Wake(k.kick)
 }
 
 // Run looks after the pool until the context ends.
@@ -107,7 +105,7 @@ func (k *Keeper) look(ctx context.Context) {
 				log.Info("Warning: " + w)
 			}
 		}
-		if !pause(ctx, lookEvery) {
+		if !sleep.For(ctx, lookEvery) {
 			return
 		}
 	}
@@ -148,7 +146,7 @@ func (k *Keeper) purge(ctx context.Context) {
 		case <-k.kick:
 			// What is deleted at once goes in one pass, and what was just made has
 			// its PV by then, and is written with it.
-			if !pause(ctx, purgeAfter) {
+			if !sleep.For(ctx, purgeAfter) {
 				return
 			}
 			select {
@@ -171,23 +169,13 @@ func (k *Keeper) measure(ctx context.Context) {
 			log.V(1).Info("Cannot measure all volumes", "err", err)
 		}
 		least := max(measureSoonest, measureShare*time.Since(begin))
-		if !pause(ctx, least) {
+		if !sleep.For(ctx, least) {
 			return
 		}
 		for waited := least; waited < measureEvery && !k.Pool.MeasureDue(); waited += measureSoonest {
-			if !pause(ctx, measureSoonest) {
+			if !sleep.For(ctx, measureSoonest) {
 				return
 			}
 		}
-	}
-}
-
-// pause waits; false means that the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }

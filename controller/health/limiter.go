@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -54,7 +55,7 @@ func NewLimiter(pools *volume.Pools, recorder record.EventRecorder, node string,
 
 // Run looks until the context ends.
 func (l *Limiter) Run(ctx context.Context) {
-	for next := firstLook; pause(ctx, next); next = limitEvery {
+	for next := firstLook; sleep.For(ctx, next); next = limitEvery {
 		before := l.refused
 		l.refused = map[string]refusal{}
 		for _, p := range l.pools {

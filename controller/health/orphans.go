@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -106,7 +107,7 @@ func (o *Orphans) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 			return
 		case <-time.After(next):
 		case <-o.vanished:
-			if !pause(ctx, orphansSoon) {
+			if !sleep.For(ctx, orphansSoon) {
 				return
 			}
 		}
@@ -130,10 +131,7 @@ func (o *Orphans) lost(obj any) {
 	if _, ok := pool.Remembered(name); !ok {
 		return
 	}
-	select {
-	case o.vanished <- struct{}{}:
-	default:
-	}
+	sleep.Wake(o.vanished)
 }
 
 // look looks at all pools, and returns when to look again.

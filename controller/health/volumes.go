@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -82,7 +83,7 @@ type verdict struct {
 
 func (w *watch) run(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("pool", w.pool.Name())
-	for next := firstLook; pause(ctx, next); next = volumesEvery {
+	for next := firstLook; sleep.For(ctx, next); next = volumesEvery {
 		all, err := w.pool.Health()
 		if err != nil {
 			log.Error(err, "Cannot look at the published volumes; it is tried again")

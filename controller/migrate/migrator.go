@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -128,28 +129,15 @@ func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInforme
 		all := m.look(ctx)
 		m.publish(ctx, all)
 		m.work(ctx, all)
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, pace) || !sleep.OrWoken(ctx, every, m.wake) {
 			return
-		case <-time.After(pace):
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		case <-m.wake:
 		}
 	}
 }
 
 // watch looks at all PVs soon after one of them changed.
 func (m *Migrator) watch(pvs cache.SharedIndexInformer) error {
-	wake := func() {
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
-	}
+	wake := func() { sleep.Wake(m.wake) }
 	_, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { wake() },
 		UpdateFunc: func(any, any) { wake() },

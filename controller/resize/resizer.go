@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -90,10 +91,7 @@ func New(c Config) (*Resizer, error) {
 // SpaceChanged says that a pool may have space again, or is ready: volumes that
 // could not grow for want of it are tried again. It never blocks.
 func (r *Resizer) SpaceChanged() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	sleep.Wake(r.wake)
 }
 
 // Run grows volumes until the context ends. The informers, of this node's
@@ -113,22 +111,12 @@ func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer
 	for range workers {
 		go r.work(ctx)
 	}
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-r.wake:
-		}
+	for sleep.OrWoken(ctx, lookAgain, r.wake) {
 		for _, key := range r.failing.possible() {
 			r.queue.Add(key)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, pace) {
 			return
-		case <-time.After(pace):
 		}
 	}
 }
