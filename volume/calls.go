@@ -29,7 +29,7 @@ func (p *Pool) checkName(name string) error {
 }
 
 // on calls do for one volume: the name is right, the pool is open, nobody else
-// works on the volume, and nothing of it is half done. See run for what becomes of
+// works on the volume, and nothing of it is half done. See under.run for what becomes of
 // do where the disk does not answer.
 func (p *Pool) on(op, name string, do func(*handle) error) error {
 	err := p.checkName(name)
@@ -163,7 +163,7 @@ func (l *ledger) sorted(keep func(Record) bool) []Record {
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.run(p.newCall("look at pool"), func(c *call) error {
+	err := p.under.doInSteps("look at pool", func(c *call) error {
 		if err := p.gate.enter(c); err != nil {
 			return err
 		}

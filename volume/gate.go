@@ -19,9 +19,7 @@ import (
 // not answer, the pool is open once it does.
 func (p *Pool) Open() error {
 	p.wanted.Store(true)
-	c := p.newCall("open pool")
-	c.steps = true
-	return fault.Failed("open pool", p.path, p.run(c, func(c *call) error {
+	return fault.Failed("open pool", p.path, p.under.doInSteps("open pool", func(c *call) error {
 		stale, err := p.attempt(c, func(*handle) error { return nil })
 		if err == errStale {
 			err = p.reopen(c, stale)
@@ -85,25 +83,16 @@ func (p *Pool) shut() {
 }
 
 // enter calls do with the open pool, reopening it first if the path leads
-// elsewhere by now. do must not enter again. See run for what becomes of do
+// elsewhere by now. do must not enter again. See under.run for what becomes of do
 // where the disk does not answer.
 func (p *Pool) enter(op string, do func(*handle) error) error {
-	return p.run(p.newCall(op), func(c *call) error {
-		give, err := p.under.places.take(c)
-		if err != nil {
-			return err
-		}
-		defer give()
-		return p.within(c, do)
-	})
+	return p.under.do(op, func(c *call) error { return p.within(c, do) })
 }
 
 // visit is enter for what looks at many volumes: only a look that takes long is
 // long.
 func (p *Pool) visit(op string, do func(*handle) error) error {
-	c := p.newCall(op)
-	c.steps = true
-	return p.run(c, func(c *call) error { return p.within(c, do) })
+	return p.under.doInSteps(op, func(c *call) error { return p.within(c, do) })
 }
 
 func (p *Pool) within(c *call, do func(*handle) error) error {

@@ -89,7 +89,7 @@ type Pool struct {
 	handle atomic.Pointer[handle] // nil while the pool is not open
 	wanted atomic.Bool            // Open was called
 	closed atomic.Bool            // Close was called
-	under  under                  // the calls that are under way
+	under  *under                 // the calls that are under way
 
 	family   atomic.Pointer[family] // the pools of the process, this one among them
 	names    nameLocks
@@ -137,9 +137,9 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"},
-		under:   under{calls: map[*call]struct{}{}, places: make(turns, callsAtOnce)},
 		purging: oneAtATime(), adopting: adopting{one: oneAtATime()}}
 	p.reset(map[string]Record{}, nil, nil)
+	p.under = newUnder(p.title(), c.Patience)
 	p.family.Store(newFamily(p))
 	return p, nil
 }
@@ -193,6 +193,14 @@ func unixMode(m fs.FileMode) uint32 {
 
 // Name returns the pool's name as configured.
 func (p *Pool) Name() string { return p.config.Name }
+
+// title names the pool in messages.
+func (p *Pool) title() string {
+	if p.config.Name == "" {
+		return p.path
+	}
+	return fmt.Sprintf("pool %s in %s", p.config.Name, p.path)
+}
 
 // Path returns the pool's directory as configured, absolute and clean. Links
 // in it are not resolved.

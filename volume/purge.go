@@ -207,12 +207,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 // long calls do with a context that also ends when the pool is closed or has
 // to be reopened, which waits for do.
 //
-// It takes as long as do does, as long as that makes progress. See run for what
+// It takes as long as do does, as long as that makes progress. See under.run for what
 // becomes of do otherwise.
 func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
-	c := p.newCall(op)
-	c.steps, c.patience = true, longPatience*c.patience
-	return p.run(c, func(c *call) error {
+	return p.under.doInLongSteps(op, func(c *call) error {
 		return p.within(c, func(h *handle) error { return during(ctx, h, do) })
 	})
 }

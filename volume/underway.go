@@ -8,9 +8,15 @@ import (
 
 // under are the calls that are under way on a pool.
 type under struct {
-	mu     sync.Mutex
-	calls  map[*call]struct{}
-	places turns // on the disk
+	where    string // the pool, in words
+	patience time.Duration
+	mu       sync.Mutex
+	calls    map[*call]struct{}
+	places   turns // on the disk
+}
+
+func newUnder(where string, patience time.Duration) *under {
+	return &under{where: where, patience: patience, calls: map[*call]struct{}{}, places: make(turns, callsAtOnce)}
 }
 
 // stuck returns the call that a disk has not answered for longest, nil where
@@ -52,26 +58,41 @@ func (u *under) hangs() error {
 	return nil
 }
 
-// newCall returns a call on the pool that is not begun.
-func (p *Pool) newCall(op string) *call {
-	return newCall(op, p.title(), p.config.Patience)
+// do does a call that has to end within the patience, one of at most callsAtOnce
+// on the disk.
+func (u *under) do(op string, do func(*call) error) error {
+	return u.run(newCall(op, u.where, u.patience), func(c *call) error {
+		give, err := u.places.take(c)
+		if err != nil {
+			return err
+		}
+		defer give()
+		return do(c)
+	})
 }
 
-// title names the pool in messages.
-func (p *Pool) title() string {
-	if p.config.Name == "" {
-		return p.path
-	}
-	return fmt.Sprintf("pool %s in %s", p.config.Name, p.path)
+// doInSteps does a call each step of which may take as long as the patience.
+func (u *under) doInSteps(op string, do func(*call) error) error {
+	c := newCall(op, u.where, u.patience)
+	c.steps = true
+	return u.run(c, do)
+}
+
+// doInLongSteps is doInSteps for work that visits many files: each may take
+// longPatience times as long.
+func (u *under) doInLongSteps(op string, do func(*call) error) error {
+	c := newCall(op, u.where, longPatience*u.patience)
+	c.steps = true
+	return u.run(c, do)
 }
 
 // run does the call, and returns its error, or an ErrNotReady where the disk
 // does not answer.
-func (p *Pool) run(c *call, do func(*call) error) error {
-	if err := p.under.begin(c); err != nil {
+func (u *under) run(c *call, do func(*call) error) error {
+	if err := u.begin(c); err != nil {
 		return err
 	}
-	go c.run(do, func() { p.under.end(c) })
+	go c.run(do, func() { u.end(c) })
 	left, err := c.result()
 	switch {
 	case !left:
@@ -79,7 +100,7 @@ func (p *Pool) run(c *call, do func(*call) error) error {
 	case c.silent() > 0:
 		return c.hangs()
 	}
-	if err := p.under.hangs(); err != nil {
+	if err := u.hangs(); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %q has waited for other calls on %s for %s; try again", ErrNotReady, c.op, c.where, c.patience)
