@@ -53,6 +53,8 @@ var arrows = []struct {
 		why: "volume has never heard of Kubernetes and returns values and errors"},
 	{from: "volume/fault", may: []string{"golang.org/x/sys"},
 		why: "every package below volume returns these errors"},
+	{from: "volume/bounded", may: []string{module + "/volume/fault"},
+		why: "waiting for a disk has nothing to do with what is on it"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
 		why: "files know nothing of pools and records"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
@@ -62,7 +63,7 @@ var errWanted = fmt.Errorf("%w: it was asked for while its files were visited; t
 
 // adopting is the work on one adopted volume.
 type adopting struct {
-	one turns // one at a time
+	one bounded.Turns // one at a time
 
 	mu     sync.Mutex // guards what follows
 	name   string
@@ -70,8 +71,8 @@ type adopting struct {
 }
 
 // begin waits for its turn, and returns a context that stop ends.
-func (a *adopting) begin(ctx context.Context, c *call, name string) (_ context.Context, end func(), err error) {
-	give, err := a.one.take(c)
+func (a *adopting) begin(ctx context.Context, c *bounded.Call, name string) (_ context.Context, end func(), err error) {
+	give, err := a.one.Take(c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
@@ -29,7 +30,7 @@ func (p *Pool) checkName(name string) error {
 }
 
 // on calls do for one volume: the name is right, the pool is open, nobody else
-// works on the volume, and nothing of it is half done. See under.run for what becomes of
+// works on the volume, and nothing of it is half done. See bounded.Calls for what becomes of
 // do where the disk does not answer.
 func (p *Pool) on(op, name string, do func(*handle) error) error {
 	err := p.checkName(name)
@@ -44,7 +45,7 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 // hold calls do while nobody else works on the volume, and nothing of it is
 // half done.
 func (p *Pool) hold(h *handle, name string, do func() error) error {
-	unlock, err := p.names.lock(h.call, name)
+	unlock, err := p.names.Lock(h.call, name)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (p *Pool) hold(h *handle, name string, do func() error) error {
 	if err := p.settle(h, name); err != nil {
 		return err
 	}
-	if err := h.call.wanted(); err != nil {
+	if err := h.call.StillWanted(); err != nil {
 		return err
 	}
 	return do()
@@ -121,7 +122,7 @@ func (p *Pool) List() ([]Volume, error) {
 	var all []Volume
 	err := p.visit(op, func(h *handle) error {
 		for _, r := range p.settled() {
-			h.call.beat()
+			h.call.Progress()
 			there, err := file.IsDir(h.base, r.Name)
 			if err != nil {
 				return err
@@ -163,11 +164,11 @@ func (l *ledger) sorted(keep func(Record) bool) []Record {
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.under.doInSteps("look at pool", func(c *call) error {
-		if err := p.gate.enter(c); err != nil {
+	err := p.under.DoInSteps("look at pool", func(c *bounded.Call) error {
+		if err := p.gate.Enter(c); err != nil {
 			return err
 		}
-		defer p.gate.leave()
+		defer p.gate.Leave()
 		h := p.handle.Load()
 		if open = h != nil; open {
 			loose = looseMode(h.base, p.path)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
@@ -25,7 +26,7 @@ import (
 // where it may become right by itself, or its disk does not answer. Check changes
 // nothing.
 func Check(path string) error {
-	err := alone("check pool", path, func(*call) error { return check(path) })
+	err := bounded.Alone("check pool", path, func(*bounded.Call) error { return check(path) })
 	if err == nil {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
@@ -19,7 +20,7 @@ import (
 // not answer, the pool is open once it does.
 func (p *Pool) Open() error {
 	p.wanted.Store(true)
-	return fault.Failed("open pool", p.path, p.under.doInSteps("open pool", func(c *call) error {
+	return fault.Failed("open pool", p.path, p.under.DoInSteps("open pool", func(c *bounded.Call) error {
 		stale, err := p.attempt(c, func(*handle) error { return nil })
 		if err == errStale {
 			err = p.reopen(c, stale)
@@ -49,8 +50,8 @@ func (p *Pool) Close() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = p.gate.enterAlone(nil)
-		defer p.gate.leaveAlone()
+		_ = p.gate.EnterAlone(nil)
+		defer p.gate.LeaveAlone()
 		p.shut()
 	}()
 	for begin := time.Now(); ; {
@@ -59,7 +60,7 @@ func (p *Pool) Close() error {
 			return nil
 		case <-time.After(closeLook):
 		}
-		err := p.under.hangs()
+		err := p.under.Hangs()
 		if err == nil && time.Since(begin) > p.config.Patience {
 			err = fmt.Errorf("%w: calls are still under way", ErrNotReady)
 		}
@@ -83,19 +84,19 @@ func (p *Pool) shut() {
 }
 
 // enter calls do with the open pool, reopening it first if the path leads
-// elsewhere by now. do must not enter again. See under.run for what becomes of do
+// elsewhere by now. do must not enter again. See bounded.Calls for what becomes of do
 // where the disk does not answer.
 func (p *Pool) enter(op string, do func(*handle) error) error {
-	return p.under.do(op, func(c *call) error { return p.within(c, do) })
+	return p.under.Do(op, func(c *bounded.Call) error { return p.within(c, do) })
 }
 
 // visit is enter for what looks at many volumes: only a look that takes long is
 // long.
 func (p *Pool) visit(op string, do func(*handle) error) error {
-	return p.under.doInSteps(op, func(c *call) error { return p.within(c, do) })
+	return p.under.DoInSteps(op, func(c *bounded.Call) error { return p.within(c, do) })
 }
 
-func (p *Pool) within(c *call, do func(*handle) error) error {
+func (p *Pool) within(c *bounded.Call, do func(*handle) error) error {
 	stale, err := p.attempt(c, do)
 	if err != errStale {
 		return err
@@ -114,11 +115,11 @@ var errStale = errors.New("stale")
 
 // attempt calls do if the handle is good, and returns errStale with the
 // handle if not.
-func (p *Pool) attempt(c *call, do func(*handle) error) (*handle, error) {
-	if err := p.gate.enter(c); err != nil {
+func (p *Pool) attempt(c *bounded.Call, do func(*handle) error) (*handle, error) {
+	if err := p.gate.Enter(c); err != nil {
 		return nil, err
 	}
-	defer p.gate.leave()
+	defer p.gate.Leave()
 	h := p.handle.Load()
 	switch {
 	case p.closed.Load():
@@ -134,21 +135,21 @@ func (p *Pool) attempt(c *call, do func(*handle) error) (*handle, error) {
 	if err := h.writable(); err != nil {
 		return nil, err
 	}
-	if err := c.wanted(); err != nil {
+	if err := c.StillWanted(); err != nil {
 		return nil, err
 	}
 	return h, h.judge(do(h.of(c)))
 }
 
 // reopen replaces a stale handle, unless another call has done so meanwhile.
-func (p *Pool) reopen(c *call, stale *handle) error {
+func (p *Pool) reopen(c *bounded.Call, stale *handle) error {
 	if stale != nil {
 		stale.end()
 	}
-	if err := p.gate.enterAlone(c); err != nil {
+	if err := p.gate.EnterAlone(c); err != nil {
 		return err
 	}
-	defer p.gate.leaveAlone()
+	defer p.gate.LeaveAlone()
 	if p.closed.Load() {
 		return errClosed()
 	}

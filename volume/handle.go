@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
@@ -43,11 +44,11 @@ type handle struct {
 	live context.Context
 	end  context.CancelFunc
 
-	call *call // that uses it; nil in the pool's own
+	call *bounded.Call // that uses it; nil in the pool's own
 }
 
 // of is the handle as that call uses it.
-func (h *handle) of(c *call) *handle {
+func (h *handle) of(c *bounded.Call) *handle {
 	its := *h
 	its.call = c
 	return &its

@@ -115,7 +115,7 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 	}
 	p.meter(h)
 	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
-		h.call.beat()
+		h.call.Progress()
 		if there, err := file.IsDir(h.base, name); err != nil || !there {
 			return p.noDirectory(name, err)
 		}

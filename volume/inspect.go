@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
@@ -98,7 +99,7 @@ func Inspect(path string) (Report, error) {
 	const op = "inspect pool"
 	path = filepath.Join("/", path)
 	var r Report
-	err := alone(op, path, func(c *call) (err error) {
+	err := bounded.Alone(op, path, func(c *bounded.Call) (err error) {
 		h := newHandle()
 		h.call = c
 		defer h.close()
@@ -175,7 +176,7 @@ func (h *handle) openToRead(path string) (err error) {
 func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range l.sorted(func(Record) bool { return true }) {
-		h.call.beat()
+		h.call.Progress()
 		there, err := file.IsDir(h.base, r.Name)
 		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {

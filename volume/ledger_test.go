@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 func TestAccount(t *testing.T) {
@@ -100,50 +98,5 @@ func TestSystemDirectories(t *testing.T) {
 func TestNewUUID(t *testing.T) {
 	if a, b := newUUID(), newUUID(); a == b || len(a) != 36 {
 		t.Errorf("%s, %s", a, b)
-	}
-}
-
-func TestFailedMapsWhatTheSystemSays(t *testing.T) {
-	for errno, want := range map[unix.Errno]error{
-		unix.ENOSPC: ErrNoSpace, unix.EDQUOT: ErrNoSpace,
-	} {
-		err := fault.Failed("op", "v", fault.Path("write", "x", errno))
-		if !errors.Is(err, want) || !errors.Is(err, errno) {
-			t.Errorf("%v is no %v", err, want)
-		}
-	}
-	if fault.Failed("op", "v", nil) != nil {
-		t.Error("nil became an error")
-	}
-}
-
-func TestNameLocks(t *testing.T) {
-	var l nameLocks
-	lock := func(name string) (unlock func()) {
-		unlock, err := l.lock(nil, name)
-		if err != nil {
-			t.Error(err)
-		}
-		return unlock
-	}
-	unlock := lock("a")
-	lock("b")()
-	entered := make(chan bool)
-	go func() {
-		defer lock("a")()
-		entered <- true
-	}()
-	select {
-	case <-entered:
-		t.Fatal("two hold one name")
-	default:
-	}
-	unlock()
-	<-entered
-	defer lock("a")() // waits for the goroutine's unlock
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.held) != 1 {
-		t.Errorf("%d names are kept", len(l.held))
 	}
 }

@@ -45,7 +45,7 @@ func readRecords(h *handle) (all found, err error) {
 		if file.IsTemporary(name) {
 			continue // being written
 		}
-		h.call.beat()
+		h.call.Progress()
 		r, err := readRecord(h.records, name)
 		switch {
 		case err == nil:

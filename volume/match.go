@@ -19,7 +19,7 @@ func (p *Pool) matchLimits(h *handle) {
 		return
 	}
 	for _, r := range p.settled() {
-		h.call.beat()
+		h.call.Progress()
 		if _, err := p.matchedLimit(h, r); err != nil && !errors.Is(err, unix.ENOENT) {
 			p.note(fmt.Sprintf("the limit of volume %s is not as recorded: %v", r.Name, err))
 		}

@@ -31,13 +31,13 @@ func (f *family) meter(p *Pool, h *handle) {
 		}
 		// Not enter: two pools that wait for each other here, and a third call
 		// that waits to reopen one of them, would wait for ever.
-		if !other.gate.tryEnter() {
+		if !other.gate.TryEnter() {
 			continue // what was read last will do
 		}
 		if its := other.handle.Load(); its != nil {
 			all = other.counters(its.of(h.call), all)
 		}
-		other.gate.leave()
+		other.gate.Leave()
 	}
 	f.read(h.filesystem, all)
 }
@@ -66,7 +66,7 @@ func (p *Pool) counters(h *handle, before []reading) []reading {
 		if r.LimitID == 0 {
 			continue
 		}
-		h.call.beat()
+		h.call.Progress()
 		if u, ok := p.meterOne(h, r); ok {
 			all.found[r.Name], all.of[r.Name] = u.Bytes-u.Unwritten, r
 		}

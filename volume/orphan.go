@@ -84,7 +84,7 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 			if p.checkName(name) != nil || p.recorded(name) {
 				continue
 			}
-			h.call.beat()
+			h.call.Progress()
 			u, ok, err := p.unrecorded(h, name)
 			if err != nil {
 				return err
@@ -125,7 +125,7 @@ func (p *Pool) recorded(name string) bool {
 // unrecorded looks again while nobody works on the name: what was listed may
 // have been a volume on its way out.
 func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err error) {
-	unlock, err := p.names.lock(h.call, name)
+	unlock, err := p.names.Lock(h.call, name)
 	if err != nil {
 		return u, false, err
 	}

@@ -53,7 +53,7 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		if err != nil {
 			return err
 		}
-		return h.call.callback(func() error {
+		return h.call.Callback(func() error {
 			return do(Pinned{Volume: p.volume(h, r, false), Dir: dir, MountedAt: points})
 		})
 	})

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/limit"
 )
@@ -78,23 +79,23 @@ type Expected struct {
 // to the directory that was opened. If not, it opens anew; if that fails, it
 // returns ErrNotReady and changes nothing. Where the disk does not answer, it
 // returns ErrNotReady too, and what it began goes on when the disk does; see
-// deadline.go.
+// package bounded.
 type Pool struct {
 	config Config
 	path   string // absolute and clean
 	mode   uint32 // of new volumes, as fchmod(2) takes it
 
 	// gate lets in every call that uses the handle, and alone what replaces it.
-	gate   door
+	gate   bounded.Door
 	handle atomic.Pointer[handle] // nil while the pool is not open
 	wanted atomic.Bool            // Open was called
 	closed atomic.Bool            // Close was called
-	under  *under                 // the calls that are under way
+	under  *bounded.Calls         // the calls that are under way
 
 	family   atomic.Pointer[family] // the pools of the process, this one among them
-	names    nameLocks
-	purging  turns    // one purge at a time
-	adopting adopting // the adopted volume that is getting its limit
+	names    bounded.NameLocks
+	purging  bounded.Turns // one purge at a time
+	adopting adopting      // the adopted volume that is getting its limit
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
@@ -130,16 +131,16 @@ func New(c Config) (*Pool, error) {
 		c.Overcommit = 1
 	}
 	if c.Patience == 0 {
-		c.Patience = defaultPatience
+		c.Patience = bounded.DefaultPatience
 	}
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"},
-		purging: oneAtATime(), adopting: adopting{one: oneAtATime()}}
+		purging: bounded.OneAtATime(), adopting: adopting{one: bounded.OneAtATime()}}
 	p.reset(map[string]Record{}, nil, nil)
-	p.under = newUnder(p.title(), c.Patience)
+	p.under = bounded.NewCalls(p.title(), c.Patience)
 	p.family.Store(newFamily(p))
 	return p, nil
 }

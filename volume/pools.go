@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
@@ -13,7 +14,7 @@ import (
 // Methods may be called from many goroutines.
 type Pools struct {
 	all   []*Pool
-	names nameLocks
+	names bounded.NameLocks
 }
 
 // NewPools checks that there is a pool, and that each has a name of its own;
@@ -141,7 +142,7 @@ func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Poo
 // lock lets the calls for one name wait for each other. Each of them waits for
 // disks no longer than their pools' patience.
 func (s *Pools) lock(name string) (unlock func()) {
-	unlock, _ = s.names.lock(nil, name)
+	unlock, _ = s.names.Lock(nil, name)
 	return unlock
 }
 

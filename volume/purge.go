@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
@@ -41,7 +42,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 	const op = "purge pool"
 	left := 0
 	err = p.long(ctx, op, func(ctx context.Context, h *handle) error {
-		give, err := p.purging.take(h.call)
+		give, err := p.purging.Take(h.call)
 		if err != nil {
 			return err
 		}
@@ -207,10 +208,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 // long calls do with a context that also ends when the pool is closed or has
 // to be reopened, which waits for do.
 //
-// It takes as long as do does, as long as that makes progress. See under.run for what
+// It takes as long as do does, as long as that makes progress. See bounded.Calls for what
 // becomes of do otherwise.
 func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
-	return p.under.doInLongSteps(op, func(c *call) error {
+	return p.under.DoInLongSteps(op, func(c *bounded.Call) error {
 		return p.within(c, func(h *handle) error { return during(ctx, h, do) })
 	})
 }
@@ -218,7 +219,7 @@ func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *ha
 // beating is the pace, each step of which is progress.
 func (h *handle) beating(pace tree.Pace) tree.Pace {
 	return func(ctx context.Context) error {
-		h.call.beat()
+		h.call.Progress()
 		if pace == nil {
 			return ctx.Err()
 		}

@@ -24,7 +24,7 @@ func (p *Pool) settleLate(ctx context.Context, h *handle) error {
 		if ctx.Err() != nil {
 			break
 		}
-		h.call.beat()
+		h.call.Progress()
 		errs = append(errs, p.putLate(h, names))
 	}
 	return errors.Join(errs...)
@@ -33,7 +33,7 @@ func (p *Pool) settleLate(ctx context.Context, h *handle) error {
 func (p *Pool) putLate(h *handle, names []string) error {
 	var records []Record
 	for _, name := range names {
-		unlock, free := p.names.tryLock(name)
+		unlock, free := p.names.TryLock(name)
 		if !free {
 			continue
 		}
@@ -69,7 +69,7 @@ func (p *Pool) settleTrash(h *handle, names []string) (moving map[string]bool, e
 		if r.State != Deleting || !slices.Contains(names, r.Trash) {
 			continue
 		}
-		h.call.beat()
+		h.call.Progress()
 		free, err := p.trySettle(h, r.Name)
 		if err != nil {
 			errs = append(errs, fault.Failed("settle volume", r.Name, err))
@@ -81,7 +81,7 @@ func (p *Pool) settleTrash(h *handle, names []string) (moving map[string]bool, e
 
 // trySettle is settleLocked where nobody works on the volume.
 func (p *Pool) trySettle(h *handle, name string) (free bool, err error) {
-	unlock, free := p.names.tryLock(name)
+	unlock, free := p.names.TryLock(name)
 	if !free {
 		return false, nil
 	}

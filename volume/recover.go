@@ -24,7 +24,7 @@ func (p *Pool) recover(h *handle) error {
 		return err
 	}
 	for _, r := range p.unsettled() {
-		h.call.beat()
+		h.call.Progress()
 		if err := p.settle(h, r.Name); err != nil {
 			if err = h.judge(err); errors.Is(err, ErrNotReady) || errors.Is(err, unix.EIO) {
 				return err
@@ -76,7 +76,7 @@ func (p *Pool) Settle() error {
 	err := p.visit("settle pool", func(h *handle) error {
 		var errs []error
 		for _, r := range p.unsettled() {
-			h.call.beat()
+			h.call.Progress()
 			errs = append(errs, fault.Failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
 		}
 		left, err := p.clearStaging(h)
@@ -91,7 +91,7 @@ func (p *Pool) Settle() error {
 }
 
 func (p *Pool) settleLocked(h *handle, name string) error {
-	unlock, err := p.names.lock(h.call, name)
+	unlock, err := p.names.Lock(h.call, name)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
 	}
 	left = map[string]error{}
 	for _, name := range names {
-		h.call.beat()
+		h.call.Progress()
 		if err := p.unstageLeft(h, name); err != nil {
 			left[name] = err
 		}
@@ -203,7 +203,7 @@ func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
 
 // unstageLeft leaves what is being made, and what settle still has to judge.
 func (p *Pool) unstageLeft(h *handle, name string) error {
-	unlock, err := p.names.lock(h.call, name)
+	unlock, err := p.names.Lock(h.call, name)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 		if err := r.notMigrating(); err != nil {
 			return err
 		}
-		if err := h.call.callback(func() error { return may(r) }); err != nil {
+		if err := h.call.Callback(func() error { return may(r) }); err != nil {
 			return err
 		}
 		return p.delete(h, r)

@@ -1,16 +1,16 @@
-package volume
+package bounded
 
 import "sync"
 
-// turns is a lock that so many may have at a time. A call stops waiting for it
+// Turns is a lock that so many may have at a time. A call stops waiting for it
 // when its caller leaves.
-type turns chan struct{}
+type Turns chan struct{}
 
-// oneAtATime is a mutex that a call can stop waiting for.
-func oneAtATime() turns { return make(turns, 1) }
+// OneAtATime is a mutex that a call can stop waiting for.
+func OneAtATime() Turns { return make(Turns, 1) }
 
-// take waits for a turn and returns what gives it back.
-func (t turns) take(c *call) (give func(), err error) {
+// Take waits for a turn and returns what gives it back.
+func (t Turns) Take(c *Call) (give func(), err error) {
 	select {
 	case t <- struct{}{}:
 		return t.give, nil
@@ -35,26 +35,26 @@ func (t turns) take(c *call) (give func(), err error) {
 	}
 }
 
-func (t turns) give() { <-t }
+func (t Turns) give() { <-t }
 
-// nameLocks lets the calls for one volume wait for each other. The zero value
+// NameLocks lets the calls for one volume wait for each other. The zero value
 // is ready; a name costs memory only while somebody holds or awaits it.
-type nameLocks struct {
+type NameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock // guarded by mu
 }
 
 type nameLock struct {
-	turns
-	users int // holding or waiting; guarded by nameLocks.mu
+	Turns
+	users int // holding or waiting; guarded by NameLocks.mu
 }
 
-// lock waits for the name and returns what gives it back.
-func (l *nameLocks) lock(c *call, name string) (unlock func(), err error) {
+// Lock waits for the name and returns what gives it back.
+func (l *NameLocks) Lock(c *Call, name string) (unlock func(), err error) {
 	l.mu.Lock()
 	n := l.join(name)
 	l.mu.Unlock()
-	give, err := n.take(c)
+	give, err := n.Take(c)
 	if err != nil {
 		l.leave(name, n)
 		return nil, err
@@ -62,33 +62,33 @@ func (l *nameLocks) lock(c *call, name string) (unlock func(), err error) {
 	return func() { give(); l.leave(name, n) }, nil
 }
 
-// tryLock is lock where nobody holds or awaits the name; otherwise ok is false.
-func (l *nameLocks) tryLock(name string) (unlock func(), ok bool) {
+// TryLock is Lock where nobody holds or awaits the name; otherwise ok is false.
+func (l *NameLocks) TryLock(name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[name] != nil {
 		return nil, false
 	}
 	n := l.join(name)
-	n.turns <- struct{}{}
+	n.Turns <- struct{}{}
 	return func() { n.give(); l.leave(name, n) }, true
 }
 
 // join counts another user of the name. The caller holds mu.
-func (l *nameLocks) join(name string) *nameLock {
+func (l *NameLocks) join(name string) *nameLock {
 	if l.held == nil {
 		l.held = map[string]*nameLock{}
 	}
 	n := l.held[name]
 	if n == nil {
-		n = &nameLock{turns: oneAtATime()}
+		n = &nameLock{Turns: OneAtATime()}
 		l.held[name] = n
 	}
 	n.users++
 	return n
 }
 
-func (l *nameLocks) leave(name string, n *nameLock) {
+func (l *NameLocks) leave(name string, n *nameLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n.users--; n.users == 0 {
@@ -96,10 +96,10 @@ func (l *nameLocks) leave(name string, n *nameLock) {
 	}
 }
 
-// door lets in any number of calls, or one alone, which goes before those that
+// Door lets in any number of calls, or one alone, which goes before those that
 // come after it. A call stops waiting when its caller leaves. The zero value is
 // ready.
-type door struct {
+type Door struct {
 	mu      sync.Mutex
 	inside  int           // calls
 	alone   bool          // one is inside that lets in no other
@@ -107,13 +107,13 @@ type door struct {
 	changed chan struct{} // closed when one left; nil while none waits
 }
 
-// enter waits until the call may be inside with others; leave ends that.
-func (d *door) enter(c *call) error {
+// Enter waits until the call may be inside with others; Leave ends that.
+func (d *Door) Enter(c *Call) error {
 	return d.await(c, d.free)
 }
 
-// tryEnter is enter where that takes no waiting; otherwise it is false.
-func (d *door) tryEnter() bool {
+// TryEnter is Enter where that takes no waiting; otherwise it is false.
+func (d *Door) TryEnter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.free()
@@ -121,7 +121,7 @@ func (d *door) tryEnter() bool {
 
 // free takes a place for a call that may be inside with others. The caller holds
 // mu.
-func (d *door) free() bool {
+func (d *Door) free() bool {
 	if d.alone || d.wanted > 0 {
 		return false
 	}
@@ -129,15 +129,16 @@ func (d *door) free() bool {
 	return true
 }
 
-func (d *door) leave() {
+// Leave ends what Enter or TryEnter began.
+func (d *Door) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside--
 	d.tell()
 }
 
-// enterAlone waits until the call is the only one inside; leaveAlone ends that.
-func (d *door) enterAlone(c *call) error {
+// EnterAlone waits until the call is the only one inside; LeaveAlone ends that.
+func (d *Door) EnterAlone(c *Call) error {
 	d.mu.Lock()
 	d.wanted++
 	d.mu.Unlock()
@@ -157,7 +158,8 @@ func (d *door) enterAlone(c *call) error {
 	return err
 }
 
-func (d *door) leaveAlone() {
+// LeaveAlone ends what EnterAlone began.
+func (d *Door) LeaveAlone() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.alone = false
@@ -165,7 +167,7 @@ func (d *door) leaveAlone() {
 }
 
 // tell wakes those that wait. The caller holds mu.
-func (d *door) tell() {
+func (d *Door) tell() {
 	if d.changed != nil {
 		close(d.changed)
 		d.changed = nil
@@ -173,7 +175,7 @@ func (d *door) tell() {
 }
 
 // await waits until try, which is called with mu held, says yes.
-func (d *door) await(c *call, try func() bool) error {
+func (d *Door) await(c *Call, try func() bool) error {
 	for {
 		d.mu.Lock()
 		if try() {

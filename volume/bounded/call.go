@@ -1,38 +1,18 @@
-package volume
+package bounded
 
 import (
 	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// A system call on a disk that hangs (a frozen filesystem, a path that is gone,
-// a driver that lost a request) never returns, and nothing can end it: its
-// thread sleeps in the kernel. So that such a disk costs the process a few
-// threads, and not every goroutine that asks for a volume:
-//
-//   - Each call on a pool runs in a goroutine of its own, and its caller waits
-//     for Config.Patience. Then the caller gets an ErrNotReady. The call stays
-//     in the kernel with all that it holds, the lock of its volume above all, so
-//     that nothing is done twice; its result is dropped. A call that was only
-//     waiting for a lock ends with its caller.
-//   - At most callsAtOnce calls are on one pool's disk.
-//   - While a call has been in the kernel for nearly as long, the pool does
-//     not answer: every new call is refused at once, and the disk left alone. The
-//     call that hangs is the probe. When it returns, the pool answers again.
-//
-// Work that visits many files takes as long as it takes: every file it is done
-// with is progress (call.beat), and only the time since the last one counts.
-//
-// What do writes through a captured variable belongs to the call until it has
-// returned nil or an error of its own. After an error, a caller of run, enter, on
-// or long must not touch it: the call may still be under way.
-
 const (
-	// defaultPatience is how long a caller waits for the disk. A busy one flushes
+	// DefaultPatience is how long a caller waits for the disk. A busy one flushes
 	// what was written within seconds; the workers that wait are those of all pools.
-	defaultPatience = 6 * time.Second
+	DefaultPatience = 6 * time.Second
 	// longPatience is how many times as long one file may take in work that visits
 	// many: a kernel needs its time to remove one of some terabytes.
 	longPatience = 6
@@ -44,9 +24,9 @@ const (
 // errLeft ends a call whose caller does not wait any more. Nobody gets it.
 var errLeft = errors.New("the caller has left")
 
-// call is one call on a pool. The methods of a nil call do nothing: it is one
+// Call is one call on a pool. The methods of a nil call do nothing: it is one
 // that nobody waits for, and that may wait.
-type call struct {
+type Call struct {
 	op       string
 	where    string        // the pool, in words
 	patience time.Duration // see Config.Patience
@@ -73,21 +53,21 @@ const (
 	outside              // in a function of the caller's, who waits for its end
 )
 
-func newCall(op, where string, patience time.Duration) *call {
-	return &call{op: op, where: where, patience: patience, began: time.Now(), err: errLeft,
+func newCall(op, where string, patience time.Duration) *Call {
+	return &Call{op: op, where: where, patience: patience, began: time.Now(), err: errLeft,
 		gone: make(chan struct{}), done: make(chan struct{})}
 }
 
-// beat notes progress.
-func (c *call) beat() {
+// Progress notes progress.
+func (c *Call) Progress() {
 	if c != nil {
 		c.progress.Store(int64(time.Since(c.began)))
 	}
 }
 
 // enter changes the phase. It returns errLeft where the caller is gone.
-func (c *call) enter(to phase) error {
-	c.beat()
+func (c *Call) enter(to phase) error {
+	c.Progress()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left {
@@ -97,9 +77,9 @@ func (c *call) enter(to phase) error {
 	return nil
 }
 
-// wanted returns errLeft where the caller is gone, who was told that nothing was
+// StillWanted returns errLeft where the caller is gone, who was told that nothing was
 // done: what is not begun by then is not begun.
-func (c *call) wanted() error {
+func (c *Call) StillWanted() error {
 	if c == nil {
 		return nil
 	}
@@ -107,7 +87,7 @@ func (c *call) wanted() error {
 }
 
 // await waits for what another call of this process closes or takes from ch.
-func (c *call) await(ready <-chan struct{}) error {
+func (c *Call) await(ready <-chan struct{}) error {
 	if c == nil {
 		<-ready
 		return nil
@@ -123,9 +103,9 @@ func (c *call) await(ready <-chan struct{}) error {
 	}
 }
 
-// callback calls a function of the caller's, unless the caller is gone, and
+// Callback calls a function of the caller's, unless the caller is gone, and
 // keeps him until it has ended: it uses what is his.
-func (c *call) callback(f func() error) error {
+func (c *Call) Callback(f func() error) error {
 	if c == nil {
 		return f()
 	}
@@ -142,7 +122,7 @@ func (c *call) callback(f func() error) error {
 }
 
 // silent returns how long a call that is on the disk has shown no progress.
-func (c *call) silent() time.Duration {
+func (c *Call) silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase != onDisk {
@@ -152,11 +132,11 @@ func (c *call) silent() time.Duration {
 }
 
 // hangsAfter is how long the disk has to be silent until it does not answer.
-func (c *call) hangsAfter() time.Duration { return c.patience * 5 / 6 }
+func (c *Call) hangsAfter() time.Duration { return c.patience * 5 / 6 }
 
 // leave lets the caller go where it is time, and returns how long he waits at
 // least otherwise.
-func (c *call) leave() (wait time.Duration) {
+func (c *Call) leave() (wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase == outside {
@@ -174,11 +154,11 @@ func (c *call) leave() (wait time.Duration) {
 }
 
 // run does the call's work.
-func (c *call) run(do func(*call) error, ended func()) {
+func (c *Call) run(do func(*Call) error, ended func()) {
 	defer close(c.done)
 	defer ended()
 	defer func() {
-		if c.panicked = recover(); c.panicked != nil && c.wanted() != nil {
+		if c.panicked = recover(); c.panicked != nil && c.StillWanted() != nil {
 			panic(c.panicked) // or nobody would hear of it
 		}
 	}()
@@ -187,7 +167,7 @@ func (c *call) run(do func(*call) error, ended func()) {
 
 // result waits for the call, and returns its error. left is true where the
 // caller has waited long enough.
-func (c *call) result() (left bool, err error) {
+func (c *Call) result() (left bool, err error) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
 	for {
@@ -208,6 +188,6 @@ func (c *call) result() (left bool, err error) {
 }
 
 // hangs is the error of a pool whose disk does not answer this call.
-func (c *call) hangs() error {
-	return &HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
+func (c *Call) hangs() error {
+	return &fault.HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
 }

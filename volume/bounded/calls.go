@@ -1,0 +1,122 @@
+package bounded
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+// Calls are the calls that are under way on the disk of a pool.
+type Calls struct {
+	where    string // the pool, in words
+	patience time.Duration
+	mu       sync.Mutex
+	calls    map[*Call]struct{}
+	places   Turns // on the disk
+}
+
+// NewCalls returns the calls on a disk. where names it in errors, and patience is
+// how long a caller waits.
+func NewCalls(where string, patience time.Duration) *Calls {
+	return &Calls{where: where, patience: patience, calls: map[*Call]struct{}{}, places: make(Turns, callsAtOnce)}
+}
+
+// stuck returns the call that a disk has not answered for longest, nil where
+// the disk answers. The caller holds mu.
+func (s *Calls) stuck() (worst *Call) {
+	var longest time.Duration
+	for c := range s.calls {
+		if silent := c.silent(); silent > longest && silent >= c.hangsAfter() {
+			worst, longest = c, silent
+		}
+	}
+	return worst
+}
+
+// begin notes a call, unless the disk does not answer those before.
+func (s *Calls) begin(c *Call) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stuck := s.stuck(); stuck != nil {
+		return stuck.hangs()
+	}
+	s.calls[c] = struct{}{}
+	return nil
+}
+
+func (s *Calls) end(c *Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, c)
+}
+
+// Hangs returns the error of a disk that does not answer, nil where it does.
+func (s *Calls) Hangs() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stuck := s.stuck(); stuck != nil {
+		return stuck.hangs()
+	}
+	return nil
+}
+
+// Do does a call that has to end within the patience, one of at most callsAtOnce
+// on the disk.
+func (s *Calls) Do(op string, do func(*Call) error) error {
+	return s.run(newCall(op, s.where, s.patience), func(c *Call) error {
+		give, err := s.places.Take(c)
+		if err != nil {
+			return err
+		}
+		defer give()
+		return do(c)
+	})
+}
+
+// DoInSteps does a call each step of which may take as long as the patience.
+func (s *Calls) DoInSteps(op string, do func(*Call) error) error {
+	c := newCall(op, s.where, s.patience)
+	c.steps = true
+	return s.run(c, do)
+}
+
+// DoInLongSteps is DoInSteps for work that visits many files: each may take
+// longPatience times as long.
+func (s *Calls) DoInLongSteps(op string, do func(*Call) error) error {
+	c := newCall(op, s.where, longPatience*s.patience)
+	c.steps = true
+	return s.run(c, do)
+}
+
+// run does the call, and returns its error, or an ErrNotReady where the disk
+// does not answer.
+func (s *Calls) run(c *Call, do func(*Call) error) error {
+	if err := s.begin(c); err != nil {
+		return err
+	}
+	go c.run(do, func() { s.end(c) })
+	left, err := c.result()
+	switch {
+	case !left:
+		return err
+	case c.silent() > 0:
+		return c.hangs()
+	}
+	if err := s.Hangs(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %q has waited for other calls on %s for %s; try again", fault.ErrNotReady, c.op, c.where, c.patience)
+}
+
+// Alone is DoInSteps for a path that has no Calls yet, with DefaultPatience.
+func Alone(op, path string, do func(*Call) error) error {
+	c := newCall(op, path, DefaultPatience)
+	c.steps = true
+	go c.run(do, func() {})
+	if left, err := c.result(); !left {
+		return err
+	}
+	return c.hangs()
+}
