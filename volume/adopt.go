@@ -14,7 +14,7 @@ import (
 // touches the record alone, never the directory, and does nothing where the
 // volume is already recorded for the same claim and PV. Space is not asked
 // for: the data is there. No limit is set, whatever s.Limit says: it would not
-// count what is there; see LimitAdopted. Zero bytes promise nothing; the data is
+// count what is there. Zero bytes promise nothing; the data is
 // then used by others, as far as the pool is concerned.
 //
 // The caller makes sure that the directory is the PV's. The error is
@@ -94,8 +94,8 @@ func (p *Pool) Disown(name string) error {
 			return fmt.Errorf("%w: it was not adopted", ErrConflict)
 		case r.Migration != nil:
 			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
-		case r.LimitID != 0 || r.PendingID != 0:
-			return fmt.Errorf("%w: it has a limit, or is about to, which would outlive its record", ErrConflict)
+		case r.LimitID != 0:
+			return fmt.Errorf("%w: it has a limit, which would outlive its record", ErrConflict)
 		}
 		return p.drop(h, name)
 	})

@@ -165,8 +165,6 @@ func (p *Pool) unlimited(h *handle, r Record) string {
 	switch {
 	case stray != "":
 		return stray
-	case r.PendingID != 0:
-		return "its directory was there before; its data is being counted, and then it gets its limit"
 	case r.Adopted && r.LimitID == 0:
 		return "its directory was there before, and its data is not counted"
 	case r.Limit == LimitNone:

@@ -16,7 +16,6 @@ var (
 	ErrNotEmpty  = fault.ErrNotEmpty
 	ErrNoLimits  = fault.ErrNoLimits
 	ErrMigrating = fault.ErrMigrating
-	ErrOverfull  = fault.ErrOverfull
 	ErrDamaged   = fault.ErrDamaged
 )
 

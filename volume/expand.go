@@ -13,7 +13,6 @@ import "fmt"
 // difference; ErrNoLimits where a limit is required that is not enforced any
 // more. With an error the volume is as before.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
-	p.adopting.stop(name)
 	var v Volume
 	err := p.on("expand volume", name, func(h *handle) error {
 		r, ok := p.record(name)

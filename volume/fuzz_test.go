@@ -102,7 +102,6 @@ const (
 func FuzzRecord(f *testing.F) {
 	for _, r := range []volume.Record{
 		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
-		{State: volume.Bound, Adopted: true, Bytes: 1, PendingID: 1 << 30, Switching: true},
 		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
 		{State: volume.Bound, Bytes: 1, Trash: "t"}, {State: volume.Bound, Bytes: 1, Trash: "../../precious"}, {State: volume.Ready, Bytes: 1, Trash: "t.json"},
 		{State: volume.Ready, Bytes: 1<<63 - 1, LimitID: 1 << 31, Limit: volume.LimitRequired, Inodes: 1 << 63},
@@ -117,6 +116,7 @@ func FuzzRecord(f *testing.F) {
 			f.Add("v", data, where)
 		}
 	}
+	f.Add("v", []byte(`{"name":"v","state":"bound","adopted":true,"bytes":1,"pendingID":1073741824,"switching":true}`), uint8(placed))
 	f.Add("w", []byte(`{"name":"v","state":"ready","bytes":1}`), uint8(placed))
 	f.Add("..v", []byte("{"), uint8(0))
 	f.Fuzz(func(t *testing.T, name string, data []byte, where uint8) {

@@ -156,6 +156,5 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"settle":        p.Settle,
 		"measure":       func() error { return p.Measure(ctx) },
 		"purge":         func() error { return second(p.Purge(ctx)) },
-		"limit":         func() error { return second(p.LimitAdopted(ctx, "v")) },
 	}
 }

@@ -64,8 +64,6 @@ type VolumeReport struct {
 	// the volume to nothing.
 	Limit int64 `json:"limit,omitempty"`
 	Used  int64 `json:"used,omitempty"`
-	// Limiting is true while an adopted volume is being given its limit.
-	Limiting bool `json:"limiting,omitempty"`
 }
 
 // MigrationReport is a Migration without the PVs.
@@ -188,7 +186,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 			Name: r.Name, State: h.meaning(r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
 			Migration: inspectMigration(r.Migration), Orphan: r.Orphan,
-			Limit: u.Limit.Bytes, Used: u.Bytes, Limiting: r.PendingID != 0,
+			Limit: u.Limit.Bytes, Used: u.Bytes,
 		})
 	}
 	return all

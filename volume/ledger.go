@@ -37,7 +37,7 @@ func (l *ledger) reset(records map[string]Record, damaged map[string]error, note
 	l.sure = newEvidence()
 	l.strays, l.ids = map[string]string{}, map[uint64]int{}
 	for _, r := range records {
-		l.countIDs(r, 1)
+		l.countID(r, 1)
 	}
 	if l.reserved == nil {
 		l.reserved = map[string]int64{}
@@ -53,21 +53,19 @@ func (l *ledger) remember(r Record) {
 
 // replace sets the record of a volume. The caller holds mu.
 func (l *ledger) replace(r Record) {
-	l.countIDs(l.records[r.Name], -1)
-	l.countIDs(r, 1)
+	l.countID(l.records[r.Name], -1)
+	l.countID(r, 1)
 	l.records[r.Name] = r
 }
 
-// countIDs adds so many volumes to those with the IDs of the record. The caller
-// holds mu.
-func (l *ledger) countIDs(r Record, volumes int) {
-	for _, id := range [...]uint64{r.LimitID, r.PendingID} {
-		if id == 0 {
-			continue
-		}
-		if l.ids[id] += volumes; l.ids[id] == 0 {
-			delete(l.ids, id)
-		}
+// countID adds so many volumes to those with the ID of the record. The caller holds
+// mu.
+func (l *ledger) countID(r Record, volumes int) {
+	if r.LimitID == 0 {
+		return
+	}
+	if l.ids[r.LimitID] += volumes; l.ids[r.LimitID] == 0 {
+		delete(l.ids, r.LimitID)
 	}
 }
 
@@ -120,7 +118,7 @@ func (l *ledger) allLate() []string {
 func (l *ledger) forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.countIDs(l.records[name], -1)
+	l.countID(l.records[name], -1)
 	delete(l.records, name)
 	delete(l.strays, name)
 	l.forgetUse(name)

@@ -103,7 +103,7 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 		return errShared
 	}
 	_, stray := h.limits.Usage(dir, r.LimitID)
-	by, ok := h.limits.(limit.Adopter)
+	by, ok := h.limits.(limit.Restorer)
 	if !ok || !errors.Is(stray, limit.ErrForeign) {
 		return nil
 	}

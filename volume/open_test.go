@@ -259,3 +259,23 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("warnings %q", got)
 	}
 }
+
+// Older programs wrote keys into records that this one does not have.
+func TestRecordWithKeysOfOlderPrograms(t *testing.T) {
+	path := newFuzzPool(t).path
+	mkdir(t, filepath.Join(path, "v"))
+	write(t, filepath.Join(path, records, "v"),
+		`{"version":1,"name":"v","state":"bound","bytes":1048576,"pv":"pv-v","adopted":true,"created":"2024-01-02T03:04:05Z","pendingID":1073741824,"switching":true}`)
+	p := opened(t, volume.Config{Path: path})
+	v, err := p.Get("v")
+	if err != nil || v.State != volume.Bound || !v.Adopted || v.Bytes != mib || v.PV != "pv-v" || v.LimitID != 0 || v.Limited {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if w, d := p.Warnings(), p.Damaged(); len(w)+len(d) > 0 {
+		t.Errorf("warnings %q, damaged %q", w, d)
+	}
+	if _, err := p.Expand("v", 2*mib); err != nil || onDisk(t, p, "v").Bytes != 2*mib {
+		t.Error(err)
+	}
+	ok(t, p.Delete("v"))
+}

@@ -31,9 +31,7 @@ type Pinned struct {
 // ErrConflict where a file or a link is in the directory's place, ErrInUse
 // where something is mounted over it; or what do returned.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
-	p.adopting.stop(name)
 	return p.on("use volume", name, func(h *handle) error {
-		p.adopting.stop(name) // also one that began while this waited
 		r, ok := p.record(name)
 		if !ok || !inPlace(r) {
 			return ErrNotFound

@@ -92,10 +92,9 @@ type Pool struct {
 	closed atomic.Bool            // Close was called
 	under  *bounded.Calls         // the calls that are under way
 
-	family   atomic.Pointer[family] // the pools of the process, this one among them
-	names    bounded.NameLocks
-	purging  bounded.Turns // one purge at a time
-	adopting adopting      // the adopted volume that is getting its limit
+	family  atomic.Pointer[family] // the pools of the process, this one among them
+	names   bounded.NameLocks
+	purging bounded.Turns // one purge at a time
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
@@ -138,7 +137,7 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"},
-		purging: bounded.OneAtATime(), adopting: adopting{one: bounded.OneAtATime()}}
+		purging: bounded.OneAtATime()}
 	p.reset(map[string]Record{}, nil, nil)
 	p.under = bounded.NewCalls(p.title(), c.Patience)
 	p.family.Store(newFamily(p))

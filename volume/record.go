@@ -65,11 +65,6 @@ type Record struct {
 	Migration *Migration `json:"migration,omitempty"`
 	// Orphan is noted where the PV is gone.
 	Orphan Orphan `json:"orphan,omitzero"`
-	// PendingID is the ID that the inodes of an adopted volume are being given,
-	// and Switching whether its directories are being told to hand it down; see
-	// LimitAdopted. Both are of a volume without a limit.
-	PendingID uint64 `json:"pendingID,omitempty"`
-	Switching bool   `json:"switching,omitempty"`
 	// Trash is the volume's name in the trash: random, and chosen with the record,
 	// so that a directory which is there was this volume, and none before or after it
 	// that had its name. Records of older programs have none until they are deleted.

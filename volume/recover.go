@@ -111,9 +111,9 @@ func (p *Pool) settleNoted(h *handle, name string) error {
 // stillOf begins what is noted of a volume that could not be settled.
 func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", name) }
 
-// settle brings a volume that is half made, half gone or half switched to its
-// limit to the state before or after. It does nothing for any other. The caller
-// holds the volume's lock, or has the pool to itself.
+// settle brings a volume that is half made or half gone to the state before or
+// after. It does nothing for any other. The caller holds the volume's lock, or has
+// the pool to itself.
 func (p *Pool) settle(h *handle, name string) error {
 	r, ok := p.record(name)
 	switch {
@@ -121,8 +121,6 @@ func (p *Pool) settle(h *handle, name string) error {
 		return p.settleCreating(h, r)
 	case ok && r.State == Deleting:
 		return p.settleDeleting(h, r)
-	case ok && r.Switching:
-		return p.switchBack(h, r)
 	}
 	return nil
 }

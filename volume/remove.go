@@ -28,7 +28,6 @@ func (p *Pool) Delete(name string) error {
 // record while nobody else works on the volume, and what it returns ends the
 // call with nothing removed. may must not call the pool, and is waited for.
 func (p *Pool) DeleteIf(name string, may func(Record) error) error {
-	p.adopting.stop(name)
 	return p.on("delete volume", name, func(h *handle) error {
 		r, ok := p.record(name)
 		if !ok {

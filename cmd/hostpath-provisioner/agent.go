@@ -33,7 +33,6 @@ type agent struct {
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *health.Volumes
 	orphans   *health.Orphans
-	limiter   *health.Limiter // of adopted volumes
 	driver    *csi.Server
 	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
 	library   metrics.Metrics   // of the claim loop
@@ -110,9 +109,6 @@ func (a *agent) newPools() (err error) {
 		return err
 	}
 	a.volumes = health.NewVolumes(a.pools, a.events, a.nodeName)
-	if a.limitAdopted {
-		a.limiter = health.NewLimiter(a.pools, a.events, a.nodeName, a.visible)
-	}
 	return nil
 }
 

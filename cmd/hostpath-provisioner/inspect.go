@@ -172,7 +172,7 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
 	}
 	for _, v := range r.Volumes {
-		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v), class.Size(v.Bytes),
+		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v, r.Pool.Unlimited == ""), class.Size(v.Bytes),
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
 	printOrphans(table, r)
@@ -221,7 +221,9 @@ func show(out io.Writer, format string, args ...any) {
 	fmt.Fprintf(out, format, args...)
 }
 
-func state(v volume.VolumeReport) string {
+// state describes a volume's state. quotas reports whether the pool enforces quotas:
+// then a volume without one stands out.
+func state(v volume.VolumeReport, quotas bool) string {
 	s := string(v.State)
 	if v.Adopted {
 		s += ", adopted"
@@ -231,8 +233,8 @@ func state(v volume.VolumeReport) string {
 	} else if m != nil {
 		s += fmt.Sprintf(", migrating to %s (%s)", m.To, m.Step)
 	}
-	if v.Limiting {
-		s += ", limit under way"
+	if quotas && v.Limit == 0 && !v.Missing {
+		s += ", no quota"
 	}
 	if v.Missing {
 		s += ", MISSING"

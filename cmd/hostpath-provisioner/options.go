@@ -34,7 +34,6 @@ type options struct {
 	capacity      string
 	overcommit    float64
 	btrfsQuota    bool
-	limitAdopted  bool
 	purgeRate     int
 	workers       int
 	kubeconfig    string
@@ -111,10 +110,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"how many times the pool's space may be promised; never more than is free at the moment")
 	f.BoolVar(&o.btrfsQuota, "enable-btrfs-quota", false,
 		"turn on simple quota on a btrfs that has none, so that volumes have limits; for good: kernels before Linux 6.7 cannot write to it any more")
-	f.BoolVar(&o.limitAdopted, "limit-adopted", false,
-		"give adopted volumes of CSI PVs the limit that new ones have, while no pod uses them: each of their files is visited, at --purge-rate")
 	f.IntVar(&o.purgeRate, "purge-rate", 5000,
-		"files a second that emptying the trash may remove, or --limit-adopted visit; 0 is no bound")
+		"files a second that emptying the trash may remove; 0 is no bound")
 	f.IntVar(&o.workers, "workers", 8,
 		"claims, and as many PVs, that are worked on at the same time")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "",
@@ -146,10 +143,6 @@ func (o *options) check() error {
 	}
 	if err := errors.Join(o.driver.check(), o.orphans.check(o.plain())); err != nil {
 		return err
-	}
-	if o.limitAdopted && o.driver.endpoint == "" {
-		return errors.New("--limit-adopted is for volumes of CSI PVs, and there is no CSI driver without --endpoint; " +
-			"the pods of hostPath PVs cannot be seen, so their volumes are left alone")
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
 	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:

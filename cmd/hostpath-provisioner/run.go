@@ -51,13 +51,6 @@ func (a *agent) looked() {
 	a.tell()
 }
 
-// visible reports whether every pod that uses the volume gets it by the CSI
-// driver: all do of a plain driver, and elsewhere the PV tells. Where a PV was
-// replaced, pods of the one before may still run.
-func (a *agent) visible(r volume.Record) bool {
-	return r.Migration == nil && (a.loop == nil || a.loop.IsCSI(r.PV))
-}
-
 // beside is run by the loop, which shows what it watches.
 func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	var wg sync.WaitGroup
@@ -86,9 +79,6 @@ func (a *agent) keep(ctx context.Context) {
 		wg.Go(func() { k.Run(ctx) })
 	}
 	wg.Go(func() { a.volumes.Run(ctx) })
-	if a.limiter != nil {
-		go a.limiter.Run(ctx) // not waited for: one file may take it a minute
-	}
 	wg.Wait()
 }
 

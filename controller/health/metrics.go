@@ -33,6 +33,8 @@ func poolDesc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
 		"1 if the path of a pool is on the same filesystem as the operating system.", nil, nil)
+	noQuotaDesc = prometheus.NewDesc("kubevirt_hpp_pool_volumes_without_quota",
+		"Number of volumes that no quota limits to their size.", []string{"pool"}, nil)
 	readyDesc      = poolDesc("ready", "1 if the pool can be used, 0 if not, or if its disk does not answer.")
 	totalDesc      = poolDesc("total_bytes", "Size of the pool's filesystem.")
 	freeDesc       = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
@@ -42,7 +44,6 @@ var (
 	volumesDesc    = poolDesc("volumes", "Number of volumes by state.", "state")
 	missingDesc    = poolDesc("missing_volumes", "Number of volumes whose directory is not there.")
 	limitsDesc     = poolDesc("limits", "1 if volumes are held to their size, 0 if not; method says how.", "method")
-	adoptedDesc    = poolDesc("adopted_unlimited_volumes", "Number of adopted volumes that nothing holds to their size.")
 	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
 	stuckDesc      = poolDesc("stuck_trash_entries", "Number of deleted volumes that the last purge could not remove.")
 )
@@ -50,7 +51,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
-		promisableDesc, limitsDesc, volumesDesc, missingDesc, adoptedDesc, damagedDesc, stuckDesc} {
+		promisableDesc, limitsDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, stuckDesc} {
 		out <- d
 	}
 }
@@ -111,19 +112,19 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	if err != nil {
 		return all
 	}
-	missing, adopted := 0, 0
+	missing, noQuota := 0, 0
 	for _, v := range volumes {
 		if v.Missing {
 			missing++
 		}
-		if v.Adopted && !v.Limited {
-			adopted++
+		if !v.Limited {
+			noQuota++
 		}
 	}
 	for state, n := range pool.States() {
 		gauge(volumesDesc, float64(n), string(state))
 	}
 	gauge(missingDesc, float64(missing))
-	gauge(adoptedDesc, float64(adopted))
+	gauge(noQuotaDesc, float64(noQuota))
 	return all
 }

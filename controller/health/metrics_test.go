@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -42,6 +43,24 @@ func TestLimitsMetric(t *testing.T) {
 		want = `hostpath_pool_limits{method="` + string(method) + `",pool="local"} 1`
 	}
 	if !strings.Contains(w.Body.String(), want+"\n") {
+		t.Errorf("no %s in\n%s", want, w.Body)
+	}
+}
+
+// Volumes that no quota limits are counted: an adopted one, wherever it is.
+func TestMetricOfVolumesWithoutQuota(t *testing.T) {
+	pool := openPool(t)
+	if err := os.Mkdir(filepath.Join(pool.Path(), "adopted"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Adopt(volume.Spec{Name: "adopted", Bytes: 1 << 20, PV: "pv"}); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
+	w := httptest.NewRecorder()
+	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := `kubevirt_hpp_pool_volumes_without_quota{pool="local"} 1`; !strings.Contains(w.Body.String(), want+"\n") {
 		t.Errorf("no %s in\n%s", want, w.Body)
 	}
 }

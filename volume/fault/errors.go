@@ -34,8 +34,6 @@ var (
 	ErrNoLimits = errors.New("no limit can be enforced")
 	// ErrMigrating: the volume's PV is being replaced; try again later.
 	ErrMigrating = errors.New("volume is being migrated")
-	// ErrOverfull: the volume holds more than was asked for it.
-	ErrOverfull = errors.New("volume holds more than was asked for")
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )

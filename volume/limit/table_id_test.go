@@ -67,7 +67,7 @@ func testStray(t *testing.T, d disk, p pool) {
 		if u, err := p.Usage(fd, given); !errors.Is(err, ErrForeign) || u.Limit.Bytes != 8*mib || u.Bytes < 2*mib {
 			t.Errorf("%s: usage %+v, %v", name, u, err)
 		}
-		ok(t, p.Enforcer.(Adopter).Restore(fd, given))
+		ok(t, p.Enforcer.(Restorer).Restore(fd, given))
 		if u, err := p.Usage(fd, given); err != nil || u.Limit.Bytes != 8*mib {
 			t.Errorf("%s: restored: usage %+v, %v", name, u, err)
 		}
@@ -76,7 +76,7 @@ func testStray(t *testing.T, d disk, p pool) {
 		}
 	}
 	for _, id := range []uint64{0, 42, lastID + 1} {
-		if err := p.Enforcer.(Adopter).Restore(fd, id); !errors.Is(err, ErrInvalid) {
+		if err := p.Enforcer.(Restorer).Restore(fd, id); !errors.Is(err, ErrInvalid) {
 			t.Errorf("restored to %d: %v", id, err)
 		}
 	}
