@@ -82,21 +82,6 @@ func (c *Controller) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 	return s.names(pv)
 }
 
-// IsCSI reports whether this node's PV of that name is one of the CSI driver,
-// as far as it was seen; nobody can say so of one that was not.
-func (c *Controller) IsCSI(pv string) bool {
-	obj, ok, err := c.pvs.GetStore().GetByKey(pv)
-	if !ok || err != nil {
-		return false
-	}
-	source := obj.(*corev1.PersistentVolume).Spec.CSI
-	if source == nil {
-		return false
-	}
-	_, isCSI := c.shapeNamed(source.Driver).(*csiShape)
-	return isCSI
-}
-
 // Warn says a Warning about the claim, as the loop does its own: unless that
 // topic was said within the hour, by whichever agent.
 func (c *Controller) Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {

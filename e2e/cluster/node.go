@@ -54,9 +54,6 @@ func (n *Node) Dir() string { return n.dir }
 // not seen on the other.
 func (n *Node) VolumesDir() string { return filepath.Join(n.dir, "hpvolumes") }
 
-// KubeletDir is the directory of the host that the node sees as /var/lib/kubelet.
-func (n *Node) KubeletDir() string { return filepath.Join(n.dir, "kubelet") }
-
 func (n *Node) process(name string) process {
 	return process{title: n.Name + " " + name, name: name, dir: n.dir}
 }

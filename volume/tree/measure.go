@@ -31,7 +31,7 @@ type Size struct {
 // that is not there is ENOENT.
 func Measure(ctx context.Context, dir int, name string, pace Pace, elsewhere func(fd int) bool) (Size, error) {
 	m := measurer{ctx: ctx, links: map[inode]bool{}, elsewhere: elsewhere, shares: sharesExtents(dir)}
-	err := Walk(ctx, dir, name, pace, Visitor{Enter: m.count})
+	err := Walk(ctx, dir, name, pace, m.count)
 	return m.size, err
 }
 

@@ -6,16 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visitor is what a walk does. Any of its functions may be nil, and an error of
-// one ends the walk.
-type Visitor struct {
-	// Enter is called for the top and for everything below it, a directory
-	// before what is in it: name in the directory at, with what statx(2) said
-	// of it. Somebody else may have the name by now.
-	Enter func(at int, name string, st *unix.Statx_t) error
-	// Leave is called for every directory after what is in it.
-	Leave func(dir int) error
-}
+// Visit is called for the top of a walk and for everything below it, a directory
+// before what is in it: name in the directory at, with what statx(2) said of it.
+// Somebody else may have the name by now. An error ends the walk.
+type Visit func(at int, name string, st *unix.Statx_t) error
 
 // Walk visits the directory name in dir and everything below it. What is
 // mounted in it is not visited, and no link is followed. What comes or goes
@@ -23,8 +17,8 @@ type Visitor struct {
 //
 // A name that is not there is ENOENT, a link or a file in its place ELOOP or
 // ENOTDIR, and a mount on it EXDEV.
-func Walk(ctx context.Context, dir int, name string, pace Pace, v Visitor) error {
-	w := walker{ctx: ctx, pace: pace, Visitor: v}
+func Walk(ctx context.Context, dir int, name string, pace Pace, enter Visit) error {
+	w := walker{ctx: ctx, pace: pace, enter: enter}
 	fd, err := OpenDir(dir, name)
 	if err != nil {
 		return pathError("look at", name, err)
@@ -41,15 +35,15 @@ func Walk(ctx context.Context, dir int, name string, pace Pace, v Visitor) error
 	var t trail
 	defer t.close()
 	if err = t.down(fd); err == nil {
-		err = t.walk(w.visit, func() error { return w.leave(t.here().fd) })
+		err = t.walk(w.visit, func() error { return nil })
 	}
 	return pathError("look at", name, err)
 }
 
 type walker struct {
-	ctx  context.Context
-	pace Pace
-	Visitor
+	ctx   context.Context
+	pace  Pace
+	enter Visit
 }
 
 // visit looks at one entry, and opens it where there is more in it. One that is
@@ -80,18 +74,4 @@ func (w *walker) visit(dir int, name string) (into int, err error) {
 	default:
 		return -1, pathError("look at", name, err)
 	}
-}
-
-func (w *walker) enter(at int, name string, st *unix.Statx_t) error {
-	if w.Enter == nil {
-		return nil
-	}
-	return w.Enter(at, name, st)
-}
-
-func (w *walker) leave(dir int) error {
-	if w.Leave == nil {
-		return nil
-	}
-	return w.Leave(dir)
 }
