@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // limiting are the scenes that set limits or free them.
@@ -26,7 +26,7 @@ func limitCrash(t *testing.T, d quotaDisk) {
 
 func (d quotaDisk) ground(die dying) ground {
 	least := map[string]int{"create": 10, "expand": 5, "purge": 13}
-	if d.method == limit.MethodBtrfs {
+	if d.method == quota.MethodBtrfs {
 		least = map[string]int{"create": 12, "expand": 7, "purge": 4}
 	}
 	starts := map[string]bool{"expand": true}
@@ -38,7 +38,7 @@ func (d quotaDisk) ground(die dying) ground {
 		starts: starts,
 		limits: unlike,
 		swept: func() []fault {
-			if d.method == limit.MethodBtrfs {
+			if d.method == quota.MethodBtrfs {
 				return nil // the kernel has them until it freed the space
 			}
 			return d.unswept()

@@ -16,7 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // confinedPool tells the process that has few capabilities which pool is its own.
@@ -46,10 +46,10 @@ var hostile = map[string]func(t *testing.T, dir string){
 		f, err := os.Open(filepath.Join(dir, "frozen"))
 		ok(t, err)
 		defer f.Close()
-		a, err := limit.GetAttr(int(f.Fd()))
+		a, err := quota.GetAttr(int(f.Fd()))
 		ok(t, err)
-		a.Flags |= limit.Immutable
-		ok(t, limit.SetAttr(int(f.Fd()), a))
+		a.Flags |= quota.Immutable
+		ok(t, quota.SetAttr(int(f.Fd()), a))
 	},
 }
 

@@ -9,7 +9,7 @@
 // leaves what tells the next start what to do; docs/on-disk-format.md has the
 // table, one row for every state and crash.
 //
-// Where the filesystem enforces limits (package limit), the kernel holds a
+// Where the filesystem enforces limits (package quota), the kernel holds a
 // volume to its promise; where it does not, the volume says so.
 //
 // The private directory of a pool:

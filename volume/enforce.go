@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // LimitPolicy says what becomes of a volume where the pool's filesystem
@@ -43,7 +43,7 @@ func (s Spec) checkLimit() error {
 
 // Limits says how the filesystem of the pool enforces limits: as it was when
 // the pool was opened last, and none before.
-func (p *Pool) Limits() limit.Support {
+func (p *Pool) Limits() quota.Support {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.support
@@ -58,19 +58,19 @@ func (p *Pool) probe(h *handle) error {
 	h.block = st.Bsize
 	if p.config.EnableBtrfsQuota && uint32(st.Type) == unix.BTRFS_SUPER_MAGIC {
 		p.step("open.quota")
-		if err := limit.Enable(h.base); err != nil {
+		if err := quota.Enable(h.base); err != nil {
 			h.notes = append(h.notes, fmt.Sprintf("limits cannot be turned on: %v", err))
 		}
 	}
-	hooks := limit.Hooks{Step: p.steps("limit"), Taken: func(id uint64) bool {
+	hooks := quota.Hooks{Step: p.steps("limit"), Taken: func(id uint64) bool {
 		return p.family.Load().recorded(p, h.filesystem, id) > 0
 	}}
-	if h.limits, err = limit.Probe(h.base, hooks); err != nil {
+	if h.limits, err = quota.Probe(h.base, hooks); err != nil {
 		return err
 	}
 	h.support = h.limits.Support()
-	if h.support.Method != limit.MethodNone && !administers() {
-		h.support = limit.Support{Method: limit.MethodNone,
+	if h.support.Method != quota.MethodNone && !administers() {
+		h.support = quota.Support{Method: quota.MethodNone,
 			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no limit; give it to the container"}
 	}
 	p.mu.Lock()
@@ -94,10 +94,10 @@ func (p *Pool) CheckLimit(s Spec) error { return checkSupport(p.Limits(), s) }
 
 // checkSupport returns ErrNoLimits where the policy insists on what the
 // filesystem cannot do.
-func checkSupport(support limit.Support, s Spec) error {
+func checkSupport(support quota.Support, s Spec) error {
 	switch {
 	case s.Limit != LimitRequired:
-	case support.Method == limit.MethodNone:
+	case support.Method == quota.MethodNone:
 		return fmt.Errorf("%w: %s", ErrNoLimits, support.Reason)
 	case s.Inodes > 0 && !support.Inodes:
 		return fmt.Errorf("%w: %d inodes are asked for, and %s does not count them", ErrNoLimits, s.Inodes, support.Method)
@@ -107,14 +107,14 @@ func checkSupport(support limit.Support, s Spec) error {
 
 // wanted returns the limit of a volume as far as the filesystem enforces it.
 // ok is false where it gets none.
-func (h *handle) wanted(r Record) (want limit.Limit, ok bool) {
+func (h *handle) wanted(r Record) (want quota.Limit, ok bool) {
 	support := h.support
 	want.Bytes = r.Bytes
 	if support.Inodes {
 		want.Inodes = r.Inodes
 	}
 	unlimited := r.Limit == LimitNone || r.Adopted && r.LimitID == 0
-	return want, !unlimited && support.Method != limit.MethodNone
+	return want, !unlimited && support.Method != quota.MethodNone
 }
 
 // enforce puts the limit of a volume in force and returns its ID, 0 where it
@@ -125,7 +125,7 @@ func (h *handle) enforce(dir int, r Record) (uint64, error) {
 		return 0, nil
 	}
 	id, err := h.limits.Set(dir, r.LimitID, want)
-	if errors.Is(err, limit.ErrNone) {
+	if errors.Is(err, quota.ErrNone) {
 		if r.Limit == LimitRequired {
 			return 0, fmt.Errorf("%w: %w", ErrNoLimits, err)
 		}
@@ -151,12 +151,12 @@ func (h *handle) makeStaged(r Record) error {
 // that was made before it.
 func (h *handle) makesSubvolume(r Record) bool {
 	_, ok := h.wanted(r)
-	return ok && h.support.Method == limit.MethodBtrfs
+	return ok && h.support.Method == quota.MethodBtrfs
 }
 
 // limited reports whether the kernel holds the volume to its bytes.
 func (p *Pool) limited(h *handle, r Record) bool {
-	return r.LimitID != 0 && h.support.Method != limit.MethodNone && p.stray(r.Name) == ""
+	return r.LimitID != 0 && h.support.Method != quota.MethodNone && p.stray(r.Name) == ""
 }
 
 // unlimited describes the part of a volume's limit that is not enforced.
@@ -169,7 +169,7 @@ func (p *Pool) unlimited(h *handle, r Record) string {
 		return "its directory was there before, and its data is not counted"
 	case r.Limit == LimitNone:
 		return "no limit is asked for"
-	case support.Method == limit.MethodNone:
+	case support.Method == quota.MethodNone:
 		return support.Reason
 	case r.LimitID == 0:
 		return "it has none: it was made when the filesystem enforced no limits, or lost it since"
@@ -182,7 +182,7 @@ func (p *Pool) unlimited(h *handle, r Record) string {
 // removeWhole removes a trash entry in one step, where the filesystem can: its
 // kernel then frees the space by itself.
 func (h *handle) removeWhole(id string) (removed bool, err error) {
-	if h.support.Method == limit.MethodNone {
+	if h.support.Method == quota.MethodNone {
 		return false, nil
 	}
 	return h.limits.Remove(h.trash, id)
@@ -190,7 +190,7 @@ func (h *handle) removeWhole(id string) (removed bool, err error) {
 
 // sweepLimits clears limits that belong to no directory any more.
 func (p *Pool) sweepLimits(h *handle) error {
-	if h.support.Method == limit.MethodNone {
+	if h.support.Method == quota.MethodNone {
 		return nil
 	}
 	_, err := h.limits.Sweep(h.base)

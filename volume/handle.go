@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -29,8 +29,8 @@ type handle struct {
 	filesystem string
 	label      string // of new volumes; "" where none is set
 
-	limits  limit.Enforcer
-	support limit.Support // what of limits this process can use
+	limits  quota.Enforcer
+	support quota.Support // what of limits this process can use
 	block   int64         // of the filesystem, in bytes: what limits are rounded up to
 	notes   []string      // what was found before recovery
 
@@ -124,8 +124,8 @@ func openDir(parent int, name string) (int, error) {
 // nothing could be renamed into it from staging, or out of it to the trash
 // (xfs_rename in fs/xfs, ext4_rename in fs/ext4, which answer EXDEV).
 func checkBase(base int) error {
-	attr, err := limit.GetAttr(base)
-	if err == nil && attr.Flags&limit.ProjectInherit != 0 {
+	attr, err := quota.GetAttr(base)
+	if err == nil && attr.Flags&quota.ProjectInherit != 0 {
 		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", ErrInvalid)
 	}
 	return nil // a filesystem that does not know the flag does not set it

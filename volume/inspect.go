@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // Report is what a pool's directory says of itself.
@@ -124,7 +124,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	}
 	var l ledger
 	l.reset(all.records, all.damaged, nil)
-	if h.limits, err = limit.Probe(h.base, limit.Hooks{}); err != nil {
+	if h.limits, err = quota.Probe(h.base, quota.Hooks{}); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()
@@ -178,7 +178,7 @@ func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 		there, err := file.IsDir(h.base, r.Name)
 		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {
-			u = limit.Usage{}
+			u = quota.Usage{}
 		} else {
 			l.metered[r.Name], l.sure.written[r.Name] = u.Bytes, u.Bytes-u.Unwritten
 		}

@@ -14,14 +14,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 func TestDiskLimits(t *testing.T) {
 	root := t.TempDir()
 	testdisk.Attach(t, testdisk.Image(t, "btrfs"), root, "commit=1")
 	limitTable(t, quotaDisk{
-		root: root, method: limit.MethodBtrfs, full: unix.EDQUOT,
+		root: root, method: quota.MethodBtrfs, full: unix.EDQUOT,
 		settle: func() {
 			if out, err := exec.Command("btrfs", "subvolume", "sync", root).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
@@ -33,7 +33,7 @@ func TestDiskLimits(t *testing.T) {
 // The same as the scenes, with a process that the kernel kills.
 func TestDiskKilledForReal(t *testing.T) {
 	root := testdisk.Mount(t, "btrfs")
-	d := quotaDisk{root: root, method: limit.MethodBtrfs}
+	d := quotaDisk{root: root, method: quota.MethodBtrfs}
 	d.pool(t) // turns on what is off
 	g := d.ground(dieForReal)
 	g.starts = map[string]bool{} // a start that dies is the same in every process
@@ -84,7 +84,7 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 		}
 	}
 	p = opened(t, volume.Config{Path: path, Step: without})
-	if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
+	if s := p.Limits(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
 		t.Errorf("%+v", s)
 	}
 	if v, err := p.Create(spec("w", mib)); err != nil || v.Limited {
@@ -97,7 +97,7 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	p := opened(t, volume.Config{Path: path})
-	if s := p.Limits(); s.Method != limit.MethodNone || !strings.Contains(s.Reason, "squota") {
+	if s := p.Limits(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "squota") {
 		t.Errorf("%+v", s)
 	}
 	v, err := p.Create(spec("v", mib))

@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // A quotaDisk is a mounted filesystem that enforces limits.
 type quotaDisk struct {
 	root   string
-	method limit.Method
+	method quota.Method
 	inodes bool
 	full   unix.Errno // what a writer gets at the limit
 	// lag is how long an inode may be counted that was removed: XFS does that
@@ -91,15 +91,15 @@ func openDir(path string) (int, error) {
 }
 
 // inForce returns what the kernel holds a directory to.
-func inForce(path string) (limit.Usage, error) {
+func inForce(path string) (quota.Usage, error) {
 	fd, err := openDir(path)
 	if err != nil {
-		return limit.Usage{}, err
+		return quota.Usage{}, err
 	}
 	defer unix.Close(fd)
-	e, err := limit.Probe(fd, limit.Hooks{})
+	e, err := quota.Probe(fd, quota.Hooks{})
 	if err != nil {
-		return limit.Usage{}, err
+		return quota.Usage{}, err
 	}
 	return e.Usage(fd, 0)
 }
@@ -118,7 +118,7 @@ func (d quotaDisk) unswept() []fault {
 		return []fault{{leaked, err.Error()}}
 	}
 	defer unix.Close(fd)
-	e, err := limit.Probe(fd, limit.Hooks{})
+	e, err := quota.Probe(fd, quota.Hooks{})
 	n := 0
 	if err == nil {
 		n, err = e.Sweep(fd)
@@ -149,7 +149,7 @@ func unlike(p *volume.Pool) (faults []fault) {
 	for _, r := range all {
 		u, err := inForce(filepath.Join(p.Path(), r.Name))
 		switch {
-		case errors.Is(err, unix.ENOENT), r.Adopted && r.LimitID == 0 && errors.Is(err, limit.ErrUnlimited):
+		case errors.Is(err, unix.ENOENT), r.Adopted && r.LimitID == 0 && errors.Is(err, quota.ErrUnlimited):
 			continue // the account knows whether it should be there
 		case err != nil, u.Limit.Bytes != r.Bytes, r.LimitID == 0:
 			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.LimitID)})

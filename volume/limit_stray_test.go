@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // show makes a directory show a project ID, as root in the volume's pod can.
@@ -20,10 +20,10 @@ func show(t *testing.T, path string, id uint64, flags uint32) {
 	t.Helper()
 	fd := dirFD(t, path)
 	defer unix.Close(fd)
-	a, err := limit.GetAttr(fd)
+	a, err := quota.GetAttr(fd)
 	ok(t, err)
-	a.Project, a.Flags = uint32(id), a.Flags&^limit.ProjectInherit|flags
-	ok(t, limit.SetAttr(fd, a))
+	a.Project, a.Flags = uint32(id), a.Flags&^quota.ProjectInherit|flags
+	ok(t, quota.SetAttr(fd, a))
 }
 
 // A tenant gives its volume's directory another ID: another volume's, in this pool
@@ -73,8 +73,8 @@ func limitStray(t *testing.T, d quotaDisk) {
 		id    uint64
 		flags uint32
 	}{
-		"another's": {victim.LimitID, limit.ProjectInherit}, "another pool's": {distant.LimitID, limit.ProjectInherit},
-		"nothing's": {attacker.LimitID ^ 1, limit.ProjectInherit}, "none": {}, "not handed down": {attacker.LimitID, 0},
+		"another's": {victim.LimitID, quota.ProjectInherit}, "another pool's": {distant.LimitID, quota.ProjectInherit},
+		"nothing's": {attacker.LimitID ^ 1, quota.ProjectInherit}, "none": {}, "not handed down": {attacker.LimitID, 0},
 	} {
 		show(t, attacker.Path, row.id, row.flags)
 		time.Sleep(1100 * time.Millisecond) // longer than a reading is current
@@ -133,7 +133,7 @@ func limitShared(t *testing.T, d quotaDisk) {
 	for name, id := range map[string]uint64{"none": 0, "same": victim.LimitID} {
 		v, err := p.Create(limited(name, 8*mib))
 		ok(t, err)
-		show(t, v.Path, victim.LimitID, limit.ProjectInherit)
+		show(t, v.Path, victim.LimitID, quota.ProjectInherit)
 		v.LimitID = id
 		also = append(also, v)
 	}

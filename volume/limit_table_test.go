@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // limitTable is what holds of pools on every filesystem with limits.
@@ -79,7 +79,7 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	if err != nil || v.Limited || v.LimitID != 0 || v.Unlimited == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if _, err := inForce(v.Path); !errors.Is(err, limit.ErrUnlimited) {
+	if _, err := inForce(v.Path); !errors.Is(err, quota.ErrUnlimited) {
 		t.Errorf("with a limit: %v", err)
 	}
 	_, err = p.Usage("none")
@@ -135,9 +135,9 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	e := func(path string, id uint64, bytes int64) {
 		fd := dirFD(t, path)
 		defer unix.Close(fd)
-		e, err := limit.Probe(fd, limit.Hooks{})
+		e, err := quota.Probe(fd, quota.Hooks{})
 		ok(t, err)
-		_, err = e.Set(fd, id, limit.Limit{Bytes: bytes})
+		_, err = e.Set(fd, id, quota.Limit{Bytes: bytes})
 		ok(t, err)
 	}
 	e(v.Path, v.LimitID, 2*mib)

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // These run in the virtual machine of e2e/vm, whose kernel has project quota.
@@ -17,10 +17,10 @@ import (
 func TestVMLimits(t *testing.T) {
 	for _, d := range []struct {
 		kind, disk string
-		method     limit.Method
+		method     quota.Method
 		full       unix.Errno
 		lag        time.Duration
-	}{{"xfs", "XFS", limit.MethodXFS, unix.ENOSPC, 100 * time.Millisecond}, {"ext4", "EXT4", limit.MethodExt4, unix.EDQUOT, 0}} {
+	}{{"xfs", "XFS", quota.MethodXFS, unix.ENOSPC, 100 * time.Millisecond}, {"ext4", "EXT4", quota.MethodExt4, unix.EDQUOT, 0}} {
 		t.Run(d.kind, func(t *testing.T) {
 			root := t.TempDir()
 			if err := unix.Mount(os.Getenv(d.disk), root, d.kind, 0, "prjquota"); err != nil {

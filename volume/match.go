@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -14,7 +14,7 @@ import (
 // have come between the two, or before the filesystem wrote a limit down. What
 // is not as recorded and cannot be mended is noted; the volume stays usable.
 func (p *Pool) matchLimits(h *handle) {
-	if h.support.Method == limit.MethodNone {
+	if h.support.Method == quota.MethodNone {
 		p.noteUnenforced(h)
 		return
 	}
@@ -62,9 +62,9 @@ func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 	}
 	u, err := h.limits.Usage(dir, r.LimitID)
 	switch {
-	case r.LimitID == 0 && errors.Is(err, limit.ErrUnlimited):
+	case r.LimitID == 0 && errors.Is(err, quota.ErrUnlimited):
 		return 0, nil
-	case err != nil && !errors.Is(err, limit.ErrUnlimited):
+	case err != nil && !errors.Is(err, quota.ErrUnlimited):
 		return r.LimitID, err
 	case r.LimitID != 0 && h.inForce(u, r):
 		return r.LimitID, nil
@@ -78,7 +78,7 @@ func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 
 // inForce compares a limit with what is recorded, which was rounded up to
 // whole blocks.
-func (h *handle) inForce(u limit.Usage, r Record) bool {
+func (h *handle) inForce(u quota.Usage, r Record) bool {
 	want, _ := h.wanted(r)
 	return u.Limit.Inodes == want.Inodes && u.Limit.Bytes >= want.Bytes && u.Limit.Bytes-want.Bytes < h.block
 }
@@ -103,8 +103,8 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 		return errShared
 	}
 	_, stray := h.limits.Usage(dir, r.LimitID)
-	by, ok := h.limits.(limit.Restorer)
-	if !ok || !errors.Is(stray, limit.ErrForeign) {
+	by, ok := h.limits.(quota.Restorer)
+	if !ok || !errors.Is(stray, quota.ErrForeign) {
 		return nil
 	}
 	if err := by.Restore(dir, r.LimitID); err != nil {

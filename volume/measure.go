@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -75,12 +75,12 @@ func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, e
 // elsewhere returns what reports of a file that it has the limit ID of a recorded
 // volume, and so is counted there; nil where there are no such IDs.
 func (p *Pool) elsewhere(h *handle) func(fd int) bool {
-	if m := h.support.Method; m != limit.MethodXFS && m != limit.MethodExt4 {
+	if m := h.support.Method; m != quota.MethodXFS && m != quota.MethodExt4 {
 		return nil
 	}
 	f := p.family.Load()
 	return func(fd int) bool {
-		a, err := limit.GetAttr(fd)
+		a, err := quota.GetAttr(fd)
 		return err != nil || a.Project != 0 && f.recorded(p, h.filesystem, uint64(a.Project)) > 0
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -48,7 +48,7 @@ func (p *Pool) meter(h *handle) { p.family.Load().read(h.filesystem, p.counters(
 // counters adds a reading of the pool to those that were begun before. It does nothing
 // where that was done a moment ago.
 func (p *Pool) counters(h *handle, before []reading) []reading {
-	if h.support.Method == limit.MethodNone {
+	if h.support.Method == quota.MethodNone {
 		return before
 	}
 	p.metering.Lock()
@@ -86,15 +86,15 @@ func (p *Pool) meterAgain() {
 // meterOne forgets what a volume used where the kernel does not say any more. Of a
 // volume whose directory shows another ID than the recorded one it still reads what
 // is counted for its own, and never what is counted for the other.
-func (p *Pool) meterOne(h *handle, r Record) (u limit.Usage, ok bool) {
+func (p *Pool) meterOne(h *handle, r Record) (u quota.Usage, ok bool) {
 	u, err := h.usage(r)
 	var stray error
 	switch {
 	case p.family.Load().recorded(p, h.filesystem, r.LimitID) > 1:
-		u, err, stray = limit.Usage{}, nil, errShared // it may be the other's
-	case errors.Is(err, limit.ErrForeign):
+		u, err, stray = quota.Usage{}, nil, errShared // it may be the other's
+	case errors.Is(err, quota.ErrForeign):
 		err, stray = nil, err
-	case errors.Is(err, limit.ErrUnlimited):
+	case errors.Is(err, quota.ErrUnlimited):
 		stray = err
 	}
 	p.mu.Lock()
@@ -119,13 +119,13 @@ func (l *ledger) begin(name string) {
 }
 
 // usage returns what the kernel counts for a volume.
-func (h *handle) usage(r Record) (limit.Usage, error) {
+func (h *handle) usage(r Record) (quota.Usage, error) {
 	if r.LimitID == 0 {
-		return limit.Usage{}, limit.ErrUnlimited // whatever ID the directory shows
+		return quota.Usage{}, quota.ErrUnlimited // whatever ID the directory shows
 	}
 	dir, err := tree.OpenDir(h.base, r.Name)
 	if err != nil {
-		return limit.Usage{}, fault.Path("open", r.Name, err)
+		return quota.Usage{}, fault.Path("open", r.Name, err)
 	}
 	defer unix.Close(dir)
 	return h.limits.Usage(dir, r.LimitID)
@@ -134,7 +134,7 @@ func (h *handle) usage(r Record) (limit.Usage, error) {
 // asNoLimits is the error of this package for a directory without a limit.
 func asNoLimits(err error) error {
 	switch {
-	case errors.Is(err, limit.ErrNone), errors.Is(err, limit.ErrUnlimited), errors.Is(err, limit.ErrForeign):
+	case errors.Is(err, quota.ErrNone), errors.Is(err, quota.ErrUnlimited), errors.Is(err, quota.ErrForeign):
 		return fmt.Errorf("%w: %w", ErrNoLimits, err)
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
@@ -147,12 +147,12 @@ func asNoLimits(err error) error {
 //
 // The error is ErrNotFound where there is no volume, ErrNoLimits where it has
 // no limit.
-func (p *Pool) Usage(name string) (limit.Usage, error) {
+func (p *Pool) Usage(name string) (quota.Usage, error) {
 	const op = "read the usage of volume"
 	if err := p.checkName(name); err != nil {
-		return limit.Usage{}, fault.Failed(op, name, err)
+		return quota.Usage{}, fault.Failed(op, name, err)
 	}
-	var u limit.Usage
+	var u quota.Usage
 	err := p.enter(op, func(h *handle) (err error) {
 		r, ok := p.record(name)
 		if !ok || !inPlace(r) {
@@ -162,7 +162,7 @@ func (p *Pool) Usage(name string) (limit.Usage, error) {
 		return asNoLimits(err)
 	})
 	if err != nil {
-		return limit.Usage{}, fault.Failed(op, name, err)
+		return quota.Usage{}, fault.Failed(op, name, err)
 	}
 	return u, nil
 }

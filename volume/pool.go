@@ -14,7 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // Config says what a pool is and how it behaves. New checks it.
@@ -40,7 +40,7 @@ type Config struct {
 	// PurgeRate is how many files the purge may remove a second; 0 is no bound.
 	PurgeRate int
 	// EnableBtrfsQuota turns on simple quota on a btrfs that has none. It
-	// changes the filesystem for good; see limit.Enable.
+	// changes the filesystem for good; see quota.Enable.
 	EnableBtrfsQuota bool
 	// NotOffered says why this pool is not served at all; "" serves it. Such a
 	// pool is never opened and nothing at its path is touched: every call returns
@@ -101,7 +101,7 @@ type Pool struct {
 
 	ledger
 	id      string        // of the pool that was opened first or last; guarded by mu
-	support limit.Support // likewise
+	support quota.Support // likewise
 	stuck   []string      // trash entries that the last purge could not remove; likewise
 }
 
@@ -136,7 +136,7 @@ func New(c Config) (*Pool, error) {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
-		support: limit.Support{Method: limit.MethodNone, Reason: "the pool was not opened yet"},
+		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"},
 		purging: bounded.OneAtATime()}
 	p.reset(map[string]Record{}, nil, nil)
 	p.under = bounded.NewCalls(p.title(), c.Patience)

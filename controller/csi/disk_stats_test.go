@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // A volume's own numbers, and its limit: on btrfs, whose statfs tells neither.
@@ -53,7 +53,7 @@ func btrfs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if err := limit.Enable(fd); err != nil {
+	if err := quota.Enable(fd); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // NodeGetVolumeStats returns bytes and inodes of a published volume.
@@ -66,7 +66,7 @@ func (s *Server) statfs(name, path string) (st unix.Statfs_t, err error) {
 
 // limited replaces the filesystem's numbers by those of a volume's limits. There
 // may be less available than that: nothing is reserved.
-func limited(all []*csi.VolumeUsage, u limit.Usage) []*csi.VolumeUsage {
+func limited(all []*csi.VolumeUsage, u quota.Usage) []*csi.VolumeUsage {
 	replace := func(unit csi.VolumeUsage_Unit, used, most int64) {
 		for _, on := range all {
 			if on.Unit == unit && most > 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // Collector exports what pools say of themselves, asked at every scrape.
@@ -103,7 +103,7 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(damagedDesc, float64(len(pool.Damaged())))
 	gauge(stuckDesc, float64(len(pool.Stuck())))
 	enforced, method := 0.0, pool.Limits().Method
-	if method != limit.MethodNone {
+	if method != quota.MethodNone {
 		enforced = 1
 	}
 	gauge(limitsDesc, enforced, string(method))

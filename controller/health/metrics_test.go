@@ -15,7 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 func openPool(t *testing.T) *volume.Pool {
@@ -39,7 +39,7 @@ func TestLimitsMetric(t *testing.T) {
 	w := httptest.NewRecorder()
 	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	want := `hostpath_pool_limits{method="none",pool="local"} 0`
-	if method := pool.Limits().Method; method != limit.MethodNone {
+	if method := pool.Limits().Method; method != quota.MethodNone {
 		want = `hostpath_pool_limits{method="` + string(method) + `",pool="local"} 1`
 	}
 	if !strings.Contains(w.Body.String(), want+"\n") {

@@ -14,9 +14,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
-// The tests of volume/limit on filesystems with project quota, which not every kernel has.
+// The tests of volume/quota on filesystems with project quota, which not every kernel has.
 func TestLimits(t *testing.T) {
-	m := limits(t, "./volume/limit")
+	m := limits(t, "./volume/quota")
 	run(t, m, "-test.skip=PowerCut$")
 }
 
@@ -28,7 +28,7 @@ func TestPoolLimits(t *testing.T) {
 
 // A machine whose power goes right after a volume was put into place, and the next one with the same disks.
 func TestLimitsSurviveAPowerCut(t *testing.T) {
-	m := limits(t, "./volume/limit")
+	m := limits(t, "./volume/quota")
 	ctx, cut := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cut()
 	cutting := m

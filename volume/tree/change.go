@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // change does something to name in dir, at the pace. If flags of the entry, of
@@ -20,7 +20,7 @@ func (r *remover) change(dir int, name string, do func() error) error {
 	}
 	// First, since no other flag can be cleared in a read-only subvolume.
 	around := r.clearReadOnly(dir)
-	above, _ := limit.ClearFlags(dir, sticky)
+	above, _ := quota.ClearFlags(dir, sticky)
 	relock, changed := unlock(dir, name)
 	defer relock()
 	if !changed && !above && !around {
@@ -57,8 +57,8 @@ func (r *remover) clearReadOnly(dir int) bool {
 		if err := unix.Fstat(dir, &st); err != nil || st.Dev == r.outside {
 			return false
 		}
-		if limit.IsSubvolume(st.Ino) {
-			changed, err := limit.ClearReadOnly(dir)
+		if quota.IsSubvolume(st.Ino) {
+			changed, err := quota.ClearReadOnly(dir)
 			return changed && err == nil
 		}
 		above, err := openUp(dir)
@@ -72,7 +72,7 @@ func (r *remover) clearReadOnly(dir int) bool {
 }
 
 // sticky flags keep an inode from being removed, or anything from a directory.
-const sticky = limit.Immutable | limit.AppendOnly
+const sticky = quota.Immutable | quota.AppendOnly
 
 // Unlock clears the immutable and append-only flags of the directory name in
 // dir, and the flag of a read-only btrfs subvolume if it is one, and reports
@@ -99,7 +99,7 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
 		// A device is never opened: that alone may set it in motion.
-		changed, err := limit.ClearPath(procPath(path), sticky)
+		changed, err := quota.ClearPath(procPath(path), sticky)
 		return nothing, changed && err == nil
 	}
 	fd, err := reopen(path, unix.O_RDONLY)
@@ -110,9 +110,9 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 		defer unix.Close(fd)
 		return nothing, unlockDir(fd, &st)
 	}
-	before, err := limit.GetAttr(fd)
+	before, err := quota.GetAttr(fd)
 	if err == nil {
-		changed, err = limit.ClearFlags(fd, sticky)
+		changed, err = quota.ClearFlags(fd, sticky)
 	}
 	if changed = changed && err == nil; !changed || st.Nlink == 1 {
 		unix.Close(fd)
@@ -120,7 +120,7 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	}
 	return func() {
 		if err := unix.Fstat(fd, &st); err == nil && st.Nlink > 0 {
-			_ = limit.SetAttr(fd, before) // nobody could be told
+			_ = quota.SetAttr(fd, before) // nobody could be told
 		}
 		unix.Close(fd)
 	}, true
@@ -129,17 +129,17 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 // unlockDir is unlock for an open directory. A read-only subvolume comes first:
 // no other flag can be cleared in it.
 func unlockDir(fd int, st *unix.Stat_t) (changed bool) {
-	if limit.IsSubvolume(st.Ino) {
-		cleared, err := limit.ClearReadOnly(fd)
+	if quota.IsSubvolume(st.Ino) {
+		cleared, err := quota.ClearReadOnly(fd)
 		changed = cleared && err == nil
 	}
-	cleared, err := limit.ClearFlags(fd, sticky)
+	cleared, err := quota.ClearFlags(fd, sticky)
 	return changed || cleared && err == nil
 }
 
 // clearInherit reports whether the directory handed down its project ID, and
 // now does not any more.
 func clearInherit(fd int) bool {
-	changed, err := limit.ClearFlags(fd, limit.ProjectInherit)
+	changed, err := quota.ClearFlags(fd, quota.ProjectInherit)
 	return changed && err == nil
 }

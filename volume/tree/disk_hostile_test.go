@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -249,7 +249,7 @@ func freeze(t *testing.T, path string) {
 	a := struct { // struct file_attr of include/uapi/linux/fs.h
 		flags uint64
 		_     [4]uint32
-	}{flags: limit.Immutable}
+	}{flags: quota.Immutable}
 	here := unix.AT_FDCWD
 	_, _, errno := unix.Syscall6(unix.SYS_FILE_SETATTR, uintptr(here), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&a)),
 		unsafe.Sizeof(a), unix.AT_SYMLINK_NOFOLLOW, 0)

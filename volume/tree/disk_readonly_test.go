@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -45,8 +45,8 @@ func TestDiskRemoveReadOnlySubvolumes(t *testing.T) {
 		subvolume(t, deep)
 		write(t, filepath.Join(deep, "a/b/c/data"), "x")
 		write(t, filepath.Join(deep, "a/frozen/data"), "x")
-		change(t, filepath.Join(deep, "a/frozen/data"), limit.Immutable)
-		change(t, filepath.Join(deep, "a/frozen"), limit.Immutable)
+		change(t, filepath.Join(deep, "a/frozen/data"), quota.Immutable)
+		change(t, filepath.Join(deep, "a/frozen"), quota.Immutable)
 		subs = append(subs, deep)
 	}
 	testdisk.Run(t, "btrfs", "-q", "subvolume", "snapshot", "-r", deep, filepath.Join(entry, "snapshot"))

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -31,8 +31,8 @@ func TestDiskRemoveFlags(t *testing.T) {
 			name  string
 			flags uint32
 		}{
-			{"entry/file", limit.Immutable}, {"entry/log", limit.AppendOnly}, {"entry/frozen/sub/file", limit.Immutable},
-			{"entry/frozen/sub", limit.Immutable}, {"entry/frozen", limit.AppendOnly}, {"entry", limit.Immutable},
+			{"entry/file", quota.Immutable}, {"entry/log", quota.AppendOnly}, {"entry/frozen/sub/file", quota.Immutable},
+			{"entry/frozen/sub", quota.Immutable}, {"entry/frozen", quota.AppendOnly}, {"entry", quota.Immutable},
 		} {
 			path := filepath.Join(dir, f.name)
 			if !there(path) {
@@ -57,12 +57,12 @@ func change(t *testing.T, path string, flags uint32) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	a, err := limit.GetAttr(fd)
+	a, err := quota.GetAttr(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Flags = a.Flags&^(limit.Immutable|limit.AppendOnly) | flags
-	if err := limit.SetAttr(fd, a); err != nil {
+	a.Flags = a.Flags&^(quota.Immutable|quota.AppendOnly) | flags
+	if err := quota.SetAttr(fd, a); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -132,12 +132,12 @@ func TestDiskRemoveProjects(t *testing.T) {
 func project(t *testing.T, path string, id uint32) {
 	t.Helper()
 	fd := open(t, path)
-	a, err := limit.GetAttr(fd)
+	a, err := quota.GetAttr(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Project, a.Flags = id, a.Flags|limit.ProjectInherit
-	if err := limit.SetAttr(fd, a); err != nil {
+	a.Project, a.Flags = id, a.Flags|quota.ProjectInherit
+	if err := quota.SetAttr(fd, a); err != nil {
 		t.Fatal(err)
 	}
 }

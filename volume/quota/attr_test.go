@@ -1,4 +1,4 @@
-package limit_test
+package quota_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/limit"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 func TestClearFlagsDoesNothingWhereNothingIsSet(t *testing.T) {
@@ -16,7 +16,7 @@ func TestClearFlagsDoesNothingWhereNothingIsSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	_, err = limit.GetAttr(int(f.Fd()))
+	_, err = quota.GetAttr(int(f.Fd()))
 	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) {
 		t.Log("this filesystem has no such flags; real disks are tested in volume/tree")
 		return
@@ -24,7 +24,7 @@ func TestClearFlagsDoesNothingWhereNothingIsSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := limit.ClearFlags(int(f.Fd()), limit.Immutable|limit.AppendOnly); changed || err != nil {
+	if changed, err := quota.ClearFlags(int(f.Fd()), quota.Immutable|quota.AppendOnly); changed || err != nil {
 		t.Errorf("changed %v, %v", changed, err)
 	}
 }
@@ -35,7 +35,7 @@ func TestGetAttrOfWhatHasNoFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := limit.GetAttr(int(f.Fd())); err == nil {
+	if _, err := quota.GetAttr(int(f.Fd())); err == nil {
 		t.Error("procfs has no such flags")
 	}
 }

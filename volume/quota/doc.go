@@ -1,4 +1,4 @@
-// Package limit puts hard limits on directories: what is written past them
+// Package quota puts hard limits on directories: what is written past them
 // fails, in the kernel, at once. No other program is run.
 //
 // Probe looks at a filesystem once and returns its Enforcer:
@@ -50,4 +50,4 @@
 //	adopt.go    project quota for a directory that was filled before
 //	squota.go   simple quota; btrfs.go its system calls
 //	none.go     no limits
-package limit
+package quota

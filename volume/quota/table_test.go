@@ -1,6 +1,6 @@
 //go:build disk || vm
 
-package limit
+package quota
 
 import (
 	"os"

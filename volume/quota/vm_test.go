@@ -1,6 +1,6 @@
 //go:build vm
 
-package limit
+package quota
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 //go:build disk
 
-package limit
+package quota
 
 import (
 	"errors"
