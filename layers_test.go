@@ -1,4 +1,4 @@
-// Package layers holds the rules of docs/design.md that a test can keep.
+// Package layers holds the rules of docs/architecture.md that a test can keep.
 package layers
 
 import (

@@ -1,0 +1,100 @@
+package layers
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// What a page may be at most. Tables and blocks of code are not counted as words, nor do they wrap.
+const (
+	pageWords   = 1500
+	readmeLines = 120
+	lineWidth   = 100
+)
+
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "_artifacts"):
+			return fs.SkipDir
+		case filepath.Ext(path) == ".md":
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	return all
+}
+
+// prose returns the lines that are neither table nor code, with their numbers.
+func prose(text string) map[int]string {
+	lines, fenced := map[int]string{}, false
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			fenced = !fenced
+		} else if !fenced && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") {
+			lines[i+1] = line
+		}
+	}
+	return lines
+}
+
+func TestPagesAreShort(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := 0
+		if page == "CHANGELOG.md" {
+			continue
+		}
+		for number, line := range prose(string(text)) {
+			words += len(strings.Fields(line))
+			if utf8.RuneCountInString(line) > lineWidth && len(strings.Fields(line)) > 1 {
+				t.Errorf("%s:%d is wider than %d; wrap it", page, number, lineWidth)
+			}
+		}
+		if words > pageWords {
+			t.Errorf("%s has %d words besides its tables, more than %d; split it", page, words, pageWords)
+		}
+		if lines := strings.Count(string(text), "\n"); page == "README.md" && lines > readmeLines {
+			t.Errorf("README.md has %d lines, more than %d", lines, readmeLines)
+		}
+	}
+}
+
+// Every link to a file of the repository leads somewhere, and so does every path that a page names.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	named := regexp.MustCompile("`((?:docs|manifests|systemd|controller|volume|cmd|e2e)/[A-Za-z0-9_./-]+)`")
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+		if page == "CHANGELOG.md" {
+			continue // it names what was there
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("%s names %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
