@@ -90,7 +90,7 @@ func (p *Pool) Disown(name string) error {
 		switch {
 		case !ok:
 			return nil
-		case !r.Adopted || !inPlace(r):
+		case !r.Adopted || !r.InPlace():
 			return fmt.Errorf("%w: it was not adopted", ErrConflict)
 		case r.Migration != nil:
 			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
@@ -158,10 +158,10 @@ func (p *Pool) Reown(name, was string, b Binding) error {
 		switch {
 		case !ok:
 			return ErrNotFound
-		case !inPlace(r) || r.Ephemeral || r.PV != b.PV || r.Owner.UID != was && r.Owner.UID != b.Owner.UID:
+		case !r.InPlace() || r.Ephemeral || r.PV != b.PV || r.Owner.UID != was && r.Owner.UID != b.Owner.UID:
 			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State, r.Owner, r.PV, was, b.PV)
 		}
-		if err := r.notMigrating(); err != nil {
+		if err := r.NotMigrating(); err != nil {
 			return err
 		}
 		given := r

@@ -83,7 +83,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 			return err
 		}
 		r, ok := p.record(name)
-		if !ok || !inPlace(r) {
+		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
 		there, err := file.IsDir(h.base, name)
@@ -102,7 +102,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 	const op = "get volume of PV"
 	var v Volume
 	err := p.enter(op, func(h *handle) error {
-		found := p.sorted(func(r Record) bool { return pv != "" && r.PV == pv && inPlace(r) })
+		found := p.sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
 			return ErrNotFound
 		}
@@ -137,13 +137,10 @@ func (p *Pool) List() ([]Volume, error) {
 	return all, nil
 }
 
-// inPlace reports whether callers may know of the volume.
-func inPlace(r Record) bool { return r.State == Ready || r.State == Bound }
-
 // settled returns the records of the volumes that are in place, by name;
 // unsettled those of the others.
-func (l *ledger) settled() []Record   { return l.sorted(inPlace) }
-func (l *ledger) unsettled() []Record { return l.sorted(func(r Record) bool { return !inPlace(r) }) }
+func (l *ledger) settled() []Record   { return l.sorted(Record.InPlace) }
+func (l *ledger) unsettled() []Record { return l.sorted(func(r Record) bool { return !r.InPlace() }) }
 
 func (l *ledger) sorted(keep func(Record) bool) []Record {
 	l.mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -81,7 +82,7 @@ func taken(err error) error {
 
 func newRecord(s Spec, state State) Record {
 	return Record{
-		Version: recordVersion, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
+		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Limit: s.Limit, Inodes: s.Inodes,
 		Created: now(), Trash: rand.Text(),
 	}

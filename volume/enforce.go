@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 
@@ -9,24 +8,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
-
-// LimitPolicy says what becomes of a volume where the pool's filesystem
-// enforces no limits, or none on inodes where one is asked for.
-type LimitPolicy string
-
-// The policies.
-const (
-	// LimitBestEffort: the volume is made all the same, with what can be
-	// enforced. Volume says what is not.
-	LimitBestEffort LimitPolicy = ""
-	// LimitRequired: Create refuses with ErrNoLimits.
-	LimitRequired LimitPolicy = "required"
-	// LimitNone: no limit is set, wherever the volume is.
-	LimitNone LimitPolicy = "none"
-)
-
-// String is the policy's name in messages.
-func (l LimitPolicy) String() string { return cmp.Or(string(l), "best-effort") }
 
 // checkLimit returns ErrInvalid for limits that make no sense.
 func (s Spec) checkLimit() error {

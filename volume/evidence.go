@@ -161,16 +161,12 @@ func (l *ledger) still(s survey) map[string]int64 {
 	found := map[string]int64{}
 	for name, bytes := range s.found {
 		now, ok := l.records[name]
-		if ok && sameVolume(now, s.of[name]) && now.State != Deleting {
+		if ok && now.Same(s.of[name]) && now.State != Deleting {
 			found[name] = bytes
 		}
 	}
 	return found
 }
-
-// sameVolume reports whether two records with one name are of one volume, and not of
-// one that came after the other.
-func sameVolume(a, b Record) bool { return a.Created.Equal(b.Created) && a.Trash == b.Trash }
 
 // growth sums what volumes use more than before.
 func growth(before, now map[string]int64) (sum int64) {

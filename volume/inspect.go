@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Report is what a pool's directory says of itself.
@@ -222,7 +223,7 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		if file.IsTemporary(name) || unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // being written, or purged meanwhile
 		}
-		id, isRecord := strings.CutSuffix(name, recordSuffix)
+		id, isRecord := strings.CutSuffix(name, record.Suffix)
 		t := byID[id]
 		// A change time is that of the rename into the trash; the directory's own
 		// only until the purge changes it.

@@ -137,7 +137,7 @@ func (l *ledger) recordedPV(pv string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.records {
-		if pv != "" && r.PV == pv && inPlace(r) {
+		if pv != "" && r.PV == pv && r.InPlace() {
 			return true
 		}
 	}

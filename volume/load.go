@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // found is what stands in a pool's records.
@@ -46,7 +47,7 @@ func readRecords(h *handle) (all found, err error) {
 			continue // being written
 		}
 		h.call.Progress()
-		r, err := readRecord(h.records, name)
+		r, err := record.Read(h.records, name)
 		switch {
 		case err == nil:
 			all.records[name] = r

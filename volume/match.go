@@ -27,7 +27,7 @@ func (p *Pool) matchLimits(h *handle) {
 }
 
 func (p *Pool) noteUnenforced(h *handle) {
-	n := len(p.sorted(func(r Record) bool { return inPlace(r) && r.LimitID != 0 }))
+	n := len(p.sorted(func(r Record) bool { return r.InPlace() && r.LimitID != 0 }))
 	if n > 0 {
 		p.note(fmt.Sprintf("%d volumes were made with a limit, and now have none: %s", n, h.support.Reason))
 	}

@@ -89,7 +89,7 @@ func (p *Pool) elsewhere(h *handle) func(fd int) bool {
 func (p *Pool) noteUse(r Record, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; ok && sameVolume(now, r) {
+	if now, ok := p.records[r.Name]; ok && now.Same(r) {
 		p.used[r.Name] = bytes
 	}
 }
@@ -99,7 +99,7 @@ func (p *Pool) noteUse(r Record, bytes int64) {
 func (l *ledger) uncounted() []Record {
 	return l.sorted(func(r Record) bool {
 		_, counted := l.metered[r.Name]
-		return inPlace(r) && !counted
+		return r.InPlace() && !counted
 	})
 }
 
@@ -107,7 +107,7 @@ func (l *ledger) unknown() []Record {
 	return l.sorted(func(r Record) bool {
 		_, counted := l.metered[r.Name]
 		_, walked := l.sure.last[r.Name]
-		return inPlace(r) && !counted && !walked
+		return r.InPlace() && !counted && !walked
 	})
 }
 

@@ -99,7 +99,7 @@ func (p *Pool) meterOne(h *handle, r Record) (u quota.Usage, ok bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; !ok || !sameVolume(now, r) {
+	if now, ok := p.records[r.Name]; !ok || !now.Same(r) {
 		return u, false // it went meanwhile
 	}
 	p.strayed(r.Name, stray)
@@ -155,7 +155,7 @@ func (p *Pool) Usage(name string) (quota.Usage, error) {
 	var u quota.Usage
 	err := p.enter(op, func(h *handle) (err error) {
 		r, ok := p.record(name)
-		if !ok || !inPlace(r) {
+		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
 		u, err = h.usage(r)

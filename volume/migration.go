@@ -1,57 +1,11 @@
 package volume
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
-
-// Migration is the journal of a volume whose PV is replaced by another one of
-// the same name, while the directory stays as it is. It is on the pool, so that
-// it outlives the process and nobody who uses the volume can edit it. A journal
-// is never changed, only replaced.
-type Migration struct {
-	Step MigrationStep `json:"step"`
-	// To is the kind of PV that is wanted, in a word of the caller's.
-	To string `json:"to"`
-	// Old is the PV before the migration, and New the one that takes its place,
-	// as the caller wrote them; nothing here reads them. A migration that is
-	// done has the old one alone.
-	Old json.RawMessage `json:"old"`
-	New json.RawMessage `json:"new,omitempty"`
-	// Stopped says why the migration does not go on; "" where it does.
-	Stopped string `json:"stopped,omitempty"`
-	// Before is the journal that this one took the place of.
-	Before *Migration `json:"before,omitempty"`
-
-	Began   time.Time `json:"began"`
-	Changed time.Time `json:"changed"` // when Step was written
-}
-
-// MigrationStep is how far a migration is; what it says is written down before
-// it is done.
-type MigrationStep string
-
-// The steps, in their order.
-const (
-	// MigrationPrepared: it can still be given up, for the old PV is there.
-	MigrationPrepared MigrationStep = "prepared"
-	// MigrationCutover: the old PV may be gone, and the new one not there yet.
-	MigrationCutover MigrationStep = "cutover"
-	// MigrationDone: the new PV is there, and is the volume's from now on.
-	MigrationDone MigrationStep = "done"
-)
-
-// maxJournal bounds what a journal says of PVs, in bytes: a record is indented
-// when it is written, and read up to file.MaxBytes.
-const maxJournal = file.MaxBytes / 4
-
-// UnderWay reports whether a migration was begun and is not over. Until it is,
-// the volume is not deleted, and nobody but the caller of BeginMigration is to
-// act on what its PV says.
-func (m *Migration) UnderWay() bool { return m != nil && m.Step != MigrationDone }
 
 // BeginMigration writes a journal at its first step, with the given To, Old and
 // New. The volume's directory is looked at, and nothing else is touched.
@@ -67,8 +21,8 @@ func (p *Pool) BeginMigration(name string, m Migration) error {
 			return ErrMigrating
 		case r.State != Bound || r.Ephemeral:
 			return fmt.Errorf("%w: no PV names it", ErrConflict)
-		case len(m.Old)+len(m.New) > maxJournal:
-			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), maxJournal)
+		case len(m.Old)+len(m.New) > record.MaxJournal:
+			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), record.MaxJournal)
 		}
 		if err := h.plain(name); err != nil {
 			return err
@@ -86,7 +40,7 @@ func (p *Pool) BeginMigration(name string, m Migration) error {
 // under way.
 func (p *Pool) CutOver(name string) error {
 	return p.migrate("cut over the PV of volume", name, "cutover", func(_ *handle, r *Record) error {
-		return r.advance(func(m *Migration) *Migration {
+		return r.Advance(func(m *Migration) *Migration {
 			if m.Step != MigrationCutover {
 				m.Step, m.Changed, m.Stopped = MigrationCutover, now(), ""
 			}
@@ -100,7 +54,7 @@ func (p *Pool) CutOver(name string) error {
 // it may be "". The error is ErrConflict where no migration is under way.
 func (p *Pool) FinishMigration(name, note string) error {
 	return p.migrate("finish the migration of volume", name, "finish", func(_ *handle, r *Record) error {
-		return r.advance(func(m *Migration) *Migration {
+		return r.Advance(func(m *Migration) *Migration {
 			m.Step, m.Changed, m.Stopped = MigrationDone, now(), note
 			m.New, m.Before = nil, nil
 			return m
@@ -112,7 +66,7 @@ func (p *Pool) FinishMigration(name, note string) error {
 // the one before: nothing is kept of either.
 func (p *Pool) FinishReturn(name string) error {
 	return p.migrate("finish the migration of volume", name, "finish", func(_ *handle, r *Record) error {
-		return r.advance(func(*Migration) *Migration { return nil })
+		return r.Advance(func(*Migration) *Migration { return nil })
 	})
 }
 
@@ -121,7 +75,7 @@ func (p *Pool) FinishReturn(name string) error {
 // error is ErrConflict where no migration is under way.
 func (p *Pool) CancelMigration(name string) error {
 	return p.migrate("cancel the migration of volume", name, "cancel", func(_ *handle, r *Record) error {
-		return r.advance(func(m *Migration) *Migration { return m.Before })
+		return r.Advance(func(m *Migration) *Migration { return m.Before })
 	})
 }
 
@@ -130,7 +84,7 @@ func (p *Pool) CancelMigration(name string) error {
 // migration is under way.
 func (p *Pool) StopMigration(name, why string) error {
 	return p.migrate("stop the migration of volume", name, "stop", func(_ *handle, r *Record) error {
-		return r.advance(func(m *Migration) *Migration {
+		return r.Advance(func(m *Migration) *Migration {
 			m.Stopped = why
 			return m
 		})
@@ -141,7 +95,7 @@ func (p *Pool) StopMigration(name, why string) error {
 func (p *Pool) migrate(op, name, step string, change func(*handle, *Record) error) error {
 	return p.on(op, name, func(h *handle) error {
 		r, ok := p.record(name)
-		if !ok || !inPlace(r) {
+		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
 		before := r
@@ -156,28 +110,4 @@ func (p *Pool) migrate(op, name, step string, change func(*handle, *Record) erro
 	})
 }
 
-// advance replaces the journal of a migration that is under way. change is
-// given a copy; the journal stays the same one where the copy says the same.
-func (r *Record) advance(change func(*Migration) *Migration) error {
-	if !r.Migration.UnderWay() {
-		return fmt.Errorf("%w: it is not being migrated", ErrConflict)
-	}
-	copied := *r.Migration
-	next := change(&copied)
-	if next == &copied && copied.Step == r.Migration.Step && copied.Stopped == r.Migration.Stopped {
-		return nil
-	}
-	r.Migration = next
-	return nil
-}
-
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
-
-// notMigrating returns ErrMigrating while a migration is under way: between two
-// PVs nothing tells a volume that is not wanted any more.
-func (r Record) notMigrating() error {
-	if r.Migration.UnderWay() {
-		return fmt.Errorf("%w to a %s PV (%s)", ErrMigrating, r.Migration.To, r.Migration.Step)
-	}
-	return nil
-}

@@ -7,22 +7,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
-
-// Orphan is what was last noted of a volume whose PV is gone. The zero value
-// is a volume that is none.
-type Orphan struct {
-	// Since is when Why was first noted, to the second.
-	Since time.Time `json:"since"`
-	// Why says what is gone, and what is still there.
-	Why string `json:"why"`
-	// WatchedSeconds is how long agents have run since then, in all, by a clock
-	// that nobody can set. It lags behind by some minutes.
-	WatchedSeconds int64 `json:"watchedSeconds,omitempty"`
-}
-
-// Watched is WatchedSeconds as a duration.
-func (o Orphan) Watched() time.Duration { return time.Duration(o.WatchedSeconds) * time.Second }
 
 // NoteOrphan writes on the volume's record that it is an orphan and why, and
 // returns the record. The note outlives the process; a note for the same reason
@@ -169,7 +155,7 @@ func inspectUnrecorded(h *handle, l *ledger) ([]Unrecorded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("look at what has no record: %w", err)
 		}
-		if _, err := readRecord(h.records, name); is && err != nil { // made since the records were read
+		if _, err := record.Read(h.records, name); is && err != nil { // made since the records were read
 			all = append(all, Unrecorded{Name: name})
 		}
 	}

@@ -33,7 +33,7 @@ type Pinned struct {
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
 	return p.on("use volume", name, func(h *handle) error {
 		r, ok := p.record(name)
-		if !ok || !inPlace(r) {
+		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
 		if err := h.plain(name); errors.Is(err, ErrNotFound) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestNewPools(t *testing.T) {
@@ -204,7 +206,7 @@ func TestPoolsDeleteAsksAll(t *testing.T) {
 			}
 			// Half gone, so that looking for it finds nothing, and Delete goes on with it.
 			r, _ := one.record("v")
-			inTheWay := filepath.Join(one.Path(), privateName, trashName, r.Trash+recordSuffix)
+			inTheWay := filepath.Join(one.Path(), privateName, trashName, r.Trash+record.Suffix)
 			at = func(step string) {
 				if step == row.closed {
 					_ = os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700)

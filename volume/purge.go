@@ -11,11 +11,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
-
-// recordSuffix ends the names of the records in the trash.
-const recordSuffix = ".json"
 
 const (
 	// purgeTurn is how many changes a trash entry may take until the next one
@@ -88,7 +86,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck m
 		return 0, errors.Join(append(errs, err)...)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, recordSuffix) || moving[name] || stuck[name] != nil {
+		if strings.HasSuffix(name, record.Suffix) || moving[name] || stuck[name] != nil {
 			continue // a record goes with its entry, or below
 		}
 		err := p.purgeEntry(ctx, h, name, h.beating(turn(pace)))
@@ -131,14 +129,14 @@ func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.P
 		return err
 	}
 	p.step("purge.record")
-	return file.Remove(h.trash, id+recordSuffix)
+	return file.Remove(h.trash, id+record.Suffix)
 }
 
 // purgeRecords removes the records whose entries were gone before.
 func (p *Pool) purgeRecords(h *handle, names []string) error {
 	var errs []error
 	for _, name := range names {
-		id, ok := strings.CutSuffix(name, recordSuffix)
+		id, ok := strings.CutSuffix(name, record.Suffix)
 		if !ok {
 			continue
 		}

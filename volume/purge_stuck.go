@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // maxStuck bounds the reason that a record keeps, in bytes: it has names of the
@@ -52,15 +53,15 @@ func (p *Pool) reportStuck(h *handle, stuck map[string]error) error {
 // the entry. It does nothing if the record has it. A failure is not an error: the
 // caller returns the reason all the same.
 func (p *Pool) noteStuck(h *handle, id string, r Record, why string) {
-	if r.Stuck == why || r.Version > recordVersion {
+	if r.Stuck == why || r.Version > record.Version {
 		return
 	}
 	if r.Name == "" { // it had no record
-		r.Version, r.State, r.Trash = recordVersion, Deleting, id
+		r.Version, r.State, r.Trash = record.Version, Deleting, id
 	}
 	r.Stuck = why
 	if data, err := file.JSON(r); err == nil {
-		_ = file.Replace(h.trash, []file.Content{{Name: id + recordSuffix, Data: data}}, p.steps("purge.note"))
+		_ = file.Replace(h.trash, []file.Content{{Name: id + record.Suffix, Data: data}}, p.steps("purge.note"))
 	}
 }
 
@@ -75,7 +76,7 @@ func oneLine(err error) string {
 
 // trashRecord reads the record of a trash entry as far as it can be understood.
 func trashRecord(trash int, id string) (r Record, err error) {
-	data, err := file.Read(trash, id+recordSuffix)
+	data, err := file.Read(trash, id+record.Suffix)
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -33,7 +34,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 		if !ok {
 			return absent(h, name)
 		}
-		if err := r.notMigrating(); err != nil {
+		if err := r.NotMigrating(); err != nil {
 			return err
 		}
 		if err := h.call.Callback(func() error { return may(r) }); err != nil {
@@ -114,7 +115,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		return err
 	}
 	p.step("delete.move")
-	if err := unix.Renameat(h.records, r.Name, h.trash, r.Trash+recordSuffix); err != nil && err != unix.ENOENT {
+	if err := unix.Renameat(h.records, r.Name, h.trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", r.Name, err)
 	}
 	p.forget(r.Name)

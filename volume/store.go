@@ -1,13 +1,11 @@
 package volume
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
-	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // put writes records to the disk, then to memory. Where that fails, memory takes
@@ -35,7 +33,7 @@ func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
 func (p *Pool) write(h *handle, records []Record, do func([]file.Content) error) error {
 	files := make([]file.Content, len(records))
 	for i := range records {
-		records[i].Version = recordVersion
+		records[i].Version = record.Version
 		data, err := file.JSON(records[i])
 		if err != nil {
 			return err
@@ -77,7 +75,7 @@ func (p *Pool) dropGone(h *handle, name string) error {
 
 // reload takes over into memory what stands on the disk, if it can be told.
 func (p *Pool) reload(h *handle, name string) {
-	r, err := readRecord(h.records, name)
+	r, err := record.Read(h.records, name)
 	switch {
 	case err == nil && p.isLate(name, r.State): // it knows more than the disk
 	case err == nil:
@@ -85,43 +83,4 @@ func (p *Pool) reload(h *handle, name string) {
 	case errors.Is(err, fs.ErrNotExist):
 		p.forget(name)
 	}
-}
-
-// readRecord reads the record of a volume. The error is ErrDamaged where it
-// is there and cannot be understood.
-func readRecord(records int, name string) (Record, error) {
-	data, err := file.Read(records, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}, err
-	}
-	if err != nil {
-		return Record{}, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return parseRecord(name, data)
-}
-
-func parseRecord(name string, data []byte) (Record, error) {
-	var r Record
-	if err := CheckName(name); err != nil {
-		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	switch {
-	case r.Version > recordVersion:
-		return r, fmt.Errorf("%w: it is of version %d, this program knows up to %d", ErrDamaged, r.Version, recordVersion)
-	case r.Name != name:
-		return r, fmt.Errorf("%w: it is of volume %q", ErrDamaged, r.Name)
-	case r.Bytes < 0, r.Bytes == 0 && !r.Adopted:
-		return r, fmt.Errorf("%w: it promises %d bytes", ErrDamaged, r.Bytes)
-	case r.Trash == "" && r.State != Deleting: // of an older program
-	case CheckName(r.Trash) != nil, strings.HasSuffix(r.Trash, recordSuffix):
-		return r, fmt.Errorf("%w: its name in the trash is %q, which is none", ErrDamaged, r.Trash)
-	}
-	switch r.State {
-	case Creating, Ready, Bound, Deleting:
-		return r, nil
-	}
-	return r, fmt.Errorf("%w: its state is %q", ErrDamaged, r.State)
 }

@@ -1,4 +1,4 @@
-package volume
+package record
 
 import (
 	"fmt"
@@ -73,6 +73,15 @@ type Record struct {
 	Stuck string `json:"stuck,omitempty"`
 }
 
-// recordVersion is written into new records. A record of a later version is
+// Version is written into new records. A record of a later version is
 // not touched: an older agent must not lose what a newer one wrote.
-const recordVersion = 1
+const Version = 1
+
+// InPlace reports whether callers may know of the volume.
+func (r Record) InPlace() bool { return r.State == Ready || r.State == Bound }
+
+// Same reports whether two records with one name are of one volume, and not of
+// one that came after the other.
+func (r Record) Same(other Record) bool {
+	return r.Created.Equal(other.Created) && r.Trash == other.Trash
+}
