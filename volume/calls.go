@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
@@ -161,16 +160,8 @@ func (l *ledger) sorted(keep func(Record) bool) []Record {
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.under.DoInSteps("look at pool", func(c *bounded.Call) error {
-		if err := p.gate.Enter(c); err != nil {
-			return err
-		}
-		defer p.gate.Leave()
-		h := p.handle.Load()
-		if open = h != nil; open {
-			loose = looseMode(h.base, p.path)
-		}
-		return nil
+	err := p.dir.Look("look at pool", func(d *dir) {
+		open, loose = true, looseMode(d.base, p.path)
 	})
 	if err != nil || !open {
 		return nil

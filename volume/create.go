@@ -199,7 +199,7 @@ func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error)
 	if err := unix.Fchmod(dir, p.mode); err != nil {
 		return 0, fault.Path("chmod", r.Name, err)
 	}
-	if err := p.setLabel(h, dir); err != nil {
+	if err := h.setLabel(dir); err != nil {
 		return 0, err
 	}
 	// The limit comes last: a small one may leave no room for the others.

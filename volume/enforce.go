@@ -30,6 +30,14 @@ func (p *Pool) Limits() quota.Support {
 	return p.support
 }
 
+// enforcement is how the filesystem of an open pool enforces limits.
+type enforcement struct {
+	limits  quota.Enforcer
+	support quota.Support // what of limits this process can use
+	block   int64         // of the filesystem, in bytes: what limits are rounded up to
+	notes   []string      // what was found before recovery
+}
+
 // probe finds what enforces limits, after turning it on where it may.
 func (p *Pool) probe(h *handle) error {
 	st, err := h.statfs()

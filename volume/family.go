@@ -1,10 +1,7 @@
 package volume
 
 import (
-	"fmt"
 	"sync"
-
-	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // family is the pools of one process. Those on one filesystem share its space:
@@ -53,18 +50,4 @@ func (l *ledger) where() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.filesystem
-}
-
-// filesystemOf names the filesystem of a mount. It is asked of mountinfo and
-// not of stat, because every subvolume of a btrfs has a st_dev of its own.
-func filesystemOf(mountID uint64) (string, error) {
-	all, err := mount.Self()
-	if err != nil {
-		return "", err
-	}
-	i, ok := mount.ByID(all, int(mountID))
-	if !ok {
-		return "", fmt.Errorf("%w: its mount is not in /proc/self/mountinfo any more", ErrNotReady)
-	}
-	return fmt.Sprintf("%d:%d", i.Major, i.Minor), nil
 }

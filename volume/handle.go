@@ -2,281 +2,90 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/file"
-	"kubevirt.io/hostpath-provisioner/volume/mount"
-	"kubevirt.io/hostpath-provisioner/volume/quota"
-	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// handle is an open pool: everything on disk is reached through it.
+// handle is an open pool as one call uses it: its directory, and how limits are
+// enforced there.
 type handle struct {
-	base, private, records, staging, trash int // directories, open for reading
-	lock                                   int // holds the flock
-
-	id identity
-	// filesystem is where the pool lies; see filesystemOf.
-	filesystem string
-	label      string // of new volumes; "" where none is set
-
-	limits  quota.Enforcer
-	support quota.Support // what of limits this process can use
-	block   int64         // of the filesystem, in bytes: what limits are rounded up to
-	notes   []string      // what was found before recovery
-
-	at place // the base when it was opened
-	in place // the private directory, likewise
-	on place // pool.json, likewise
-	// own are the directories of ownDirs, likewise.
-	own [len(ownDirs)]place
-
-	// live ends when the handle is about to be closed: long work stops then.
-	live context.Context
-	end  context.CancelFunc
-
-	call *bounded.Call // that uses it; nil in the pool's own
+	*dir
+	enforcement
+	call *bounded.Call
 }
 
-// of is the handle as that call uses it.
-func (h *handle) of(c *bounded.Call) *handle {
-	its := *h
-	its.call = c
-	return &its
-}
+func (p *Pool) handle(c *bounded.Call, d *dir) *handle { return &handle{d, p.enforcing, c} }
 
-// place tells one directory of this moment from every other: the inode, and
-// the mount it is reached through. That of a file also has when it was written,
-// so that one that is written anew in place is another.
-type place struct {
-	major, minor uint32
-	inode, mount uint64
-	written      unix.StatxTimestamp
-}
-
-func placeOf(dir int, name string, flags int) (place, error) {
-	var st unix.Statx_t
-	if err := unix.Statx(dir, name, flags, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID|unix.STATX_MTIME, &st); err != nil {
-		return place{}, fault.Path("look at", name, err)
+func (p *Pool) dirConfig() dirConfig {
+	expected := p.config.Expected
+	if expected == nil {
+		expected = func() Expected { return Expected{} }
 	}
-	p := place{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino, mount: st.Mnt_id}
-	if st.Mode&unix.S_IFMT == unix.S_IFREG {
-		p.written = st.Mtime
-	}
-	return p, nil
-}
-
-func newHandle() *handle {
-	h := &handle{base: -1, private: -1, records: -1, staging: -1, trash: -1, lock: -1}
-	h.live, h.end = context.WithCancel(context.Background())
-	return h
-}
-
-// close gives up the lock and every descriptor. It changes nothing on disk.
-func (h *handle) close() {
-	h.end()
-	if h.lock >= 0 {
-		// Said aloud: a child process that is just being started shares the
-		// descriptor until its exec, and closing ours alone would not unlock.
-		_ = unix.Flock(h.lock, unix.LOCK_UN)
-	}
-	for _, fd := range []*int{&h.lock, &h.trash, &h.staging, &h.records, &h.private, &h.base} {
-		if *fd >= 0 {
-			unix.Close(*fd)
-			*fd = -1
-		}
+	return dirConfig{
+		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
+		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
+		Expected: expected, Step: p.config.Step,
+		Prepare: p.prepare, Used: p.everUsed, Opened: p.setFilesystem,
 	}
 }
 
-// openBase opens the pool's directory. It returns -1 where there is none.
-func openBase(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		return -1, nil
-	}
-	return fd, fault.Path("open", path, err)
-}
-
-// openPrivate opens the private directory. It returns -1 where there is none.
-func openPrivate(base int) (int, error) {
-	return openDir(base, privateName)
-}
-
-// openDir opens a directory of ours. It returns -1 where there is none.
-func openDir(parent int, name string) (int, error) {
-	fd, err := tree.OpenDir(parent, name)
-	if err == unix.ENOENT {
-		return -1, nil
-	}
-	return fd, fault.Path("open", name, err)
-}
-
-// checkBase refuses a directory whose children take over its project ID:
-// nothing could be renamed into it from staging, or out of it to the trash
-// (xfs_rename in fs/xfs, ext4_rename in fs/ext4, which answer EXDEV).
-func checkBase(base int) error {
-	attr, err := quota.GetAttr(base)
-	if err == nil && attr.Flags&quota.ProjectInherit != 0 {
-		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", ErrInvalid)
-	}
-	return nil // a filesystem that does not know the flag does not set it
-}
-
-// ownDirs are the directories in the private one.
-var ownDirs = [...]string{recordsName, stagingName, trashName}
-
-// locate notes where everything is, for verify and whole.
-func (h *handle) locate() error {
-	errs := make([]error, 3+len(ownDirs))
-	h.at, errs[0] = placeOf(h.base, "", unix.AT_EMPTY_PATH)
-	h.in, errs[1] = placeOf(h.private, "", unix.AT_EMPTY_PATH)
-	h.on, errs[2] = placeOf(h.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
-	for i, fd := range [...]int{h.records, h.staging, h.trash} {
-		h.own[i], errs[3+i] = placeOf(fd, "", unix.AT_EMPTY_PATH)
-	}
-	return errors.Join(errs...)
-}
-
-// verify looks whether path still leads to the open pool: the same directory
-// through the same mount, the same private directory and identity in it.
-func (h *handle) verify(path string) error {
-	at, err := placeOf(unix.AT_FDCWD, path, 0)
-	if err != nil {
+// prepare finds what enforces limits, and recovers.
+func (p *Pool) prepare(c *bounded.Call, d *dir) error {
+	h := &handle{dir: d, call: c}
+	if err := p.probe(h); err != nil {
 		return err
 	}
-	in, err := placeOf(h.base, privateName, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	on, err := placeOf(h.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return err
-	}
-	if at != h.at || in != h.in || on != h.on {
-		return errors.New("the path leads to another directory than before")
-	}
-	return nil
+	p.enforcing = h.enforcement
+	return p.recover(h)
 }
 
-// errReadOnly marks an ErrNotReady: what is there can be read.
-var errReadOnly = errors.New("its filesystem is read-only")
-
-// writable returns ErrNotReady on a filesystem that turned read-only.
-func (h *handle) writable() error {
-	st, err := h.statfs()
-	if err != nil {
-		return err
-	}
-	if st.Flags&unix.ST_RDONLY != 0 {
-		return fmt.Errorf("%w: %w", ErrNotReady, errReadOnly)
-	}
-	return nil
+func (p *Pool) setFilesystem(filesystem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.filesystem = filesystem
 }
 
-// whole returns ErrNotReady where a directory of ours is not the one that was
-// opened: nobody would find what is written there. It is no reason to open the
-// pool anew, which would make an empty one in its place.
-func (h *handle) whole() error {
-	for i, name := range ownDirs {
-		is, err := placeOf(h.private, name, unix.AT_SYMLINK_NOFOLLOW)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return asNotReady(err)
-		}
-		if err != nil || is != h.own[i] {
-			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
-				"which adopts again what PVs name", ErrNotReady, privateName, name)
-		}
-	}
-	return nil
+// Open takes the pool into use: it makes the directory if only the path's last
+// element is missing, takes the lock, founds an identity where there is none
+// and nobody expects one, and finishes what a crash interrupted. An open pool
+// is left as it is.
+//
+// Where the pool cannot be used yet the error is ErrNotReady. Nothing was
+// created then, unless the directory was accepted and a later step failed; and
+// every following call tries again, so the caller need not. Where the disk does
+// not answer, the pool is open once it does.
+func (p *Pool) Open() error { return p.dir.Open() }
+
+// Ready returns nil while the pool can be used, and otherwise why it cannot,
+// an ErrNotReady. It looks at the disk, unless that does not answer, and opens
+// the pool anew if the path leads to it again.
+func (p *Pool) Ready() error {
+	return fault.Failed("pool", p.path, p.enter("look at pool", func(h *handle) error { return h.alive() }))
 }
 
-// alive returns ErrNotReady on a filesystem that met an error and writes no
-// more; see writes.
-func (h *handle) alive() error {
-	all, err := mount.Self()
-	if err != nil {
-		return err
-	}
-	if home, ok := mount.ByID(all, int(h.at.mount)); ok {
-		return writes(home)
-	}
-	return nil
+// Close gives up the lock and every descriptor. It waits for calls under way;
+// Purge and Measure stop early. After it every call returns ErrNotReady. It
+// changes nothing on disk. A closed pool stays closed.
+//
+// The error is ErrNotReady where a call is under way that the disk does not
+// answer: it may still write, so the lock is kept until it returns.
+func (p *Pool) Close() error { return p.dir.Close() }
+
+// enter calls do with the open pool; see opener.Do.
+func (p *Pool) enter(op string, do func(*handle) error) error {
+	return p.dir.Do(op, func(c *bounded.Call, d *dir) error { return do(p.handle(c, d)) })
 }
 
-// writes returns ErrNotReady where the pool's mount is of a filesystem that
-// met an error. statfs(2) does not tell; the filesystem's options do: ext4
-// shows "ro" or, since Linux 6.15, "emergency_ro", and "shutdown"
-// (fs/ext4/super.c).
-func writes(home mount.Info) error {
-	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
-		if home.SuperOption(option) {
-			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck mends it",
-				ErrNotReady, errReadOnly, option)
-		}
-	}
-	return nil
+// visit is enter for what looks at many volumes; see opener.DoInSteps.
+func (p *Pool) visit(op string, do func(*handle) error) error {
+	return p.dir.DoInSteps(op, func(c *bounded.Call, d *dir) error { return do(p.handle(c, d)) })
 }
 
-func (h *handle) statfs() (*unix.Statfs_t, error) {
-	var st unix.Statfs_t
-	err := unix.Fstatfs(h.base, &st)
-	return &st, fault.Path("statfs", "pool", err)
-}
-
-// realPath is the path of the open directory, without links, as mountinfo
-// writes it.
-func (h *handle) realPath() (string, error) {
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(h.base))
-}
-
-// makeDir makes a directory for us alone where there is none, and opens it.
-func (p *Pool) makeDir(parent int, name, step string) (int, error) {
-	p.step(step)
-	made := unix.Mkdirat(parent, name, 0o700)
-	if made != nil && made != unix.EEXIST {
-		return -1, fault.Path("create", name, made)
-	}
-	fd, err := tree.OpenDir(parent, name)
-	if err != nil {
-		return -1, fault.Path("open", name, err)
-	}
-	if made == nil {
-		p.step("open.mode")
-		// Whatever the umask took, and the parent's setgid bit gave.
-		err = unix.Fchmod(fd, 0o700)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fault.Path("chmod", name, err)
-	}
-	return fd, nil
-}
-
-// makeBase makes the pool's own directory, for us alone, and opens it. Its
-// parent is there, or Check had refused it.
-func (p *Pool) makeBase(path string) (int, error) {
-	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fault.Path("open", filepath.Dir(path), err)
-	}
-	defer unix.Close(parent)
-	fd, err := p.makeDir(parent, filepath.Base(path), "open.base")
-	if err != nil {
-		return -1, err
-	}
-	p.step("open.above")
-	if err := file.Flush(parent); err != nil {
-		unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
+// long is visit for work that takes as long as it makes progress; see
+// opener.DoInLongSteps.
+func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
+	return p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *dir) error {
+		return do(ctx, p.handle(c, d))
+	})
 }

@@ -20,36 +20,36 @@ import (
 
 // take locks the pool against every other process, and against another Pool
 // of this one.
-func (p *Pool) take(h *handle) error {
-	p.step("open.lock")
+func (o *opener) take(d *dir) error {
+	o.config.Step("open.lock")
 	// Not open for writing: that would keep the administrator from remounting
 	// the disk read-only.
-	fd, err := tree.Open(h.private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	fd, err := tree.Open(d.private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return fault.Path("open", lockName, err)
 	}
-	h.lock = fd
+	d.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return &HeldError{By: holder(h.private)}
+		return &HeldError{By: holder(d.private)}
 	} else if err != nil {
 		return fault.Path("lock", lockName, err)
 	}
-	p.step("open.mode")
+	o.config.Step("open.mode")
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return fault.Path("chmod", lockName, err)
 	}
-	return p.sign(h.private)
+	return o.sign(d.private)
 }
 
 // sign writes into the lock who holds it.
-func (p *Pool) sign(private int) error {
-	p.step("open.sign")
+func (o *opener) sign(private int) error {
+	o.config.Step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
 	if err != nil {
 		return fault.Path("open", lockName, err)
 	}
 	f := os.NewFile(uintptr(fd), lockName)
-	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(p.config.Holder, "a process"), os.Getpid(),
+	_, err = fmt.Fprintf(f, "%s, pid %d, since %s\n", cmp.Or(o.config.Holder, "a process"), os.Getpid(),
 		time.Now().UTC().Format(time.RFC3339))
 	return errors.Join(err, f.Close())
 }
@@ -68,8 +68,8 @@ func holder(private int) string {
 // held reports whether a process has the lock. Trying to take it could make
 // the owner's own attempt fail, so the kernel's list is read instead; see
 // proc_locks(5). It knows the processes of this PID namespace.
-func (h *handle) held() bool {
-	lock, err := placeOf(h.private, lockName, unix.AT_SYMLINK_NOFOLLOW)
+func (d *dir) held() bool {
+	lock, err := placeOf(d.private, lockName, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return false
 	}

@@ -49,13 +49,13 @@ func readIdentity(private int) (identity, error) {
 }
 
 // found gives the pool its identity.
-func (p *Pool) found(private int) (identity, error) {
+func (o *opener) found(private int) (identity, error) {
 	id := identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
 	data, err := file.JSON(id)
 	if err != nil {
 		return identity{}, err
 	}
-	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, p.steps("pool"))
+	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, o.steps("pool"))
 }
 
 // admit decides whether the directory with this identity may be the pool. id

@@ -99,8 +99,7 @@ func Inspect(path string) (Report, error) {
 	path = filepath.Join("/", path)
 	var r Report
 	err := bounded.Alone(op, path, func(c *bounded.Call) (err error) {
-		h := newHandle()
-		h.call = c
+		h := &handle{dir: newDir(), call: c}
 		defer h.close()
 		r, err = inspect(h, path)
 		return err
@@ -146,7 +145,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 }
 
 // openToRead opens what is there of a pool, and makes nothing.
-func (h *handle) openToRead(path string) (err error) {
+func (h *dir) openToRead(path string) (err error) {
 	if h.base, err = openBase(path); err != nil {
 		return err
 	}

@@ -240,3 +240,10 @@ func scale(bytes int64, ratio float64) int64 {
 	}
 	return int64(scaled)
 }
+
+// everUsed reports whether this process knows of anything in the pool.
+func (l *ledger) everUsed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.records)+len(l.damaged)+len(l.reserved)+len(l.notes) > 0
+}

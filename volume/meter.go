@@ -29,15 +29,10 @@ func (f *family) meter(p *Pool, h *handle) {
 		if other == p || at == "" || other.where() != at {
 			continue
 		}
-		// Not enter: two pools that wait for each other here, and a third call
-		// that waits to reopen one of them, would wait for ever.
-		if !other.gate.TryEnter() {
-			continue // what was read last will do
-		}
-		if its := other.handle.Load(); its != nil {
-			all = other.counters(its.of(h.call), all)
-		}
-		other.gate.Leave()
+		// Without waiting: two pools that wait for each other here, and a third call
+		// that waits to reopen one of them, would wait for ever. What was read last
+		// will do.
+		other.dir.TryLook(func(d *dir) { all = other.counters(other.handle(h.call, d), all) })
 	}
 	f.read(h.filesystem, all)
 }

@@ -13,11 +13,11 @@ import (
 
 // mounted returns the ID of the mount that the pool must lie on, 0 if the
 // configuration names none. The error is ErrNotReady while it is not there.
-func (p *Pool) mounted() (id int, err error) {
-	if p.config.Mount == "" {
+func (o *opener) mounted() (id int, err error) {
+	if o.config.Mount == "" {
 		return 0, nil
 	}
-	dir := filepath.Join("/", p.config.Mount)
+	dir := filepath.Join("/", o.config.Mount)
 	disk, err := mount.OfHost(dir)
 	switch {
 	case err == nil:
@@ -32,11 +32,11 @@ func (p *Pool) mounted() (id int, err error) {
 
 // liesOn returns ErrNotReady if the pool's directory is not on the mount, which
 // may have gone while the directory was opened. 0 is any mount.
-func (h *handle) liesOn(id int) error {
+func (d *dir) liesOn(id int) error {
 	if id == 0 {
 		return nil
 	}
-	at, err := placeOf(h.base, "", unix.AT_EMPTY_PATH)
+	at, err := placeOf(d.base, "", unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}

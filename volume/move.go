@@ -19,53 +19,46 @@ import (
 // never moves back when the disk is unmounted.
 //
 // The identity that is given up is removed through the open directory, which
-// the path does not reach any more. The caller holds gate for writing.
-func (p *Pool) leave(h *handle) {
-	if h == nil || !h.covered(p.path) || p.everUsed() || h.everUsed(p.config.Inner) {
+// the path does not reach any more. The caller is alone.
+func (o *opener) leave(d *dir) {
+	if d == nil || !d.covered(o.config.Path) || o.config.Used() || d.everUsed(o.config.Inner) {
 		return
 	}
-	if p.config.Expected != nil && slices.Contains(p.config.Expected().IDs, h.id.ID) {
+	if slices.Contains(o.config.Expected().IDs, d.id.ID) {
 		return
 	}
-	p.step("leave.identity")
+	o.config.Step("leave.identity")
 	// An identity that could not be removed is one of an empty pool, as before.
-	_ = file.Remove(h.private, identityName)
-	p.step("leave.sync")
-	_ = file.Flush(h.private)
-	p.setID("", "")
+	_ = file.Remove(d.private, identityName)
+	o.config.Step("leave.sync")
+	_ = file.Flush(d.private)
+	o.opened("", "")
 }
 
 // covered reports whether the path is reached through a mount that lies on the
 // one through which the pool was opened. It may end below the new mount, where
 // the pool's own directory is not made yet.
-func (h *handle) covered(path string) bool {
+func (d *dir) covered(path string) bool {
 	now, err := placeOf(unix.AT_FDCWD, path, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		now, err = placeOf(unix.AT_FDCWD, filepath.Dir(path), 0)
 	}
-	if err != nil || now.major == h.at.major && now.minor == h.at.minor && now.inode == h.at.inode {
+	if err != nil || now.major == d.at.major && now.minor == d.at.minor && now.inode == d.at.inode {
 		return false // or the very same directory, by another mount
 	}
 	all, err := mount.Self()
-	return err == nil && mount.On(all, int(now.mount), int(h.at.mount))
-}
-
-// everUsed reports whether this process knows of anything in the pool.
-func (l *ledger) everUsed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.records)+len(l.damaged)+len(l.reserved)+len(l.notes) > 0
+	return err == nil && mount.On(all, int(now.mount), int(d.at.mount))
 }
 
 // everUsed reports whether the pool holds or ever held anything: a record, an
 // entry in the trash, or a name beside the private directory that is not of a
 // pool inside this one. What cannot be told counts as used.
-func (h *handle) everUsed(inner []string) bool {
-	names, err := file.List(h.base, ".")
+func (d *dir) everUsed(inner []string) bool {
+	names, err := file.List(d.base, ".")
 	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != privateName && !slices.Contains(inner, n) }) {
 		return true
 	}
-	return !untouched(h.records) || !untouched(h.trash) || !file.IsEmpty(h.private, stagingName)
+	return !untouched(d.records) || !untouched(d.trash) || !file.IsEmpty(d.private, stagingName)
 }
 
 // untouched reports whether no name was ever made in a directory: its content

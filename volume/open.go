@@ -3,124 +3,120 @@ package volume
 import (
 	"fmt"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
-// open fills the handle. Up to the lock it changes nothing that it was not
+// open fills the directory. Up to the lock it changes nothing that it was not
 // admitted to.
-func (p *Pool) open(h *handle) (err error) {
-	if p.config.NotOffered != "" {
-		return fmt.Errorf("%w: %s", ErrNotReady, p.config.NotOffered)
+func (o *opener) open(c *bounded.Call, d *dir) (err error) {
+	if o.config.NotOffered != "" {
+		return fmt.Errorf("%w: %s", ErrNotReady, o.config.NotOffered)
 	}
-	disk, err := p.mounted()
+	disk, err := o.mounted()
 	if err != nil {
 		return err
 	}
-	if err := check(p.path); err != nil {
+	if err := check(o.config.Path); err != nil {
 		return err
 	}
-	var expected Expected
-	if p.config.Expected != nil {
-		expected = p.config.Expected()
-	}
-	if h.base, err = openBase(p.path); err != nil {
+	expected := o.config.Expected()
+	if d.base, err = openBase(o.config.Path); err != nil {
 		return err
 	}
-	if h.base >= 0 {
-		if h.private, err = openPrivate(h.base); err != nil {
+	if d.base >= 0 {
+		if d.private, err = openPrivate(d.base); err != nil {
 			return err
 		}
 	}
-	if h.private >= 0 && file.IsEmpty(h.base, privateName) {
+	if d.private >= 0 && file.IsEmpty(d.base, privateName) {
 		expected.Volumes = nil // an administrator made it; see admit
 	}
-	if err := p.admit(h, expected); err != nil {
+	if err := o.admit(d, expected); err != nil {
 		return err
 	}
-	if h.base < 0 {
-		if h.base, err = p.makeBase(p.path); err != nil {
+	if d.base < 0 {
+		if d.base, err = o.makeBase(o.config.Path); err != nil {
 			return err
 		}
 	}
-	if err := h.liesOn(disk); err != nil {
+	if err := d.liesOn(disk); err != nil {
 		return err
 	}
-	if err := checkBase(h.base); err != nil {
+	if err := checkBase(d.base); err != nil {
 		return err
 	}
-	if err := p.layout(h); err != nil {
+	if err := o.layout(d); err != nil {
 		return err
 	}
-	if err := p.take(h); err != nil {
+	if err := o.take(d); err != nil {
 		return err
 	}
-	return p.start(h, expected)
+	return o.start(c, d, expected)
 }
 
 // admit asks whether what was opened may be the pool.
-func (p *Pool) admit(h *handle, e Expected) (err error) {
+func (o *opener) admit(d *dir, e Expected) (err error) {
 	place := "the directory has no identity"
-	if h.base < 0 {
+	if d.base < 0 {
 		place = "there is no directory"
 	}
-	if h.private >= 0 {
-		if h.id, err = readIdentity(h.private); err != nil {
+	if d.private >= 0 {
+		if d.id, err = readIdentity(d.private); err != nil {
 			return err
 		}
 	}
-	return admit(e, p.ID(), h.id.ID, place, func(name string) bool {
-		return h.base >= 0 && CheckName(name) == nil && !file.IsEmpty(h.base, name)
+	return admit(e, o.ID(), d.id.ID, place, func(name string) bool {
+		return d.base >= 0 && CheckName(name) == nil && !file.IsEmpty(d.base, name)
 	})
 }
 
 // layout makes what is missing of the private directory, for us alone, and
 // opens it.
-func (p *Pool) layout(h *handle) (err error) {
-	if h.private < 0 {
-		if h.private, err = p.makeDir(h.base, privateName, "open.private"); err != nil {
+func (o *opener) layout(d *dir) (err error) {
+	if d.private < 0 {
+		if d.private, err = o.makeDir(d.base, privateName, "open.private"); err != nil {
 			return err
 		}
 	}
 	for _, dir := range []struct {
 		fd   *int
 		name string
-	}{{&h.records, recordsName}, {&h.staging, stagingName}, {&h.trash, trashName}} {
-		if *dir.fd, err = p.makeDir(h.private, dir.name, "open."+dir.name); err != nil {
+	}{{&d.records, recordsName}, {&d.staging, stagingName}, {&d.trash, trashName}} {
+		if *dir.fd, err = o.makeDir(d.private, dir.name, "open."+dir.name); err != nil {
 			return err
 		}
 	}
-	p.step("open.sync")
-	return file.Flush(h.private, h.base)
+	o.config.Step("open.sync")
+	return file.Flush(d.private, d.base)
 }
 
 // start does what only the holder of the lock may: it founds an identity if
-// there still is none, and recovers.
-func (p *Pool) start(h *handle, e Expected) error {
+// there still is none, and prepares the pool.
+func (o *opener) start(c *bounded.Call, d *dir, e Expected) error {
 	// Another process may have founded the pool before it gave up the lock.
-	if err := p.admit(h, e); err != nil {
+	if err := o.admit(d, e); err != nil {
 		return err
 	}
 	var err error
-	if h.id.ID == "" {
-		if h.id, err = p.found(h.private); err != nil {
+	if d.id.ID == "" {
+		if d.id, err = o.found(d.private); err != nil {
 			return err
 		}
 	}
-	if err := h.locate(); err != nil {
+	if err := d.locate(); err != nil {
 		return err
 	}
-	if h.filesystem, err = filesystemOf(h.at.mount); err != nil {
+	if d.filesystem, err = filesystemOf(d.at.mount); err != nil {
 		return err
 	}
-	if h.label, err = p.chooseLabel(h); err != nil {
+	if d.label, err = o.chooseLabel(d); err != nil {
 		return err
 	}
-	if err := p.probe(h); err != nil {
+	d.step, d.labelIfPossible = o.config.Step, o.config.Label == LabelAuto
+	if err := o.config.Prepare(c, d); err != nil {
 		return err
 	}
-	if err := p.recover(h); err != nil {
-		return err
-	}
-	p.setID(h.id.ID, h.filesystem)
+	o.opened(d.id.ID, d.filesystem)
 	return nil
 }

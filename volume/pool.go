@@ -85,12 +85,9 @@ type Pool struct {
 	path   string // absolute and clean
 	mode   uint32 // of new volumes, as fchmod(2) takes it
 
-	// gate lets in every call that uses the handle, and alone what replaces it.
-	gate   bounded.Door
-	handle atomic.Pointer[handle] // nil while the pool is not open
-	wanted atomic.Bool            // Open was called
-	closed atomic.Bool            // Close was called
-	under  *bounded.Calls         // the calls that are under way
+	dir *opener // keeps the directory open
+	// enforcing is written while the directory is opened, and read in calls on it.
+	enforcing enforcement
 
 	family  atomic.Pointer[family] // the pools of the process, this one among them
 	names   bounded.NameLocks
@@ -100,7 +97,6 @@ type Pool struct {
 	meterNext time.Time  // when it is due again; guarded by metering
 
 	ledger
-	id      string        // of the pool that was opened first or last; guarded by mu
 	support quota.Support // likewise
 	stuck   []string      // trash entries that the last purge could not remove; likewise
 }
@@ -139,7 +135,7 @@ func New(c Config) (*Pool, error) {
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"},
 		purging: bounded.OneAtATime()}
 	p.reset(map[string]Record{}, nil, nil)
-	p.under = bounded.NewCalls(p.title(), c.Patience)
+	p.dir = newOpener(p.dirConfig())
 	p.family.Store(newFamily(p))
 	return p, nil
 }
@@ -212,14 +208,4 @@ func (p *Pool) NotOffered() string { return p.config.NotOffered }
 
 // ID returns the pool's identity, a UUID, and "" until it was open for the
 // first time.
-func (p *Pool) ID() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.id
-}
-
-func (p *Pool) setID(id, filesystem string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.id, p.filesystem = id, filesystem
-}
+func (p *Pool) ID() string { return p.dir.ID() }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -203,17 +202,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// long calls do with a context that also ends when the pool is closed or has
-// to be reopened, which waits for do.
-//
-// It takes as long as do does, as long as that makes progress. See bounded.Calls for what
-// becomes of do otherwise.
-func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
-	return p.under.DoInLongSteps(op, func(c *bounded.Call) error {
-		return p.within(c, func(h *handle) error { return during(ctx, h, do) })
-	})
-}
-
 // beating is the pace, each step of which is progress.
 func (h *handle) beating(pace tree.Pace) tree.Pace {
 	return func(ctx context.Context) error {
@@ -223,15 +211,4 @@ func (h *handle) beating(pace tree.Pace) tree.Pace {
 		}
 		return pace(ctx)
 	}
-}
-
-func during(ctx context.Context, h *handle, do func(context.Context, *handle) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(h.live, cancel)()
-	err := do(ctx, h)
-	if err != nil && h.live.Err() != nil {
-		return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
-	}
-	return err
 }

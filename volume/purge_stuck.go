@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -81,13 +79,4 @@ func trashRecord(trash int, id string) (r Record, err error) {
 		err = json.Unmarshal(data, &r)
 	}
 	return r, err
-}
-
-// judge makes EROFS an ErrNotReady if the pool's filesystem is read-only. If only
-// a btrfs subvolume is, that of a volume, judge leaves the error as it is.
-func (h *handle) judge(err error) error {
-	if !errors.Is(err, unix.EROFS) || errors.Is(err, ErrNotReady) || h.writable() == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrNotReady, err)
 }

@@ -21,15 +21,15 @@ const (
 // the filesystem's options as "seclabel" (selinux_sb_show_options in
 // security/selinux/hooks.c); a filesystem mounted with context= does not, and
 // takes no labels.
-func (p *Pool) chooseLabel(h *handle) (string, error) {
-	if p.config.Label != LabelAuto {
-		return p.config.Label, nil
+func (o *opener) chooseLabel(d *dir) (string, error) {
+	if o.config.Label != LabelAuto {
+		return o.config.Label, nil
 	}
 	all, err := mount.Self()
 	if err != nil {
 		return "", err
 	}
-	if home, ok := mount.ByID(all, int(h.at.mount)); ok && home.SuperOption("seclabel") {
+	if home, ok := mount.ByID(all, int(d.at.mount)); ok && home.SuperOption("seclabel") {
 		return DefaultLabel, nil
 	}
 	return "", nil
@@ -38,14 +38,14 @@ func (p *Pool) chooseLabel(h *handle) (string, error) {
 // setLabel labels the directory that fd has open. It does nothing where no
 // label is wanted. A filesystem that takes none is an error only where the
 // label was asked for by its name.
-func (p *Pool) setLabel(h *handle, fd int) error {
-	if h.label == "" {
+func (d *dir) setLabel(fd int) error {
+	if d.label == "" {
 		return nil
 	}
-	p.step("create.label")
-	err := unix.Fsetxattr(fd, "security.selinux", append([]byte(h.label), 0), 0)
-	if err == nil || err == unix.ENOTSUP && p.config.Label == LabelAuto {
+	d.step("create.label")
+	err := unix.Fsetxattr(fd, "security.selinux", append([]byte(d.label), 0), 0)
+	if err == nil || err == unix.ENOTSUP && d.labelIfPossible {
 		return nil
 	}
-	return fmt.Errorf("set SELinux label %q: %w", h.label, err)
+	return fmt.Errorf("set SELinux label %q: %w", d.label, err)
 }

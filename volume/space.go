@@ -1,8 +1,6 @@
 package volume
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -66,15 +64,4 @@ func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release fun
 		defer p.mu.Unlock()
 		delete(p.reserved, name)
 	}, nil
-}
-
-// looseMode warns of a directory that lets others in: they would reach every
-// volume whose own mode lets them.
-func looseMode(base int, path string) []string {
-	var st unix.Stat_t
-	if err := unix.Fstat(base, &st); err != nil || st.Mode&0o007 == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("the node's other users can enter %s (mode %04o): chmod 0700 %s",
-		path, st.Mode&0o7777, path)}
 }

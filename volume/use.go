@@ -13,8 +13,8 @@ import (
 // plain returns nil where name is a directory of the pool: ErrNotFound where
 // nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
 // mount point.
-func (h *handle) plain(name string) error {
-	fd, err := tree.OpenDir(h.base, name)
+func (d *dir) plain(name string) error {
+	fd, err := tree.OpenDir(d.base, name)
 	switch err {
 	case nil:
 		unix.Close(fd)
@@ -38,16 +38,16 @@ func notDir(err error) error {
 
 // unused returns nil where name is a plain directory, and nothing is mounted
 // on it, in it or from it; see plain for the errors, and ErrInUse.
-func (h *handle) unused(name string) error {
-	if err := h.plain(name); err != nil {
+func (d *dir) unused(name string) error {
+	if err := d.plain(name); err != nil {
 		return err
 	}
-	return h.noMounts(name)
+	return d.noMounts(name)
 }
 
 // noMounts returns ErrInUse where a mount uses what is at path in the pool.
-func (h *handle) noMounts(path string) error {
-	points, err := h.users(path)
+func (d *dir) noMounts(path string) error {
+	points, err := d.users(path)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (h *handle) noMounts(path string) error {
 
 // users returns the points of the mounts that use the directory at path in the
 // pool: on it, in it or from it.
-func (h *handle) users(path string) ([]string, error) {
-	real, err := h.realPath()
+func (d *dir) users(path string) ([]string, error) {
+	real, err := d.realPath()
 	if err != nil {
 		return nil, err
 	}
@@ -68,5 +68,5 @@ func (h *handle) users(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mount.Users(all, int(h.at.mount), real+"/"+path)
+	return mount.Users(all, int(d.at.mount), real+"/"+path)
 }

@@ -35,7 +35,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.setID(name, worldName)
+		p.setFilesystem(worldName)
 		w.pools = append(w.pools, p)
 	}
 	if _, err := NewPools(w.pools...); err != nil {

@@ -1,0 +1,275 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+// dirConfig says which directory is the pool's and how it is opened.
+type dirConfig struct {
+	Where    string // the pool, in words
+	Path     string // absolute and clean
+	Mount    string // see Config.Mount
+	Label    string // see Config.Label
+	Inner    []string
+	Holder   string
+	Patience time.Duration
+	// NotOffered says why the pool is never opened; "" opens it.
+	NotOffered string
+	// Expected is asked at every (re)opening; it is not nil.
+	Expected func() Expected
+	Step     func(name string)
+	// Prepare is called at every (re)opening, when the pool is locked and nobody
+	// else uses the directory. With an error the pool stays closed.
+	Prepare func(*bounded.Call, *dir) error
+	// Used reports whether this process knows of anything in the pool.
+	Used func() bool
+	// Opened is called with the filesystem of the pool when it was opened,
+	// and with "" when the pool that was open is given up.
+	Opened func(filesystem string)
+}
+
+// opener keeps the directory of a pool open. Before each use it checks that the
+// path still leads to that directory, and opens it anew if not.
+type opener struct {
+	config dirConfig
+	calls  *bounded.Calls
+
+	// door lets in every call that uses the directory, and alone what replaces it.
+	door   bounded.Door
+	dir    atomic.Pointer[dir] // nil while the pool is not open
+	wanted atomic.Bool         // Open was called
+	closed atomic.Bool         // Close was called
+
+	mu sync.Mutex
+	id string // of the pool that was opened first or last; guarded by mu
+}
+
+func newOpener(c dirConfig) *opener {
+	return &opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
+}
+
+// ID returns the pool's identity, a UUID, and "" until it was open for the
+// first time.
+func (o *opener) ID() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.id
+}
+
+func (o *opener) opened(id, filesystem string) {
+	o.mu.Lock()
+	o.id = id
+	o.mu.Unlock()
+	o.config.Opened(filesystem)
+}
+
+// steps announces the parts of a change: "pool" becomes "pool.write".
+func (o *opener) steps(of string) func(part string) {
+	return func(part string) { o.config.Step(of + "." + part) }
+}
+
+// Open opens the directory; see Pool.Open.
+func (o *opener) Open() error {
+	o.wanted.Store(true)
+	return fault.Failed("open pool", o.config.Path, o.calls.DoInSteps("open pool", func(c *bounded.Call) error {
+		stale, err := o.attempt(c, func(*bounded.Call, *dir) error { return nil })
+		if err == errStale {
+			err = o.reopen(c, stale)
+		}
+		return err
+	}))
+}
+
+// Close gives up the lock and every descriptor; see Pool.Close.
+func (o *opener) Close() error {
+	o.closed.Store(true)
+	if d := o.dir.Load(); d != nil {
+		d.end()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = o.door.EnterAlone(nil)
+		defer o.door.LeaveAlone()
+		o.shut()
+	}()
+	for begin := time.Now(); ; {
+		select {
+		case <-done:
+			return nil
+		case <-time.After(closeLook):
+		}
+		err := o.calls.Hangs()
+		if err == nil && time.Since(begin) > o.config.Patience {
+			err = fmt.Errorf("%w: calls are still under way", ErrNotReady)
+		}
+		if err != nil {
+			return fault.Failed("close pool", o.config.Path, err)
+		}
+	}
+}
+
+// closeLook is how often Close looks whether the disk still answers.
+const closeLook = 50 * time.Millisecond
+
+func errClosed() error { return fmt.Errorf("%w: it was closed", ErrNotReady) }
+
+// shut closes the directory. The caller is alone.
+func (o *opener) shut() {
+	if d := o.dir.Load(); d != nil {
+		o.dir.Store(nil)
+		d.close()
+	}
+}
+
+// Do calls do with the open directory, opening it anew first if the path leads
+// elsewhere by now. do must not call Do again. See bounded.Calls for what becomes
+// of do where the disk does not answer.
+func (o *opener) Do(op string, do func(*bounded.Call, *dir) error) error {
+	return o.calls.Do(op, func(c *bounded.Call) error { return o.within(c, do) })
+}
+
+// DoInSteps is Do for a call that looks at many volumes: only a look that takes
+// long is long.
+func (o *opener) DoInSteps(op string, do func(*bounded.Call, *dir) error) error {
+	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })
+}
+
+// DoInLongSteps is DoInSteps for work that takes as long as it makes progress.
+// The context of do also ends when the pool is closed or has to be opened anew,
+// which waits for do.
+func (o *opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *dir) error) error {
+	return o.calls.DoInLongSteps(op, func(c *bounded.Call) error {
+		return o.within(c, func(c *bounded.Call, d *dir) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(d.live, cancel)()
+			err := do(ctx, c, d)
+			if err != nil && d.live.Err() != nil {
+				return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
+			}
+			return err
+		})
+	})
+}
+
+// Look calls do with the directory as it was opened last, whatever the path
+// leads to by now, and does nothing while the pool is not open.
+func (o *opener) Look(op string, do func(*dir)) error {
+	return o.calls.DoInSteps(op, func(c *bounded.Call) error {
+		if err := o.door.Enter(c); err != nil {
+			return err
+		}
+		defer o.door.Leave()
+		if d := o.dir.Load(); d != nil {
+			do(d)
+		}
+		return nil
+	})
+}
+
+// TryLook is Look within another call: it does nothing where it had to wait.
+func (o *opener) TryLook(do func(*dir)) {
+	if !o.door.TryEnter() {
+		return
+	}
+	defer o.door.Leave()
+	if d := o.dir.Load(); d != nil {
+		do(d)
+	}
+}
+
+func (o *opener) within(c *bounded.Call, do func(*bounded.Call, *dir) error) error {
+	stale, err := o.attempt(c, do)
+	if err != errStale {
+		return err
+	}
+	if err := o.reopen(c, stale); err != nil {
+		return asNotReady(err)
+	}
+	if _, err = o.attempt(c, do); err == errStale {
+		return fmt.Errorf("%w: the path keeps leading elsewhere", ErrNotReady)
+	}
+	return err
+}
+
+// errStale says that the pool has to be opened (anew) first.
+var errStale = errors.New("stale")
+
+// attempt calls do if the directory is good, and returns errStale with the
+// directory if not.
+func (o *opener) attempt(c *bounded.Call, do func(*bounded.Call, *dir) error) (*dir, error) {
+	if err := o.door.Enter(c); err != nil {
+		return nil, err
+	}
+	defer o.door.Leave()
+	d := o.dir.Load()
+	switch {
+	case o.closed.Load():
+		return nil, errClosed()
+	case !o.wanted.Load():
+		return nil, ErrNotOpened
+	case d == nil || d.verify(o.config.Path) != nil:
+		return d, errStale
+	}
+	if err := d.whole(); err != nil {
+		return nil, err
+	}
+	if err := d.writable(); err != nil {
+		return nil, err
+	}
+	if err := c.StillWanted(); err != nil {
+		return nil, err
+	}
+	return d, d.judge(do(c, d))
+}
+
+// reopen replaces a stale directory, unless another call has done so meanwhile.
+func (o *opener) reopen(c *bounded.Call, stale *dir) error {
+	if stale != nil {
+		stale.end()
+	}
+	if err := o.door.EnterAlone(c); err != nil {
+		return err
+	}
+	defer o.door.LeaveAlone()
+	if o.closed.Load() {
+		return errClosed()
+	}
+	if d := o.dir.Load(); d != nil && d != stale {
+		return nil
+	}
+	o.leave(stale)
+	o.shut()
+	d := newDir()
+	defer func() {
+		if o.dir.Load() != d {
+			d.close()
+		}
+	}()
+	err := d.judge(o.open(c, d))
+	if err == nil {
+		o.dir.Store(d)
+	}
+	return err
+}
+
+// asNotReady makes whatever keeps a pool closed an ErrNotReady.
+func asNotReady(err error) error {
+	switch {
+	case err == nil, errors.Is(err, ErrNotReady):
+		return err
+	case errors.Is(err, ErrInvalid):
+		// What is wrong with the path now may pass; the request is not wrong.
+		return fmt.Errorf("%w: %v", ErrNotReady, err) //nolint:errorlint // so that it is no ErrInvalid any more
+	}
+	return fmt.Errorf("%w: %w", ErrNotReady, err)
+}
