@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
@@ -26,6 +27,7 @@ type agent struct {
 	keepers map[*volume.Pool]*health.Keeper
 	events  record.EventRecorder
 
+	recorder  *events.Recorder      // nil in a plain CSI driver
 	client    kubernetes.Interface  // nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
@@ -47,15 +49,15 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, keepers: map[*volume.Pool]*health.Keeper{}, events: silent{}}
+	a := &agent{options: o, keepers: map[*volume.Pool]*health.Keeper{}, events: events.Discard{}}
 	if !o.plain() {
 		var err error
 		if a.client, err = newClient(o); err != nil {
 			return err
 		}
-		events, stop := newRecorder(a.client, o.nodeName)
-		defer stop()
-		a.events = events
+		a.recorder = events.New(a.client, o.nodeName)
+		defer a.recorder.Close()
+		a.events = a.recorder
 	}
 	defer a.close()
 	for _, build := range []func() error{
@@ -102,7 +104,7 @@ func (a *agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.keepers[pool] = health.NewKeeper(pool, a.events, nodeReference(a.nodeName), a.looked)
+		a.keepers[pool] = health.NewKeeper(pool, a.events, events.Node(a.nodeName), a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {
@@ -134,7 +136,7 @@ func (a *agent) newLoop() (err error) {
 	}
 	a.library = metrics.New("controller")
 	c := provision.Config{
-		Client: a.client, Node: a.nodeName, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
+		Client: a.client, Node: a.nodeName, Events: a.recorder, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
 		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,
 		Others: a.migrate.others,
 	}
@@ -153,7 +155,7 @@ func (a *agent) newResizer() (err error) {
 	if a.plain() {
 		return nil
 	}
-	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.loop, Changed: a.changed})
+	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.loop, Events: a.recorder, Changed: a.changed})
 	return err
 }
 

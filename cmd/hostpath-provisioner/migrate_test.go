@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -27,7 +28,7 @@ func planning(t *testing.T) *agent {
 		t.Fatal(err)
 	}
 	m, err := migrate.New(migrate.Config{
-		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, Loop: &provision.Controller{},
+		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, Loop: &provision.Controller{}, Events: &events.Recorder{},
 	})
 	if err != nil {
 		t.Fatal(err)

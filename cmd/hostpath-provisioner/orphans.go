@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/health"
 )
 
@@ -47,7 +48,7 @@ func (a *agent) newOrphans() (err error) {
 		return nil
 	}
 	a.orphans, err = health.NewOrphans(health.OrphansConfig{
-		Client: a.client, Pools: a.pools, Loop: a.loop, Recorder: a.events, Node: nodeReference(a.nodeName),
+		Client: a.client, Pools: a.pools, Loop: a.loop, Recorder: a.events, Node: events.Node(a.nodeName),
 		Delete: a.options.orphans.what == orphansDelete, Grace: a.options.orphans.grace, Changed: a.changed,
 	})
 	return err

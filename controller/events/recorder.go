@@ -1,4 +1,3 @@
-// Package events records Kubernetes events about claims, PVs and nodes.
 package events
 
 import (
@@ -11,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 )
 
@@ -26,10 +27,14 @@ const (
 	maxEventName = 253
 )
 
-// Recorder writes events that are said once: the event's name follows from the
-// object and the topic, so a second one, from this agent after a restart or
-// from another node's, meets the first and is dropped.
+// Recorder records the events of one agent. Those of Warn and Note are recorded
+// once: the event's name follows from the object and the topic, so a second one,
+// from this agent after a restart or from another node's, meets the first and is
+// dropped. Those of the embedded recorder are counted up if they are repeated.
 type Recorder struct {
+	record.EventRecorder
+	broadcaster record.EventBroadcaster
+
 	client kubernetes.Interface
 	node   string
 
@@ -37,10 +42,18 @@ type Recorder struct {
 	said map[string]time.Time
 }
 
-// New returns a recorder for the agent of a node.
+// New returns a recorder for the agent of a node. The caller closes it.
 func New(client kubernetes.Interface, node string) *Recorder {
-	return &Recorder{client: client, node: node, said: map[string]time.Time{}}
+	b := record.NewBroadcaster()
+	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	return &Recorder{
+		EventRecorder: b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Component, Host: node}), broadcaster: b,
+		client: client, node: node, said: map[string]time.Time{},
+	}
 }
+
+// Close ends the recording of counted events. Warn and Note still record.
+func (s *Recorder) Close() { s.broadcaster.Shutdown() }
 
 // Warn says a Warning about obj unless that topic was said within the hour.
 // A failure to write is logged and the topic may be said again.
@@ -142,20 +155,4 @@ func namespaceOf(obj corev1.ObjectReference) string {
 		return metav1.NamespaceDefault
 	}
 	return obj.Namespace
-}
-
-// Claim refers to a claim in an event.
-func Claim(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
-	return reference("PersistentVolumeClaim", c.Namespace, c.Name, c.UID, c.ResourceVersion)
-}
-
-// PV refers to a PV in an event.
-func PV(pv *corev1.PersistentVolume) corev1.ObjectReference {
-	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
-}
-
-func reference(kind, namespace, name string, uid types.UID, version string) corev1.ObjectReference {
-	return corev1.ObjectReference{
-		APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name, UID: uid, ResourceVersion: version,
-	}
 }

@@ -45,10 +45,12 @@ type Loop interface {
 	Adopt(context.Context, *corev1.PersistentVolume) error
 	// Unknown has PVs that carry no label of ours looked for soon.
 	Unknown()
-	// Warn and Note say something about a claim once a topic, WarnPV about a PV.
-	Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
-	Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
-	WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string)
+}
+
+// Events records Warnings, and Notes of what is no fault, once for each topic.
+type Events interface {
+	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
+	Note(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 }
 
 // Config is what a migrator needs. New checks it.
@@ -58,6 +60,7 @@ type Config struct {
 	Pools  *volume.Pools
 	Driver string // of the new PVs
 	Loop   Loop
+	Events Events
 	Mode   Mode
 	// Used moves volumes that pods use as well; else they wait.
 	Used bool
@@ -75,6 +78,7 @@ type Migrator struct {
 	pools   *volume.Pools
 	driver  string
 	loop    Loop
+	events  Events
 	mode    Mode
 	used    bool
 	workers int
@@ -92,8 +96,8 @@ func New(c Config) (*Migrator, error) {
 		return nil, errors.New("migrate: a client is required")
 	case c.Node == "":
 		return nil, errors.New("migrate: the node's name is required")
-	case c.Pools == nil || c.Loop == nil:
-		return nil, errors.New("migrate: pools and the claim loop are required")
+	case c.Pools == nil || c.Loop == nil || c.Events == nil:
+		return nil, errors.New("migrate: pools, the claim loop and a recorder of events are required")
 	case c.Driver == "":
 		return nil, errors.New("migrate: the CSI driver's name is required")
 	}
@@ -101,7 +105,7 @@ func New(c Config) (*Migrator, error) {
 		c.Step = func(string) {}
 	}
 	m := &Migrator{
-		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, loop: c.Loop, mode: c.Mode, used: c.Used,
+		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, loop: c.Loop, events: c.Events, mode: c.Mode, used: c.Used,
 		workers: max(1, c.Workers), step: c.Step, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})

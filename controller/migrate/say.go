@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 // Reasons of events.
@@ -21,7 +22,7 @@ func (m *Migrator) announce(ctx context.Context, j *job, claim *corev1.Persisten
 	if claim == nil {
 		return
 	}
-	m.loop.Note(ctx, claim, "migrating "+string(j.old.UID), reasonMigrating, fmt.Sprintf(
+	m.events.Note(ctx, events.Claim(claim), "migrating "+string(j.old.UID), reasonMigrating, fmt.Sprintf(
 		"node %s replaces PV %s by a %s PV on the same directory: the claim is Lost for some seconds and then Bound again; "+
 			"no data is touched, and pods that run go on", m.name, j.old.Name, words(j.to)))
 }
@@ -29,9 +30,9 @@ func (m *Migrator) announce(ctx context.Context, j *job, claim *corev1.Persisten
 func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) {
 	switch {
 	case note != "":
-		m.loop.WarnPV(ctx, pv, "migrated", reasonStopped, note)
+		m.events.Warn(ctx, events.PV(pv), "migrated", reasonStopped, note)
 	case claim != nil:
-		m.loop.Note(ctx, claim, "migrated "+string(j.old.UID), reasonMigrated,
+		m.events.Note(ctx, events.Claim(claim), "migrated "+string(j.old.UID), reasonMigrated,
 			fmt.Sprintf("PV %s is a %s PV now, on the same directory %s/%s", pv.Name, words(j.to), j.pool.Path(), j.volume))
 	}
 }
@@ -40,10 +41,10 @@ func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVo
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
 	message := fmt.Sprintf("node %s: the migration to a %s PV stopped, and goes on by itself once this is mended: %s", m.name, words(j.to), why)
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
-		m.loop.Warn(ctx, claim, "stopped "+string(j.old.UID), reasonStopped, message)
+		m.events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), reasonStopped, message)
 	}
 	if pv, err := m.client.CoreV1().PersistentVolumes().Get(ctx, j.old.Name, metav1.GetOptions{}); err == nil {
-		m.loop.WarnPV(ctx, pv, "stopped "+string(j.old.UID), reasonStopped, message)
+		m.events.Warn(ctx, events.PV(pv), "stopped "+string(j.old.UID), reasonStopped, message)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -55,7 +56,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}, Spec: storagev1.CSINodeSpec{
 			Drivers: []storagev1.CSINodeDriver{{Name: class.CSIProvisioner, NodeID: "node-01"}},
 		}})
-	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, Loop: oneVolume{pool: pool}, Mode: Run})
+	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, Loop: oneVolume{pool: pool}, Events: events.New(client, "node-01"), Mode: Run})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +147,8 @@ func TestRefusedStepIsSaid(t *testing.T) {
 	m.client.(*fake.Clientset).PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, refused
 	})
-	said := &warnings{Loop: m.loop}
-	m.loop = said
+	said := &warnings{}
+	m.events = said
 	if err := m.move(t.Context(), j); !errors.Is(err, errStop) {
 		t.Errorf("error %v, want %v", err, errStop)
 	}
@@ -162,13 +163,14 @@ func TestRefusedStepIsSaid(t *testing.T) {
 
 // warnings are the last Warnings about a claim and a PV.
 type warnings struct {
-	Loop
+	Events
 	claim, pv string
 }
 
-func (w *warnings) Warn(_ context.Context, _ *corev1.PersistentVolumeClaim, _, _, message string) {
-	w.claim = message
-}
-func (w *warnings) WarnPV(_ context.Context, _ *corev1.PersistentVolume, _, _, message string) {
-	w.pv = message
+func (w *warnings) Warn(_ context.Context, about corev1.ObjectReference, _, _, message string) {
+	if about.Kind == "PersistentVolume" {
+		w.pv = message
+	} else {
+		w.claim = message
+	}
 }

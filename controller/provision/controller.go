@@ -26,6 +26,7 @@ import (
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
+	Events *events.Recorder
 	// Pools of this node. They are opened by Run, once it is known what the
 	// PVs of this node say of them; the volume.Config.Expected of each should
 	// be Expected for that pool.
@@ -77,7 +78,7 @@ type Controller struct {
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed func(*volume.Pool)
 
-	speaker *events.Recorder
+	events  *events.Recorder
 	waiting *waiting
 	feed    *feed
 	facts   *facts // set by Run before anything reads it
@@ -119,7 +120,7 @@ func New(c Config) (*Controller, error) {
 	ctl := &Controller{
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
-		speaker: events.New(c.Client, c.Node), unknown: make(chan struct{}, 1), started: make(chan struct{}),
+		events: c.Events, unknown: make(chan struct{}, 1), started: make(chan struct{}),
 		finished: lru.New(rememberMost),
 	}
 	if c.HostPath != nil {
@@ -143,6 +144,8 @@ func (c *Config) check() error {
 		return errors.New("a client is required")
 	case c.Node == "":
 		return errors.New("the node's name is required: set NODE_NAME")
+	case c.Events == nil:
+		return errors.New("a recorder of events is required")
 	case c.Pools == nil:
 		return errors.New("the pools of the node are required")
 	case c.HostPath == nil && c.CSIDriver == "":

@@ -17,6 +17,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -42,7 +43,8 @@ func examiner(t *testing.T) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{Client: kubernetes.NewForConfigOrDie(&rest.Config{}), Node: "node-01",
+	client := kubernetes.NewForConfigOrDie(&rest.Config{})
+	c, err := New(Config{Client: client, Node: "node-01", Events: events.New(client, "node-01"),
 		Pools: pools, HostPath: all[0], CSIDriver: class.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)

@@ -82,18 +82,7 @@ func (c *Controller) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 	return s.names(pv)
 }
 
-// Warn says a Warning about the claim, as the loop does its own: unless that
-// topic was said within the hour, by whichever agent.
-func (c *Controller) Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {
-	c.speaker.Warn(ctx, events.Claim(claim), topic, reason, message)
-}
-
-// Note says what is no fault, as Warn does.
-func (c *Controller) Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string) {
-	c.speaker.Note(ctx, events.Claim(claim), topic, reason, message)
-}
-
-// WarnPV says a Warning about a PV, as Warn does about a claim.
+// WarnPV says a Warning about a PV, unless that topic was said within the hour.
 func (c *Controller) WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
-	c.speaker.Warn(ctx, events.PV(pv), topic, reason, message)
+	c.events.Warn(ctx, events.PV(pv), topic, reason, message)
 }

@@ -39,7 +39,7 @@ func TestFollowWithoutPods(t *testing.T) {
 		}
 		return http.StatusOK, k.next
 	})
-	k.speaker = events.New(k.client, k.node)
+	k.events = events.New(k.client, k.node)
 	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}

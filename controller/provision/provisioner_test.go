@@ -56,7 +56,7 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			of := examiner(t)
-			c, err := New(Config{Client: of.client, Node: of.node, Pools: of.pools, HostPath: of.pools.All()[0],
+			c, err := New(Config{Client: of.client, Node: of.node, Events: of.events, Pools: of.pools, HostPath: of.pools.All()[0],
 				CSIDriver: class.CSIProvisioner, ReclaimPolicy: given})
 			if err != nil {
 				t.Fatal(err)

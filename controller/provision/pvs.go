@@ -153,7 +153,7 @@ func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolu
 		return
 	}
 	if err := s.deletes(pv); err != nil {
-		r.speaker.Warn(ctx, events.PV(pv), "deletes", "VolumeFailedDelete", fmt.Sprintf("node %s: %v", r.node, err))
+		r.events.Warn(ctx, events.PV(pv), "deletes", "VolumeFailedDelete", fmt.Sprintf("node %s: %v", r.node, err))
 	}
 }
 
@@ -204,7 +204,7 @@ func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.Persisten
 
 // disown says that the PV is left alone, and why.
 func (c *Controller) disown(ctx context.Context, pv *corev1.PersistentVolume, why error) {
-	c.speaker.Warn(ctx, events.PV(pv), "refused", reasonRefused, fmt.Sprintf(
+	c.events.Warn(ctx, events.PV(pv), "refused", reasonRefused, fmt.Sprintf(
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", c.node, why))
 }
 

@@ -174,7 +174,7 @@ func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact stri
 // the answer may change.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
-		c.speaker.Warn(ctx, events.Claim(claim), r.topic, reasonFailed, r.message)
+		c.events.Warn(ctx, events.Claim(claim), r.topic, reasonFailed, r.message)
 	}
 	if r.forNow {
 		c.waiting.add(claim.UID)

@@ -171,7 +171,7 @@ func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, cl
 	key := claim.Namespace + "/" + claim.Name
 	switch {
 	case apierrors.IsForbidden(err):
-		c.speaker.Note(ctx, events.PV(pv), "users", reasonWaits, fmt.Sprintf(
+		c.events.Note(ctx, events.PV(pv), "users", reasonWaits, fmt.Sprintf(
 			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
 				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)

@@ -238,7 +238,7 @@ func TestElsewhere(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	c := examiner(t)
-	good := Config{Client: c.client, Node: "node-01", Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
+	good := Config{Client: c.client, Node: "node-01", Events: c.events, Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -253,6 +253,7 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		"no client":           {func(c *Config) { c.Client = nil }, "client"},
 		"no node":             {func(c *Config) { c.Node = "" }, "NODE_NAME"},
+		"no recorder":         {func(c *Config) { c.Events = nil }, "recorder"},
 		"no pools":            {func(c *Config) { c.Pools = nil }, "pools"},
 		"nothing to serve":    {func(c *Config) { c.HostPath, c.CSIDriver = nil, "" }, "nothing to serve"},
 		"a pool of its own":   {func(c *Config) { c.HostPath = foreign }, "none of the node's pools"},

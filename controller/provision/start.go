@@ -114,7 +114,7 @@ func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer
 	for _, s := range c.shapes {
 		placer.rules[s.provisioner()] = s.rule()
 	}
-	voice := newVoice(ctx, c.client, c.speaker, c.node, c.unserved)
+	voice := newVoice(ctx, c.client, c.events, c.node, c.unserved)
 	pvcs := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -37,10 +37,10 @@ const (
 // Every agent hears of them; each waits a time that follows from its name and
 // the claim's UID, looks whether the event is there, and writes it only if not.
 type voice struct {
-	client  kubernetes.Interface
-	speaker *events.Recorder
-	node    string
-	ctx     context.Context // of Run: the timers' work ends with it
+	client kubernetes.Interface
+	events *events.Recorder
+	node   string
+	ctx    context.Context // of Run: the timers' work ends with it
 	// unserved returns why this node does not serve claims of the class, and
 	// "" if it does.
 	unserved func(className string) string
@@ -56,7 +56,7 @@ type pendingClaim struct {
 }
 
 func newVoice(ctx context.Context, client kubernetes.Interface, s *events.Recorder, node string, unserved func(string) string) *voice {
-	return &voice{client: client, speaker: s, node: node, ctx: ctx, unserved: unserved, pending: map[types.UID]*pendingClaim{}}
+	return &voice{client: client, events: s, node: node, ctx: ctx, unserved: unserved, pending: map[types.UID]*pendingClaim{}}
 }
 
 // hear takes note of a claim, or forgets it where it needs no word any more.
@@ -119,10 +119,10 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 			return // the class is another by now
 		}
 	}
-	if v.speaker.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
+	if v.events.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}
-	v.speaker.Warn(v.ctx, claim, topic, reasonFailed, message)
+	v.events.Warn(v.ctx, claim, topic, reasonFailed, message)
 }
 
 // words are what is said of a placement, and under which topic.

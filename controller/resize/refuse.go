@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -32,7 +33,7 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 		return err
 	}
 	wanted := class.Bytes(at.claim)
-	r.loop.Warn(ctx, at.claim, fmt.Sprintf("resize failed %d", wanted), reasonFailed, message)
+	r.events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), reasonFailed, message)
 	pause := r.failing.add(key, failure{uid: at.claim.UID, wanted: wanted, pool: at.pool, missing: missing,
 		away: errors.Is(why, volume.ErrNotReady)})
 	klog.FromContext(ctx).V(2).Info("Cannot grow a volume", "claim", key, "err", why, "again", pause)
@@ -61,6 +62,6 @@ func (r *Resizer) words(at *target, why error) (message string, missing int64) {
 
 // succeeded says that the volume grew.
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
-	r.loop.Note(ctx, claim, fmt.Sprintf("resized %d", bytes), reasonGrown,
+	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), reasonGrown,
 		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, class.Size(bytes), bytes))
 }

@@ -38,9 +38,12 @@ type Loop interface {
 	// which is returned then, is not ready; any other means that the PV is to
 	// be left alone, which the loop says where it must be said.
 	VolumeOf(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
-	// Warn and Note say something about a claim once a topic.
-	Warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
-	Note(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, reason, message string)
+}
+
+// Events records Warnings, and Notes of what is no fault, once for each topic.
+type Events interface {
+	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
+	Note(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 }
 
 // Config is what a resizer needs. New checks it.
@@ -48,6 +51,7 @@ type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Loop   Loop
+	Events Events
 	// Changed is called after a volume of the pool grew: what it can promise is
 	// another. It must not block; may be nil.
 	Changed func(*volume.Pool)
@@ -58,6 +62,7 @@ type Resizer struct {
 	client  kubernetes.Interface
 	node    string
 	loop    Loop
+	events  Events
 	changed func(*volume.Pool)
 
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
@@ -74,14 +79,14 @@ func New(c Config) (*Resizer, error) {
 		return nil, errors.New("grow volumes: a client is required")
 	case c.Node == "":
 		return nil, errors.New("grow volumes: the node's name is required")
-	case c.Loop == nil:
-		return nil, errors.New("grow volumes: the claim loop is required")
+	case c.Loop == nil || c.Events == nil:
+		return nil, errors.New("grow volumes: the claim loop and a recorder of events are required")
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
 	return &Resizer{
-		client: c.Client, node: c.Node, loop: c.Loop, changed: c.Changed,
+		client: c.Client, node: c.Node, loop: c.Loop, events: c.Events, changed: c.Changed,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast)),
 		failing: newFailing(), wake: make(chan struct{}, 1),
