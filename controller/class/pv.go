@@ -72,6 +72,14 @@ func affinity(label, value string) *corev1.VolumeNodeAffinity {
 	}}
 }
 
+// ClaimUID returns the UID of the claim that the PV names, "" if it names none.
+func ClaimUID(pv *corev1.PersistentVolume) string {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return string(pv.Spec.ClaimRef.UID)
+}
+
 // Hostname returns the one hostname that the PV's affinity names, "" where it
 // names none, several, or anything else besides. A hostPath PV names one.
 func Hostname(pv *corev1.PersistentVolume) string { return onlyValue(pv, corev1.LabelHostname) }

@@ -61,7 +61,7 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
 		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) &&
-		(claimUID(j.new) == "" || claimUID(pv) == claimUID(j.new))
+		(class.ClaimUID(j.new) == "" || class.ClaimUID(pv) == class.ClaimUID(j.new))
 }
 
 // source is where a PV's volume lies. The API server gives a hostPath without a
@@ -104,11 +104,4 @@ func foreign(pv *corev1.PersistentVolume) (all []string) {
 		}
 	}
 	return all
-}
-
-func claimUID(pv *corev1.PersistentVolume) string {
-	if pv.Spec.ClaimRef == nil {
-		return ""
-	}
-	return string(pv.Spec.ClaimRef.UID)
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -93,9 +94,9 @@ func (m *Migrator) underWay(pool *volume.Pool, v volume.Volume) found {
 	return f
 }
 
-// subject collects what is known of a PV; live asks the API server for the
+// subject collects what is known of a PV; fresh asks the API server for the
 // claim, which else may be some moments old.
-func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, live bool) (s subject) {
+func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
 	s.pv = pv
 	if s.pool, s.v, s.err = m.loop.Examine(pv); s.err != nil {
 		return s
@@ -104,7 +105,7 @@ func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, liv
 		s.mountedAt, s.err = mountedAt(s.pool, s.v)
 	}
 	if s.err == nil {
-		s.claim, s.err = m.claim(ctx, pv, live)
+		s.claim, s.err = m.claim(ctx, pv, fresh)
 	}
 	return s
 }
@@ -125,24 +126,17 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 }
 
 // claim returns the claim that a PV names by its UID, nil where that is gone.
-func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, live bool) (*corev1.PersistentVolumeClaim, error) {
+func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*corev1.PersistentVolumeClaim, error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
 		return nil, nil
 	}
-	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil && !live {
+	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil && !fresh {
 		if c, ok := obj.(*corev1.PersistentVolumeClaim); ok && c.UID == ref.UID {
 			return c, nil
 		}
 	}
-	c, err := m.client.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && c.UID != ref.UID:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("%w: read its claim %s/%s: %w", volume.ErrNotReady, ref.Namespace, ref.Name, err)
-	}
-	return c, nil
+	return live.Claim(ctx, m.client, volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)})
 }
 
 // surroundings asks what CSI PVs need on this node, and who uses volumes.

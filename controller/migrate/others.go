@@ -5,11 +5,10 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // A volume of another provisioner has a record here only while its PV is ours,
@@ -19,12 +18,12 @@ import (
 // adopt makes the record of a volume that another provisioner made, and returns
 // what is known of it then. The PV is read anew: what was found is minutes old.
 func (m *Migrator) adopt(ctx context.Context, f found) (found, error) {
-	pv, err := m.client.CoreV1().PersistentVolumes().Get(ctx, f.pv.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return f, errGaveUp
-	}
+	pv, err := live.PV(ctx, m.client, f.pv.Name)
 	if err != nil {
-		return f, fmt.Errorf("read PV %s: %w", f.pv.Name, err)
+		return f, err
+	}
+	if pv == nil {
+		return f, errGaveUp
 	}
 	n := m.surroundings(ctx)
 	if f = n.found(m.subject(ctx, pv, true)); f.Verdict != Ready {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // Reasons of events.
@@ -43,7 +43,7 @@ func (m *Migrator) halted(ctx context.Context, j *job, why string) {
 	if claim, err := m.claim(ctx, j.new, true); err == nil && claim != nil {
 		m.events.Warn(ctx, events.Claim(claim), "stopped "+string(j.old.UID), reasonStopped, message)
 	}
-	if pv, err := m.client.CoreV1().PersistentVolumes().Get(ctx, j.old.Name, metav1.GetOptions{}); err == nil {
+	if pv, err := live.PV(ctx, m.client, j.old.Name); err == nil && pv != nil {
 		m.events.Warn(ctx, events.PV(pv), "stopped "+string(j.old.UID), reasonStopped, message)
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -92,14 +92,14 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 
 // next looks where a migration is, and does the one step that comes next.
 func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
-	pv, err := m.client.CoreV1().PersistentVolumes().Get(ctx, j.old.Name, metav1.GetOptions{})
+	pv, err := live.PV(ctx, m.client, j.old.Name)
 	switch {
-	case apierrors.IsNotFound(err) && j.step == volume.MigrationPrepared:
-		return m.giveUp(ctx, j, nil, "somebody deleted the PV")
-	case apierrors.IsNotFound(err):
-		return again, m.create(ctx, j.new)
 	case err != nil:
-		return over, fmt.Errorf("read PV %s: %w", j.old.Name, err)
+		return over, err
+	case pv == nil && j.step == volume.MigrationPrepared:
+		return m.giveUp(ctx, j, nil, "somebody deleted the PV")
+	case pv == nil:
+		return again, m.create(ctx, j.new)
 	case j.isNew(pv):
 		return m.settle(ctx, j, pv)
 	case pv.UID != j.old.UID && j.step == volume.MigrationPrepared:

@@ -7,14 +7,13 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -65,7 +64,7 @@ func (r *records) claimChanged(obj any) {
 		return
 	}
 	pv := r.savedPV(claim.Spec.VolumeName)
-	if pv != nil && (pv.Name != pvName(claim) || claimUID(pv) != string(claim.UID)) {
+	if pv != nil && (pv.Name != pvName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
 		r.queue.Add(pv.Name)
 	}
 }
@@ -176,11 +175,7 @@ func (r *records) current(ctx context.Context, name string) (*corev1.PersistentV
 	if _, ok, err := r.pvs.GetStore().GetByKey(name); !ok || err != nil {
 		return nil, err
 	}
-	pv, err := r.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return pv, err
+	return live.PV(ctx, r.client, name)
 }
 
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
@@ -241,7 +236,7 @@ func (c *Controller) claimed(ctx context.Context, pv *corev1.PersistentVolume, u
 	if waitsForClaim(pv) {
 		return unclaimed, nil
 	}
-	claim, err := c.claimOf(ctx, ownerOf(pv))
+	claim, err := live.Claim(ctx, c.client, ownerOf(pv))
 	if claim == nil || err != nil {
 		return unclaimed, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -59,20 +60,9 @@ func (e otherClaim) Error() string {
 // errUnsettled: Kubernetes, or somebody who edits the PV, is in the middle of it.
 var errUnsettled = errors.New("PV and claim are not bound or released yet")
 
-// unanswered is what the API server does not answer now, which is as good as a
-// pool that is not ready: ask again.
-type unanswered struct {
-	question string
-	err      error
-}
-
-func (e unanswered) Error() string        { return e.question + ": " + e.err.Error() }
-func (e unanswered) Unwrap() error        { return e.err }
-func (e unanswered) Is(target error) bool { return target == volume.ErrNotReady }
-
 // waitsForClaim reports whether a PV names no claim by its UID. The next claim
 // is then anybody's guess, and the phase may still be that of the one before.
-func waitsForClaim(pv *corev1.PersistentVolume) bool { return claimUID(pv) == "" }
+func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
 
 // claimGone returns nil where the API server says that a PV's claim is gone, or
 // has another PV. The phase alone does not tell: a PV is Released for a moment
@@ -82,10 +72,10 @@ func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume)
 	if waitsForClaim(pv) {
 		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
 	}
-	if c.feed != nil && c.feed.isDeleted(types.UID(claimUID(pv))) {
+	if c.feed != nil && c.feed.isDeleted(types.UID(class.ClaimUID(pv))) {
 		return nil
 	}
-	claim, err := c.claimOf(ctx, ownerOf(pv))
+	claim, err := live.Claim(ctx, c.client, ownerOf(pv))
 	if err == nil && claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
 		return &lib.IgnoredError{Reason: fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
 	}
@@ -132,21 +122,19 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 		return none, fmt.Errorf("%w; to give a kept volume to another claim, say with the pool's UUID that it is the PV's: "+
 			"kubectl annotate pv %s %s=%s", why, pv.Name, class.AnnPool, pool.ID())
 	}
-	before, err := c.claimOf(ctx, v.Owner)
+	before, err := live.Claim(ctx, c.client, v.Owner)
 	if err != nil {
 		return none, err
 	}
-	now, err := c.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+	now, err := live.PV(ctx, c.client, pv.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return none, errUnsettled
 	case err != nil:
-		return none, unanswered{"read PV " + pv.Name, err}
-	case now.UID != pv.UID, claimUID(now) != claimUID(pv), waitsForClaim(now):
+		return none, err
+	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), waitsForClaim(now):
 		return none, errUnsettled
 	}
 	next := ownerOf(now)
-	claim, err := c.claimOf(ctx, next)
+	claim, err := live.Claim(ctx, c.client, next)
 	if err != nil {
 		return none, err
 	}
@@ -176,7 +164,7 @@ func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, cl
 				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)
 	case err != nil:
-		return unanswered{"list the pods of namespace " + claim.Namespace + " on node " + c.node, err}
+		return live.Unanswered{Question: "list the pods of namespace " + claim.Namespace + " on node " + c.node, Err: err}
 	}
 	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
 		return fmt.Errorf("%w: pod %s uses claim %s", errUnsettled, pod, key)
@@ -203,40 +191,4 @@ func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, hom
 		return errUnsettled
 	}
 	return nil
-}
-
-// claimOf asks the API server for a claim, nil where it is gone. The error is an
-// ErrNotReady. Of a claim whose volume a sidecar asked for, the UID alone may be
-// recorded.
-func (c *Controller) claimOf(ctx context.Context, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
-	if o.Name == "" {
-		return c.claimByUID(ctx, o.UID)
-	}
-	claim, err := c.client.CoreV1().PersistentVolumeClaims(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && string(claim.UID) != o.UID:
-		return nil, nil
-	case err != nil:
-		return nil, unanswered{"read claim " + o.Namespace + "/" + o.Name, err}
-	}
-	return claim, nil
-}
-
-// claimByUID reads every claim of the cluster, a page at a time.
-func (c *Controller) claimByUID(ctx context.Context, uid string) (*corev1.PersistentVolumeClaim, error) {
-	page := metav1.ListOptions{Limit: sweepPage}
-	for {
-		list, err := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
-		if err != nil {
-			return nil, unanswered{"look for the claim with UID " + uid, err}
-		}
-		for i := range list.Items {
-			if string(list.Items[i].UID) == uid {
-				return &list.Items[i], nil
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			return nil, nil
-		}
-	}
 }

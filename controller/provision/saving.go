@@ -66,11 +66,11 @@ func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o me
 		if getErr != nil {
 			return nil, fmt.Errorf("read the PV that is there already: %w", getErr)
 		}
-		if claimUID(there) == claimUID(pv) {
+		if class.ClaimUID(there) == class.ClaimUID(pv) {
 			return nil, err
 		}
 		message := fmt.Sprintf("a PV named %q is there already (node %q, claim UID %q) and is not this claim's: "+
-			"delete that PV once its data is safe", pv.Name, cmp.Or(class.Hostname(there), class.TopologyOf(there)), claimUID(there))
+			"delete that PV once its data is safe", pv.Name, cmp.Or(class.Hostname(there), class.TopologyOf(there)), class.ClaimUID(there))
 		s.say(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
 	case permanent(err):

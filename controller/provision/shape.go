@@ -103,7 +103,7 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.PV != pv.Name {
 		return fmt.Errorf("directory %s belongs to PV %q, not to %q", v.Path, v.PV, pv.Name)
 	}
-	switch uid := claimUID(pv); {
+	switch uid := class.ClaimUID(pv); {
 	case v.Owner.UID == "", uid == v.Owner.UID:
 		return nil
 	case uid == "" && namesPool(pv):
@@ -137,11 +137,4 @@ func namedAfterClaim(pv *corev1.PersistentVolume, directory string) error {
 		return fmt.Errorf("directory %q is not named after it: want %q or %q", directory, plain, prefixed)
 	}
 	return nil
-}
-
-func claimUID(pv *corev1.PersistentVolume) string {
-	if pv.Spec.ClaimRef == nil {
-		return ""
-	}
-	return string(pv.Spec.ClaimRef.UID)
 }

@@ -15,12 +15,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 const (
 	sweepEvery = time.Hour
-	sweepPage  = 500
 	// sweepOthers is the pause where other provisioners' PVs are taken over,
 	// which nothing else brings, nor what their users write on them.
 	sweepOthers = 5 * time.Minute
@@ -37,28 +37,22 @@ const (
 // It reads every PV of the cluster, a page at a time, so it runs seldom.
 func (c *Controller) sweep(ctx context.Context) error {
 	var found, theirs []corev1.PersistentVolume
-	page := metav1.ListOptions{Limit: sweepPage}
-	for {
-		list, err := c.client.CoreV1().PersistentVolumes().List(ctx, page)
-		if err != nil {
-			return fmt.Errorf("look for PVs that older provisioners made: %w", err)
+	err := live.EachPV(ctx, c.client, func(pv *corev1.PersistentVolume) bool {
+		pv.ManagedFields = nil
+		switch {
+		case c.otherHere(pv):
+			theirs = append(theirs, *pv)
+		case c.unlabelled(pv):
+			found = append(found, *pv)
 		}
-		for i := range list.Items {
-			pv := &list.Items[i]
-			pv.ManagedFields = nil
-			switch {
-			case c.otherHere(pv):
-				theirs = append(theirs, *pv)
-			case c.unlabelled(pv):
-				found = append(found, *pv)
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			c.older.Store(&found)
-			c.theirs.Store(&theirs)
-			return nil
-		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("look for PVs that older provisioners made: %w", err)
 	}
+	c.older.Store(&found)
+	c.theirs.Store(&theirs)
+	return nil
 }
 
 func (c *Controller) unlabelled(pv *corev1.PersistentVolume) bool {

@@ -6,12 +6,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -83,14 +82,14 @@ func (c *Controller) unfinished(v volume.Volume, now time.Time) bool {
 // ask for the volume again: no PV of this node has its PV's name, and either the
 // claim is gone or its PV is on another node.
 func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
-	pv, err := c.client.CoreV1().PersistentVolumes().Get(ctx, v.PV, metav1.GetOptions{})
-	if err == nil {
-		return c.elsewhere(pv), nil
-	}
-	if !apierrors.IsNotFound(err) {
+	pv, err := live.PV(ctx, c.client, v.PV)
+	if err != nil {
 		return false, err
 	}
-	claim, err := c.claimOf(ctx, v.Owner)
+	if pv != nil {
+		return c.elsewhere(pv), nil
+	}
+	claim, err := live.Claim(ctx, c.client, v.Owner)
 	return claim == nil && err == nil, err
 }
 

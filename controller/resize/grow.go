@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -127,14 +127,14 @@ func (r *Resizer) seen(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 // or another one has its name. What is written then names their versions.
 func (r *Resizer) read(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (
 	*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
-	c, err := r.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
-	if err == nil {
-		pv, err = r.client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
+	c, err := live.NamedClaim(ctx, r.client, claim.Namespace, claim.Name)
+	if err != nil || c == nil || c.UID != claim.UID {
+		return nil, nil, err
 	}
-	if apierrors.IsNotFound(err) || err == nil && c.UID != claim.UID {
-		return nil, nil, nil
+	if pv, err = live.PV(ctx, r.client, pv.Name); pv == nil {
+		return nil, nil, err
 	}
-	return c, pv, err
+	return c, pv, nil
 }
 
 // growPV writes the size on the PV. It does nothing where it has as much.

@@ -1,0 +1,52 @@
+package live
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// PV returns the PV of that name, nil if there is none. The error is an Unanswered.
+func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.PersistentVolume, error) {
+	pv, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, Unanswered{Question: "read PV " + name, Err: err}
+	}
+	return pv, nil
+}
+
+// Claim returns the claim that owns a volume, nil if it is gone: another claim of
+// the same name is another claim. The error is an Unanswered. The record of a
+// volume that a sidecar asked for may have the claim's UID alone; Claim then reads
+// all claims.
+func Claim(ctx context.Context, client kubernetes.Interface, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
+	if o.Name == "" {
+		return claimByUID(ctx, client, o.UID)
+	}
+	claim, err := NamedClaim(ctx, client, o.Namespace, o.Name)
+	if claim == nil || string(claim.UID) != o.UID {
+		return nil, err
+	}
+	return claim, nil
+}
+
+// NamedClaim returns the claim of that name, nil if there is none. The error is an
+// Unanswered.
+func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, Unanswered{Question: "read claim " + namespace + "/" + name, Err: err}
+	}
+	return claim, nil
+}
