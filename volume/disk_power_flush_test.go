@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
@@ -61,7 +59,7 @@ func TestDiskPowerAfterSettling(t *testing.T) {
 		ok(t, err)
 		ok(t, p.Close())
 		ok(t, os.Rename(filepath.Join(path, "v"), filepath.Join(path, staging, "v")))
-		unix.Sync()
+		testdisk.Sync(t, path)
 		ok(t, os.Rename(filepath.Join(path, staging, "v"), filepath.Join(path, "v")))
 		p = opened(t, c)
 		if r := onDisk(t, p, "v"); r.State != volume.Ready {
@@ -84,7 +82,7 @@ func TestDiskPowerAfterAPurge(t *testing.T) {
 	onPowerlessDisk(t, func(t *testing.T, path string) *volume.Pool {
 		p := opened(t, volume.Config{Path: path, Step: func(step string) {
 			if step == "delete.move" {
-				unix.Sync() // as others may; what comes after is not on its way with what came before
+				testdisk.Sync(t, path) // as others may; what comes after is not on its way with what came before
 			}
 		}})
 		_, err := p.Create(spec("v", mib))

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
@@ -36,7 +34,7 @@ func TestDiskPowerAfterACall(t *testing.T) {
 			var images []string
 			var accounts []*account
 			for _, o := range calls {
-				unix.Sync() // so that only what the call itself flushes counts
+				testdisk.Sync(t, dir) // so that only what the call itself flushes counts
 				_, err := w.do(p, o)
 				images, accounts = append(images, cutOff(t, image)), append(accounts, w.clone())
 				ok(t, err)
@@ -130,7 +128,7 @@ func TestDiskPutBackAfterDelete(t *testing.T) {
 			path := filepath.Join(dir, "pool")
 			p := opened(t, volume.Config{Path: path, Step: func(step string) {
 				if step == "delete.move" {
-					unix.Sync() // as others may; what comes after is not on its way with what came before
+					testdisk.Sync(t, dir) // as others may; what comes after is not on its way with what came before
 				}
 			}})
 			_, err := p.Create(spec("v", mib))

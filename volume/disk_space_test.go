@@ -26,7 +26,7 @@ func crowded(t *testing.T, kind string) *volume.Pool {
 
 func spaceOf(t *testing.T, p *volume.Pool) volume.Space {
 	t.Helper()
-	unix.Sync()
+	testdisk.Sync(t, p.Path())
 	s, err := p.Space()
 	ok(t, err)
 	return s
@@ -42,7 +42,7 @@ func TestDiskSpaceOfRemovedFiles(t *testing.T) {
 			v, err := p.Create(spec("a", before.Promisable-8*mib))
 			ok(t, err)
 			ok(t, os.WriteFile(filepath.Join(v.Path, "big"), make([]byte, before.Promisable-32*mib), 0o644))
-			unix.Sync()
+			testdisk.Sync(t, p.Path())
 			ok(t, p.Measure(t.Context()))
 			if s := spaceOf(t, p); s.Used < before.Promisable-33*mib || s.Promisable > 9*mib {
 				t.Errorf("measured: %+v", s)
@@ -69,11 +69,11 @@ func TestDiskSpaceOfReflinks(t *testing.T) {
 			v, err := p.Create(spec("a", spaceOf(t, p).Promisable))
 			ok(t, err)
 			ok(t, os.WriteFile(filepath.Join(v.Path, "f"), make([]byte, 4*mib), 0o644))
-			unix.Sync()
+			testdisk.Sync(t, p.Path())
 			for i := range 60 {
 				testdisk.Run(t, "cp", "--reflink=always", filepath.Join(v.Path, "f"), filepath.Join(v.Path, fmt.Sprint("g", i)))
 			}
-			unix.Sync()
+			testdisk.Sync(t, p.Path())
 			for range 2 {
 				ok(t, p.Measure(t.Context()))
 				if s := spaceOf(t, p); s.Promisable > mib || s.Used > mib {

@@ -34,7 +34,7 @@ func TestDiskLife(t *testing.T) {
 				write(t, filepath.Join(path, name, "deep/er/data"), strings.Repeat("x", size/2))
 			}
 			consistent(t, p)
-			unix.Sync()
+			testdisk.Sync(t, path)
 			ok(t, p.Measure(t.Context()))
 			s, err := p.Space()
 			ok(t, err)

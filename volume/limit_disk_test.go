@@ -18,6 +18,7 @@ import (
 )
 
 func TestDiskLimits(t *testing.T) {
+	t.Parallel() // with TestDiskKilledForReal, which has another disk
 	root := t.TempDir()
 	testdisk.Attach(t, testdisk.Image(t, "btrfs"), root, "commit=1")
 	limitTable(t, quotaDisk{
@@ -32,6 +33,7 @@ func TestDiskLimits(t *testing.T) {
 
 // The same as the scenes, with a process that the kernel kills.
 func TestDiskKilledForReal(t *testing.T) {
+	t.Parallel()
 	root := testdisk.Mount(t, "btrfs")
 	d := quotaDisk{root: root, method: quota.MethodBtrfs}
 	d.pool(t) // turns on what is off

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,14 +42,13 @@ func (d quotaDisk) pool(t *testing.T) *volume.Pool {
 	return p
 }
 
-var pathCount int
+var pathCount atomic.Int64
 
 // newPath is of no pool yet, on the disk. The test gives the space back when it ends:
 // the next one on the disk, in whatever order, needs it.
 func (d quotaDisk) newPath(t *testing.T) string {
 	t.Helper()
-	pathCount++
-	dir := filepath.Join(d.root, fmt.Sprintf("test-%d", pathCount))
+	dir := filepath.Join(d.root, fmt.Sprintf("test-%d", pathCount.Add(1)))
 	mkdir(t, dir)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the pool is closed
 	return filepath.Join(dir, "pool")

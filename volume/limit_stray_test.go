@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
@@ -52,7 +53,7 @@ func limitStray(t *testing.T, d quotaDisk) {
 		_, err = pour(t, v.Path+"/f", 4*mib)
 		ok(t, err)
 	}
-	unix.Sync()
+	testdisk.Sync(t, d.root)
 	check := func(when string, attackers int64) {
 		t.Helper()
 		for _, v := range []volume.Volume{victim, distant} {
@@ -137,7 +138,7 @@ func limitShared(t *testing.T, d quotaDisk) {
 		v.LimitID = id
 		also = append(also, v)
 	}
-	unix.Sync()
+	testdisk.Sync(t, d.root)
 	ok(t, p.Close())
 	for _, v := range also {
 		record(t, p.Path(), v.Record)

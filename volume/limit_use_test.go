@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
 // Many at once: each has its own ID and limit, and no more is promised than
@@ -136,7 +135,7 @@ func limitSpace(t *testing.T, d quotaDisk) {
 	}
 	_, err = pour(t, v.Path+"/f", 16*mib)
 	ok(t, err)
-	unix.Sync()
+	testdisk.Sync(t, d.root)
 	time.Sleep(1100 * time.Millisecond) // longer than a reading is current
 	s, err := p.Space()
 	if err != nil || s.Estimate || s.Used < 16*mib || s.Used > 20*mib {

@@ -91,7 +91,7 @@ func TestDiskCopyHolesAndSharing(t *testing.T) {
 			f.Close()
 			path, _ := copied(t, dir)
 			same(t, filepath.Dir(sparse), path)
-			unix.Sync()
+			testdisk.Sync(t, dir)
 			if st := stat(t, filepath.Join(path, "sparse")); st.Size != 1<<30 || st.Blocks*512 > 8<<20 {
 				t.Errorf("%d bytes in %d blocks", st.Size, st.Blocks)
 			}

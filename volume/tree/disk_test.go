@@ -154,7 +154,7 @@ func TestDiskRemoveSubvolumes(t *testing.T) {
 		deep = filepath.Join(deep, "sub")
 		write(t, filepath.Join(deep, "a/b/c/d/data"), strings.Repeat("x", 64<<10))
 	}
-	unix.Sync()
+	testdisk.Sync(t, dir)
 	fd := open(t, dir)
 	if n, err := tree.Measure(t.Context(), fd, "entry", nil, nil); err != nil || n.Bytes < 15*64<<10 {
 		t.Errorf("%+v, %v", n, err)
@@ -174,7 +174,7 @@ func TestDiskMeasureStopsAtMounts(t *testing.T) {
 		write(t, filepath.Join(dir, "outside/big"), strings.Repeat("x", 4<<20))
 		write(t, filepath.Join(dir, "entry/file"), "x")
 		os.Mkdir(filepath.Join(dir, "entry/dir"), 0o755)
-		unix.Sync()
+		testdisk.Sync(t, dir)
 		testdisk.Bind(t, filepath.Join(dir, "outside"), filepath.Join(dir, "entry/dir"))
 		testdisk.Bind(t, filepath.Join(dir, "outside/big"), filepath.Join(dir, "entry/file"))
 		if n, err := tree.Measure(t.Context(), open(t, dir), "entry", nil, nil); err != nil || n.Bytes > 1<<20 {

@@ -94,6 +94,20 @@ func Shutdown(t testing.TB, dir string) {
 	}
 }
 
+// Sync flushes the filesystem at dir. sync(2) would also wait for the disks of
+// other tests, and hang while one of them is frozen.
+func Sync(t testing.TB, dir string) {
+	t.Helper()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		t.Fatalf("flush %s: %v", dir, err)
+	}
+}
+
 // Bind mounts the directory or file from at to until the test ends.
 func Bind(t testing.TB, from, to string) {
 	t.Helper()
