@@ -33,11 +33,11 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
 					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
 			}
-			there, err := file.IsDir(h.base, r.Name)
+			there, err := file.IsDir(h.Base, r.Name)
 			v = p.volume(h, r, !there)
 			return err
 		}
-		if err := h.plain(s.Name); err != nil {
+		if err := h.CheckPlain(s.Name); err != nil {
 			return err
 		}
 		r := newRecord(s, Bound)
@@ -64,10 +64,10 @@ func (p *Pool) Adoptable(name string) (bool, error) {
 		if r, ok := p.record(name); ok {
 			return fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
-		if err := h.plain(name); err != nil {
+		if err := h.CheckPlain(name); err != nil {
 			return err
 		}
-		fd, err := tree.OpenDir(h.base, name)
+		fd, err := tree.OpenDir(h.Base, name)
 		if err != nil {
 			return fault.Path("open", name, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // step announces a change to the disk.
@@ -85,7 +86,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		there, err := file.IsDir(h.base, name)
+		there, err := file.IsDir(h.Base, name)
 		v = p.volume(h, r, !there)
 		return err
 	})
@@ -105,7 +106,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 		if len(found) == 0 {
 			return ErrNotFound
 		}
-		there, err := file.IsDir(h.base, found[0].Name)
+		there, err := file.IsDir(h.Base, found[0].Name)
 		v = p.volume(h, found[0], !there)
 		return err
 	})
@@ -122,7 +123,7 @@ func (p *Pool) List() ([]Volume, error) {
 	err := p.visit(op, func(h *handle) error {
 		for _, r := range p.settled() {
 			h.call.Progress()
-			there, err := file.IsDir(h.base, r.Name)
+			there, err := file.IsDir(h.Base, r.Name)
 			if err != nil {
 				return err
 			}
@@ -160,8 +161,8 @@ func (l *ledger) sorted(keep func(Record) bool) []Record {
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.dir.Look("look at pool", func(d *dir) {
-		open, loose = true, looseMode(d.base, p.path)
+	err := p.dir.Look("look at pool", func(d *pooldir.Dir) {
+		open, loose = true, pooldir.LooseMode(d.Base, p.path)
 	})
 	if err != nil || !open {
 		return nil

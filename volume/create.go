@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -57,7 +58,7 @@ func (p *Pool) create(h *handle, s Spec) (Volume, error) {
 		return Volume{}, err
 	}
 	if !ok {
-		if there, err := file.Exists(h.base, s.Name); there || err != nil {
+		if there, err := file.Exists(h.Base, s.Name); there || err != nil {
 			return Volume{}, taken(err)
 		}
 		release, err := p.reserve(h, s.Name, s.Bytes, s.Bytes)
@@ -106,11 +107,11 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
 			ErrConflict, r.Limit, r.Inodes, s.Limit, s.Inodes)
 	}
-	if there, err = file.IsDir(h.base, r.Name); there || err != nil {
+	if there, err = file.IsDir(h.Base, r.Name); there || err != nil {
 		return there, err
 	}
-	if other, err := file.Exists(h.base, r.Name); other || err != nil {
-		return false, notDir(err)
+	if other, err := file.Exists(h.Base, r.Name); other || err != nil {
+		return false, pooldir.NotDir(err)
 	}
 	if r.State == Bound {
 		return false, fmt.Errorf("%w: its directory is missing, and PV %s uses it; restore the directory, or delete the volume",
@@ -151,7 +152,7 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 // properties.
 func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 	p.step("create.rename")
-	err = unix.Renameat2(h.staging, name, h.base, name, unix.RENAME_NOREPLACE)
+	err = unix.Renameat2(h.Staging, name, h.Base, name, unix.RENAME_NOREPLACE)
 	if err == unix.EEXIST {
 		return false, taken(nil)
 	}
@@ -159,7 +160,7 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 		return false, fault.Path("rename", name, err)
 	}
 	p.step("create.sync")
-	return true, file.Flush(h.base, h.staging)
+	return true, file.Flush(h.Base, h.Staging)
 }
 
 // stage makes the directory with its mode, label and limit, and writes the
@@ -175,11 +176,11 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		}
 	}
 	if err != nil {
-		return r, fault.Path("create", stagingName+"/"+r.Name, err)
+		return r, fault.Path("create", pooldir.StagingName+"/"+r.Name, err)
 	}
-	dir, err := tree.OpenDir(h.staging, r.Name)
+	dir, err := tree.OpenDir(h.Staging, r.Name)
 	if err != nil {
-		return r, fault.Path("open", stagingName+"/"+r.Name, err)
+		return r, fault.Path("open", pooldir.StagingName+"/"+r.Name, err)
 	}
 	defer unix.Close(dir)
 	if r.LimitID, err = p.furnish(h, dir, r); err != nil {
@@ -189,7 +190,7 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 	if h.makesSubvolume(r) {
 		return r, p.putNew(h, r)
 	}
-	return r, p.putNew(h, r, dir, h.records)
+	return r, p.putNew(h, r, dir, h.Records)
 }
 
 // furnish gives a staged directory its properties.
@@ -199,7 +200,7 @@ func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error)
 	if err := unix.Fchmod(dir, p.mode); err != nil {
 		return 0, fault.Path("chmod", r.Name, err)
 	}
-	if err := h.setLabel(dir); err != nil {
+	if err := h.SetLabel(dir); err != nil {
 		return 0, err
 	}
 	// The limit comes last: a small one may leave no room for the others.
@@ -216,7 +217,7 @@ func (p *Pool) unmake(h *handle, name string, placed bool) {
 		return
 	}
 	p.step("create.rmdir")
-	if file.RemoveDir(h.base, name) == nil {
+	if file.RemoveDir(h.Base, name) == nil {
 		_ = p.dropGone(h, name)
 	}
 }

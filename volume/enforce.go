@@ -40,21 +40,21 @@ type enforcement struct {
 
 // probe finds what enforces limits, after turning it on where it may.
 func (p *Pool) probe(h *handle) error {
-	st, err := h.statfs()
+	st, err := h.Statfs()
 	if err != nil {
 		return err
 	}
 	h.block = st.Bsize
 	if p.config.EnableBtrfsQuota && uint32(st.Type) == unix.BTRFS_SUPER_MAGIC {
 		p.step("open.quota")
-		if err := quota.Enable(h.base); err != nil {
+		if err := quota.Enable(h.Base); err != nil {
 			h.notes = append(h.notes, fmt.Sprintf("limits cannot be turned on: %v", err))
 		}
 	}
 	hooks := quota.Hooks{Step: p.steps("limit"), Taken: func(id uint64) bool {
-		return p.family.Load().recorded(p, h.filesystem, id) > 0
+		return p.family.Load().recorded(p, h.Filesystem, id) > 0
 	}}
-	if h.limits, err = quota.Probe(h.base, hooks); err != nil {
+	if h.limits, err = quota.Probe(h.Base, hooks); err != nil {
 		return err
 	}
 	h.support = h.limits.Support()
@@ -130,9 +130,9 @@ func (h *handle) enforce(dir int, r Record) (uint64, error) {
 // needs.
 func (h *handle) makeStaged(r Record) error {
 	if _, ok := h.wanted(r); ok {
-		return h.limits.Make(h.staging, r.Name)
+		return h.limits.Make(h.Staging, r.Name)
 	}
-	return unix.Mkdirat(h.staging, r.Name, 0o700)
+	return unix.Mkdirat(h.Staging, r.Name, 0o700)
 }
 
 // makesSubvolume reports whether makeStaged makes a btrfs subvolume. A rename of one makes
@@ -174,7 +174,7 @@ func (h *handle) removeWhole(id string) (removed bool, err error) {
 	if h.support.Method == quota.MethodNone {
 		return false, nil
 	}
-	return h.limits.Remove(h.trash, id)
+	return h.limits.Remove(h.Trash, id)
 }
 
 // sweepLimits clears limits that belong to no directory any more.
@@ -182,6 +182,6 @@ func (p *Pool) sweepLimits(h *handle) error {
 	if h.support.Method == quota.MethodNone {
 		return nil
 	}
-	_, err := h.limits.Sweep(h.base)
+	_, err := h.limits.Sweep(h.Base)
 	return err
 }

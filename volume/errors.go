@@ -1,6 +1,9 @@
 package volume
 
-import "kubevirt.io/hostpath-provisioner/volume/fault"
+import (
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+)
 
 // What can be wrong, for errors.Is; package fault says what each means. Every
 // error of this package is an *Error that wraps one of these or the operating
@@ -30,3 +33,16 @@ type (
 // CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
 // bytes, no leading dot. The error is an ErrInvalid and says what is wrong.
 func CheckName(name string) error { return fault.CheckName(name) }
+
+// Expected is what others know of a pool before it is opened; see package
+// pooldir.
+type Expected = pooldir.Expected
+
+// The labels of new volumes; see package pooldir.
+const (
+	LabelAuto    = pooldir.LabelAuto
+	DefaultLabel = pooldir.DefaultLabel
+)
+
+// Check reports what cannot be a pool, whatever its state; see pooldir.Check.
+func Check(path string) error { return pooldir.Check(path) }

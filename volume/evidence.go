@@ -231,14 +231,14 @@ func (f *family) read(filesystem string, all []reading) {
 
 // risen reads how far the free space of the pool's filesystem has risen so far.
 func (p *Pool) risen(h *handle) (int64, error) {
-	st, err := h.statfs()
+	st, err := h.Statfs()
 	if err != nil {
 		return 0, err
 	}
 	f := p.family.Load()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.saw(h.filesystem, st), nil
+	return f.saw(h.Filesystem, st), nil
 }
 
 // Free space that rose since a walk is in doubt. That is worth another walk from this

@@ -19,7 +19,7 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 		if !ok {
 			return ErrNotFound
 		}
-		if err := h.plain(name); err != nil {
+		if err := h.CheckPlain(name); err != nil {
 			return err
 		}
 		if err := expandable(r, bytes); err != nil {

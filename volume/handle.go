@@ -4,25 +4,25 @@ import (
 	"context"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // handle is an open pool as one call uses it: its directory, and how limits are
 // enforced there.
 type handle struct {
-	*dir
+	*pooldir.Dir
 	enforcement
 	call *bounded.Call
 }
 
-func (p *Pool) handle(c *bounded.Call, d *dir) *handle { return &handle{d, p.enforcing, c} }
+func (p *Pool) handle(c *bounded.Call, d *pooldir.Dir) *handle { return &handle{d, p.enforcing, c} }
 
-func (p *Pool) dirConfig() dirConfig {
+func (p *Pool) dirConfig() pooldir.Config {
 	expected := p.config.Expected
 	if expected == nil {
 		expected = func() Expected { return Expected{} }
 	}
-	return dirConfig{
+	return pooldir.Config{
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,
@@ -31,8 +31,8 @@ func (p *Pool) dirConfig() dirConfig {
 }
 
 // prepare finds what enforces limits, and recovers.
-func (p *Pool) prepare(c *bounded.Call, d *dir) error {
-	h := &handle{dir: d, call: c}
+func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
+	h := &handle{Dir: d, call: c}
 	if err := p.probe(h); err != nil {
 		return err
 	}
@@ -60,9 +60,7 @@ func (p *Pool) Open() error { return p.dir.Open() }
 // Ready returns nil while the pool can be used, and otherwise why it cannot,
 // an ErrNotReady. It looks at the disk, unless that does not answer, and opens
 // the pool anew if the path leads to it again.
-func (p *Pool) Ready() error {
-	return fault.Failed("pool", p.path, p.enter("look at pool", func(h *handle) error { return h.alive() }))
-}
+func (p *Pool) Ready() error { return p.dir.Ready() }
 
 // Close gives up the lock and every descriptor. It waits for calls under way;
 // Purge and Measure stop early. After it every call returns ErrNotReady. It
@@ -72,20 +70,20 @@ func (p *Pool) Ready() error {
 // answer: it may still write, so the lock is kept until it returns.
 func (p *Pool) Close() error { return p.dir.Close() }
 
-// enter calls do with the open pool; see opener.Do.
+// enter calls do with the open pool; see pooldir.Opener.Do.
 func (p *Pool) enter(op string, do func(*handle) error) error {
-	return p.dir.Do(op, func(c *bounded.Call, d *dir) error { return do(p.handle(c, d)) })
+	return p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.handle(c, d)) })
 }
 
-// visit is enter for what looks at many volumes; see opener.DoInSteps.
+// visit is enter for what looks at many volumes; see pooldir.Opener.DoInSteps.
 func (p *Pool) visit(op string, do func(*handle) error) error {
-	return p.dir.DoInSteps(op, func(c *bounded.Call, d *dir) error { return do(p.handle(c, d)) })
+	return p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.handle(c, d)) })
 }
 
 // long is visit for work that takes as long as it makes progress; see
-// opener.DoInLongSteps.
+// pooldir.Opener.DoInLongSteps.
 func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
-	return p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *dir) error {
+	return p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
 		return do(ctx, p.handle(c, d))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // Problem is what is wrong with a published volume; "" where nothing is.
@@ -84,7 +85,7 @@ func (p *Pool) Health() ([]Health, error) {
 // unready says the same of every published volume.
 func (p *Pool) unready(why error) ([]Health, error) {
 	problem := PoolNotReady
-	if errors.Is(why, errReadOnly) {
+	if errors.Is(why, pooldir.ErrReadOnly) {
 		problem = ReadOnly
 	}
 	mounts, err := mount.Self()
@@ -98,25 +99,25 @@ func (p *Pool) examine(h *handle) ([]Health, error) {
 	if err != nil {
 		return nil, err
 	}
-	home, ok := mount.ByID(mounts, int(h.at.mount))
+	home, ok := mount.ByID(mounts, h.MountID())
 	if !ok {
-		return nil, fmt.Errorf("mountinfo has no mount %d, through which the pool is reached", h.at.mount)
+		return nil, fmt.Errorf("mountinfo has no mount %d, through which the pool is reached", h.MountID())
 	}
-	if err := writes(home); err != nil {
+	if err := pooldir.CheckWrites(home); err != nil {
 		return nil, err
 	}
-	real, err := h.realPath()
+	real, err := h.RealPath()
 	if err != nil {
 		return nil, err
 	}
-	st, err := h.statfs()
+	st, err := h.Statfs()
 	if err != nil {
 		return nil, err
 	}
 	p.meter(h)
 	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
 		h.call.Progress()
-		if there, err := file.IsDir(h.base, name); err != nil || !there {
+		if there, err := file.IsDir(h.Base, name); err != nil || !there {
 			return p.noDirectory(name, err)
 		}
 		for _, i := range shown {

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -99,9 +99,12 @@ func Inspect(path string) (Report, error) {
 	path = filepath.Join("/", path)
 	var r Report
 	err := bounded.Alone(op, path, func(c *bounded.Call) (err error) {
-		h := &handle{dir: newDir(), call: c}
-		defer h.close()
-		r, err = inspect(h, path)
+		d, err := pooldir.OpenToRead(path)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		r, err = inspect(&handle{Dir: d, call: c}, path)
 		return err
 	})
 	if err != nil {
@@ -111,26 +114,20 @@ func Inspect(path string) (Report, error) {
 }
 
 func inspect(h *handle, path string) (r Report, err error) {
-	if err := h.openToRead(path); err != nil {
-		return r, err
-	}
-	r.Pool = PoolReport{Path: path, ID: h.id.ID, Created: h.id.Created, Held: h.held()}
-	if text := holder(h.private); text != noHolder {
-		r.Pool.Holder = text
-	}
+	r.Pool = PoolReport{Path: path, ID: h.ID.ID, Created: h.ID.Created, Held: h.Held(), Holder: h.Holder()}
 	all, err := readRecords(h)
 	if err != nil {
 		return r, err
 	}
 	var l ledger
 	l.reset(all.records, all.damaged, nil)
-	if h.limits, err = quota.Probe(h.base, quota.Hooks{}); err != nil {
+	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()
 	r.Pool.Limits, r.Pool.Unlimited = string(support.Method), support.Reason
 	r.Volumes = inspectVolumes(h, &l)
-	st, err := h.statfs()
+	st, err := h.Statfs()
 	if err != nil {
 		return r, err
 	}
@@ -139,43 +136,16 @@ func inspect(h *handle, path string) (r Report, err error) {
 		return r, err
 	}
 	r.Damaged = damagedLines(all.damaged)
-	r.Warnings = looseMode(h.base, path)
+	r.Warnings = pooldir.LooseMode(h.Base, path)
 	r.Trash, err = inspectTrash(h)
 	return r, err
-}
-
-// openToRead opens what is there of a pool, and makes nothing.
-func (h *dir) openToRead(path string) (err error) {
-	if h.base, err = openBase(path); err != nil {
-		return err
-	}
-	if h.base < 0 {
-		return fmt.Errorf("%w: there is no directory; the path is wrong, or its disk is not mounted", ErrNotReady)
-	}
-	if h.private, err = openPrivate(h.base); err != nil {
-		return err
-	}
-	if h.private >= 0 {
-		if h.id, err = readIdentity(h.private); err != nil {
-			return err
-		}
-	}
-	if h.id.ID == "" {
-		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", ErrNotReady)
-	}
-	for name, fd := range map[string]*int{recordsName: &h.records, stagingName: &h.staging, trashName: &h.trash} {
-		if *fd, err = openDir(h.private, name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range l.sorted(func(Record) bool { return true }) {
 		h.call.Progress()
-		there, err := file.IsDir(h.base, r.Name)
+		there, err := file.IsDir(h.Base, r.Name)
 		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {
 			u = quota.Usage{}
@@ -198,7 +168,7 @@ func (h *handle) meaning(r Record, there bool) State {
 	if r.State != Creating || !there {
 		return r.State
 	}
-	if staged, err := file.Exists(h.staging, r.Name); staged || err != nil {
+	if staged, err := file.Exists(h.Staging, r.Name); staged || err != nil {
 		return r.State
 	}
 	return Ready
@@ -212,14 +182,14 @@ func inspectMigration(m *Migration) *MigrationReport {
 }
 
 func inspectTrash(h *handle) ([]TrashReport, error) {
-	names, err := file.List(h.private, trashName)
+	names, err := file.List(h.Private, pooldir.TrashName)
 	if err != nil {
 		return nil, err
 	}
 	byID := map[string]TrashReport{}
 	for _, name := range names {
 		var st unix.Stat_t
-		if file.IsTemporary(name) || unix.Fstatat(h.trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		if file.IsTemporary(name) || unix.Fstatat(h.Trash, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // being written, or purged meanwhile
 		}
 		id, isRecord := strings.CutSuffix(name, record.Suffix)
@@ -229,7 +199,7 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		t.ID = id
 		if isRecord {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()
-			if r, err := trashRecord(h.trash, id); err == nil {
+			if r, err := trashRecord(h.Trash, id); err == nil {
 				t.Name, t.Bytes, t.Stuck = r.Name, r.Bytes, r.Stuck
 			}
 		} else if t.Since.IsZero() {

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"errors"
 	"math"
 	"testing"
 
@@ -78,25 +77,5 @@ func TestAccount(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
-	}
-}
-
-func TestSystemDirectories(t *testing.T) {
-	for _, path := range []string{"/mnt", "/mnt/x", "/home/pool", "/data", "/var/hpvolumes", "/tmp/x", "/opt/x", "/srv",
-		"/var/lib/pool", "/var/lib/kubelet2", "/libs", "/devices"} {
-		if err := checkSystem(path); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, path := range append(systemTrees(), sharedDirs()...) {
-		if err := checkSystem(path); !errors.Is(err, ErrInvalid) {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-}
-
-func TestNewUUID(t *testing.T) {
-	if a, b := newUUID(), newUUID(); a == b || len(a) != 36 {
-		t.Errorf("%s, %s", a, b)
 	}
 }

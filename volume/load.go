@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -26,7 +27,7 @@ func (p *Pool) load(h *handle) error {
 	}
 	for _, name := range all.unwritten {
 		p.step("recover.unwritten")
-		if err := file.Remove(h.records, name); err != nil {
+		if err := file.Remove(h.Records, name); err != nil {
 			return err
 		}
 	}
@@ -37,7 +38,7 @@ func (p *Pool) load(h *handle) error {
 
 // readRecords reads every record, and looks which volumes are in the trash.
 func readRecords(h *handle) (all found, err error) {
-	names, err := file.List(h.private, recordsName)
+	names, err := file.List(h.Private, pooldir.RecordsName)
 	if err != nil {
 		return all, err
 	}
@@ -47,7 +48,7 @@ func readRecords(h *handle) (all found, err error) {
 			continue // being written
 		}
 		h.call.Progress()
-		r, err := record.Read(h.records, name)
+		r, err := record.Read(h.Records, name)
 		switch {
 		case err == nil:
 			all.records[name] = r
@@ -65,7 +66,7 @@ func readRecords(h *handle) (all found, err error) {
 
 // lookInTrash finds the volumes that are there: their deletion began.
 func (all *found) lookInTrash(h *handle) error {
-	trash, err := file.List(h.private, trashName)
+	trash, err := file.List(h.Private, pooldir.TrashName)
 	if err != nil || len(trash) == 0 {
 		return err
 	}
@@ -86,10 +87,10 @@ func (all *found) lookInTrash(h *handle) error {
 // its name. Where something is, it was damaged later. Some filesystems have a
 // file's size before what is in it, and show zeros instead.
 func unwritten(h *handle, name string) bool {
-	data, err := file.Read(h.records, name)
+	data, err := file.Read(h.Records, name)
 	if err != nil || CheckName(name) != nil || len(bytes.Trim(data, "\x00")) > 0 {
 		return false
 	}
-	there, err := file.Exists(h.base, name)
+	there, err := file.Exists(h.Base, name)
 	return !there && err == nil
 }

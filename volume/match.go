@@ -52,7 +52,7 @@ func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 	if _, ok := h.wanted(r); !ok {
 		return r.LimitID, nil
 	}
-	dir, err := tree.OpenDir(h.base, r.Name)
+	dir, err := tree.OpenDir(h.Base, r.Name)
 	if err != nil {
 		return r.LimitID, err
 	}
@@ -99,7 +99,7 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 		defer p.mu.Unlock()
 		p.strayed(r.Name, err)
 	}()
-	if p.family.Load().recorded(p, h.filesystem, r.LimitID) > 1 {
+	if p.family.Load().recorded(p, h.Filesystem, r.LimitID) > 1 {
 		return errShared
 	}
 	_, stray := h.limits.Usage(dir, r.LimitID)

@@ -46,7 +46,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 			return errors.Join(err, ctx.Err())
 		}
 		all.risen = risen
-		p.family.Load().learn(h.filesystem, p, all)
+		p.family.Load().learn(h.Filesystem, p, all)
 		return err
 	})
 	return fault.Failed(op, p.path, err)
@@ -58,7 +58,7 @@ func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, e
 	pace := h.beating(measurePace())
 	var errs []error
 	for _, r := range volumes {
-		size, err := tree.Measure(ctx, h.base, r.Name, pace, p.elsewhere(h))
+		size, err := tree.Measure(ctx, h.Base, r.Name, pace, p.elsewhere(h))
 		switch {
 		case ctx.Err() != nil:
 			return all, errors.Join(errs...)
@@ -81,7 +81,7 @@ func (p *Pool) elsewhere(h *handle) func(fd int) bool {
 	f := p.family.Load()
 	return func(fd int) bool {
 		a, err := quota.GetAttr(fd)
-		return err != nil || a.Project != 0 && f.recorded(p, h.filesystem, uint64(a.Project)) > 0
+		return err != nil || a.Project != 0 && f.recorded(p, h.Filesystem, uint64(a.Project)) > 0
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -32,13 +33,13 @@ func (f *family) meter(p *Pool, h *handle) {
 		// Without waiting: two pools that wait for each other here, and a third call
 		// that waits to reopen one of them, would wait for ever. What was read last
 		// will do.
-		other.dir.TryLook(func(d *dir) { all = other.counters(other.handle(h.call, d), all) })
+		other.dir.TryLook(func(d *pooldir.Dir) { all = other.counters(other.handle(h.call, d), all) })
 	}
-	f.read(h.filesystem, all)
+	f.read(h.Filesystem, all)
 }
 
 // meter reads what the volumes with limits use.
-func (p *Pool) meter(h *handle) { p.family.Load().read(h.filesystem, p.counters(h, nil)) }
+func (p *Pool) meter(h *handle) { p.family.Load().read(h.Filesystem, p.counters(h, nil)) }
 
 // counters adds a reading of the pool to those that were begun before. It does nothing
 // where that was done a moment ago.
@@ -85,7 +86,7 @@ func (p *Pool) meterOne(h *handle, r Record) (u quota.Usage, ok bool) {
 	u, err := h.usage(r)
 	var stray error
 	switch {
-	case p.family.Load().recorded(p, h.filesystem, r.LimitID) > 1:
+	case p.family.Load().recorded(p, h.Filesystem, r.LimitID) > 1:
 		u, err, stray = quota.Usage{}, nil, errShared // it may be the other's
 	case errors.Is(err, quota.ErrForeign):
 		err, stray = nil, err
@@ -118,7 +119,7 @@ func (h *handle) usage(r Record) (quota.Usage, error) {
 	if r.LimitID == 0 {
 		return quota.Usage{}, quota.ErrUnlimited // whatever ID the directory shows
 	}
-	dir, err := tree.OpenDir(h.base, r.Name)
+	dir, err := tree.OpenDir(h.Base, r.Name)
 	if err != nil {
 		return quota.Usage{}, fault.Path("open", r.Name, err)
 	}

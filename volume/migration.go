@@ -24,7 +24,7 @@ func (p *Pool) BeginMigration(name string, m Migration) error {
 		case len(m.Old)+len(m.New) > record.MaxJournal:
 			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), record.MaxJournal)
 		}
-		if err := h.plain(name); err != nil {
+		if err := h.CheckPlain(name); err != nil {
 			return err
 		}
 		now := now()

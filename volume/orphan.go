@@ -7,6 +7,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -96,7 +97,7 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 	}
 	there := false
 	err := p.enter(op, func(h *handle) (err error) {
-		there, err = file.IsDir(h.base, name)
+		there, err = file.IsDir(h.Base, name)
 		return err
 	})
 	return err == nil && there, fault.Failed(op, name, err)
@@ -119,22 +120,22 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 	if p.recorded(name) || h.isPool(name) {
 		return u, false, nil
 	}
-	if ok, err = file.IsDir(h.base, name); !ok || err != nil {
+	if ok, err = file.IsDir(h.Base, name); !ok || err != nil {
 		return u, false, err
 	}
-	points, err := h.users(name)
+	points, err := h.MountPoints(name)
 	return Unrecorded{Name: name, InUse: len(points) > 0}, true, err
 }
 
 // isPool reports whether a child of the pool is a pool of its own.
 func (h *handle) isPool(name string) bool {
-	is, err := file.IsDir(h.base, name+"/"+privateName)
+	is, err := file.IsDir(h.Base, name+"/"+pooldir.PrivateName)
 	return is && err == nil
 }
 
 // children lists the names in the pool's own directory, sorted.
 func (h *handle) children() ([]string, error) {
-	names, err := file.List(h.base, ".")
+	names, err := file.List(h.Base, ".")
 	slices.Sort(names)
 	return names, err
 }
@@ -151,11 +152,11 @@ func inspectUnrecorded(h *handle, l *ledger) ([]Unrecorded, error) {
 		if _, ok := l.record(name); ok || l.damage(name) != nil || CheckName(name) != nil || h.isPool(name) {
 			continue
 		}
-		is, err := file.IsDir(h.base, name)
+		is, err := file.IsDir(h.Base, name)
 		if err != nil {
 			return nil, fmt.Errorf("look at what has no record: %w", err)
 		}
-		if _, err := record.Read(h.records, name); is && err != nil { // made since the records were read
+		if _, err := record.Read(h.Records, name); is && err != nil { // made since the records were read
 			all = append(all, Unrecorded{Name: name})
 		}
 	}

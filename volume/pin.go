@@ -36,18 +36,18 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		if err := h.plain(name); errors.Is(err, ErrNotFound) {
+		if err := h.CheckPlain(name); errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
 		} else if err != nil {
 			return err
 		}
-		fd, err := tree.Open(h.base, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		fd, err := tree.Open(h.Base, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
 			return fault.Path("open", name, err)
 		}
 		dir := os.NewFile(uintptr(fd), p.path+"/"+name)
 		defer dir.Close()
-		points, err := h.users(name)
+		points, err := h.MountPoints(name)
 		if err != nil {
 			return err
 		}

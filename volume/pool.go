@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
@@ -59,18 +60,6 @@ type Config struct {
 	Step func(name string)
 }
 
-// Expected is what others know of a pool before it is opened. It keeps a pool
-// whose disk is not mounted from being founded anew on the disk below.
-type Expected struct {
-	// IDs of pools that PVs name at this path. If there are any, only a pool
-	// of one of them may open.
-	IDs []string
-	// Volumes that PVs without a pool's ID (older provisioners') name here.
-	// If there are any, and none is in place with data in it, no pool is founded:
-	// kubelets make missing directories anew.
-	Volumes []string
-}
-
 // Pool is a directory whose children are volumes. Nothing a Pool does reaches
 // outside that directory, whatever name it is given. Methods may be called
 // from many goroutines; one volume's calls wait for each other.
@@ -85,7 +74,7 @@ type Pool struct {
 	path   string // absolute and clean
 	mode   uint32 // of new volumes, as fchmod(2) takes it
 
-	dir *opener // keeps the directory open
+	dir *pooldir.Opener // keeps the directory open
 	// enforcing is written while the directory is opened, and read in calls on it.
 	enforcing enforcement
 
@@ -135,7 +124,7 @@ func New(c Config) (*Pool, error) {
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"},
 		purging: bounded.OneAtATime()}
 	p.reset(map[string]Record{}, nil, nil)
-	p.dir = newOpener(p.dirConfig())
+	p.dir = pooldir.New(p.dirConfig())
 	p.family.Store(newFamily(p))
 	return p, nil
 }

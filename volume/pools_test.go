@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -206,7 +207,7 @@ func TestPoolsDeleteAsksAll(t *testing.T) {
 			}
 			// Half gone, so that looking for it finds nothing, and Delete goes on with it.
 			r, _ := one.record("v")
-			inTheWay := filepath.Join(one.Path(), privateName, trashName, r.Trash+record.Suffix)
+			inTheWay := filepath.Join(one.Path(), pooldir.PrivateName, pooldir.TrashName, r.Trash+record.Suffix)
 			at = func(step string) {
 				if step == row.closed {
 					_ = os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700)

@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -45,7 +46,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 		}
 		defer give()
 		errs := p.purge(ctx, h)
-		names, err := file.List(h.private, trashName)
+		names, err := file.List(h.Private, pooldir.TrashName)
 		left = len(names)
 		return errors.Join(errs, err)
 	})
@@ -66,7 +67,7 @@ func (p *Pool) purge(ctx context.Context, h *handle) error {
 // cut short. An entry of which a turn could remove nothing more is stuck, and has
 // no other turn.
 func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck map[string]error) (cut int, err error) {
-	names, err := file.List(h.private, trashName)
+	names, err := file.List(h.Private, pooldir.TrashName)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +82,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck m
 	moving, err := p.settleTrash(h, names)
 	errs = append(errs, err)
 	p.step("purge.flush")
-	if err := file.Flush(h.records, h.trash); err != nil {
+	if err := file.Flush(h.Records, h.Trash); err != nil {
 		return 0, errors.Join(append(errs, err)...)
 	}
 	for _, name := range names {
@@ -90,7 +91,7 @@ func (p *Pool) purgeOnce(ctx context.Context, h *handle, pace tree.Pace, stuck m
 		}
 		err := p.purgeEntry(ctx, h, name, h.beating(turn(pace)))
 		switch {
-		case ctx.Err() != nil || h.writable() != nil:
+		case ctx.Err() != nil || h.Writable() != nil:
 			return cut, errors.Join(append(errs, err)...)
 		case err == errTurn: // and with other errors where nothing was removed
 			cut++
@@ -114,7 +115,7 @@ func turn(pace tree.Pace) tree.Pace {
 
 // purgeEntry removes a directory of the trash, and then its record.
 func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.Pace) error {
-	if err := h.noMounts(privateName + "/" + trashName + "/" + id); err != nil {
+	if err := h.CheckNoMounts(pooldir.PrivateName + "/" + pooldir.TrashName + "/" + id); err != nil {
 		return err
 	}
 	if err := pace(ctx); err != nil {
@@ -122,13 +123,13 @@ func (p *Pool) purgeEntry(ctx context.Context, h *handle, id string, pace tree.P
 	}
 	removed, err := h.removeWhole(id)
 	if err == nil && !removed {
-		err = tree.Remove(ctx, h.trash, id, pace)
+		err = tree.Remove(ctx, h.Trash, id, pace)
 	}
 	if err != nil {
 		return err
 	}
 	p.step("purge.record")
-	return file.Remove(h.trash, id+record.Suffix)
+	return file.Remove(h.Trash, id+record.Suffix)
 }
 
 // purgeRecords removes the records whose entries were gone before.
@@ -139,11 +140,11 @@ func (p *Pool) purgeRecords(h *handle, names []string) error {
 		if !ok {
 			continue
 		}
-		there, err := file.Exists(h.trash, id)
+		there, err := file.Exists(h.Trash, id)
 		if !there && err == nil {
-			if there, err = file.Exists(h.trash, name); there {
+			if there, err = file.Exists(h.Trash, name); there {
 				p.step("purge.record")
-				err = file.Remove(h.trash, name)
+				err = file.Remove(h.Trash, name)
 			}
 		}
 		errs = append(errs, err)

@@ -32,7 +32,7 @@ func (p *Pool) reportStuck(h *handle, stuck map[string]error) error {
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(stuck)) {
 		err := fmt.Errorf("trash entry %s: %w", id, stuck[id])
-		r, readErr := trashRecord(h.trash, id)
+		r, readErr := trashRecord(h.Trash, id)
 		if r.Name != "" {
 			err = fmt.Errorf("trash entry %s, once volume %s: %w", id, r.Name, stuck[id])
 		}
@@ -59,7 +59,7 @@ func (p *Pool) noteStuck(h *handle, id string, r Record, why string) {
 	}
 	r.Stuck = why
 	if data, err := file.JSON(r); err == nil {
-		_ = file.Replace(h.trash, []file.Content{{Name: id + record.Suffix, Data: data}}, p.steps("purge.note"))
+		_ = file.Replace(h.Trash, []file.Content{{Name: id + record.Suffix, Data: data}}, p.steps("purge.note"))
 	}
 }
 

@@ -8,16 +8,17 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // recover reads the records and finishes what a crash interrupted; it is the
 // table of docs/on-disk-format.md in code. What cannot be finished now is noted
 // and left for the next call that names the volume.
 func (p *Pool) recover(h *handle) error {
-	if err := p.sweep(h.private, privateName, h.base); err != nil {
+	if err := p.sweep(h.Private, pooldir.PrivateName, h.Base); err != nil {
 		return err
 	}
-	if err := p.sweep(h.records, recordsName, h.private); err != nil {
+	if err := p.sweep(h.Records, pooldir.RecordsName, h.Private); err != nil {
 		return err
 	}
 	if err := p.load(h); err != nil {
@@ -26,7 +27,7 @@ func (p *Pool) recover(h *handle) error {
 	for _, r := range p.unsettled() {
 		h.call.Progress()
 		if err := p.settle(h, r.Name); err != nil {
-			if err = h.judge(err); errors.Is(err, ErrNotReady) || errors.Is(err, unix.EIO) {
+			if err = h.Explain(err); errors.Is(err, ErrNotReady) || errors.Is(err, unix.EIO) {
 				return err
 			}
 			p.note(fmt.Sprintf("%s%s: %v", stillOf(r.Name), r.State, err))
@@ -82,7 +83,7 @@ func (p *Pool) Settle() error {
 		left, err := p.clearStaging(h)
 		for name, err := range left {
 			if !errors.Is(err, unix.ENOTEMPTY) { // somebody's: the start said so
-				errs = append(errs, fault.Failed("clear "+stagingName+" of", name, err))
+				errs = append(errs, fault.Failed("clear "+pooldir.StagingName+" of", name, err))
 			}
 		}
 		return errors.Join(append(errs, err)...)
@@ -126,7 +127,7 @@ func (p *Pool) settle(h *handle, name string) error {
 }
 
 func (p *Pool) settleCreating(h *handle, r Record) error {
-	staged, err := file.Exists(h.staging, r.Name)
+	staged, err := file.Exists(h.Staging, r.Name)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 		}
 		return p.unstage(h, r.Name)
 	}
-	there, err := file.IsDir(h.base, r.Name)
+	there, err := file.IsDir(h.Base, r.Name)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	}
 	// The rename into place may not have been flushed before the crash.
 	p.step("recover.place")
-	if err := file.Flush(h.base, h.staging); err != nil {
+	if err := file.Flush(h.Base, h.Staging); err != nil {
 		return err
 	}
 	// The filesystem may not have written the limit down. Should this fail, the
@@ -169,12 +170,12 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 // settleDeleting goes on with a deletion, unless something was mounted
 // meanwhile.
 func (p *Pool) settleDeleting(h *handle, r Record) error {
-	there, err := file.IsDir(h.base, r.Name)
+	there, err := file.IsDir(h.Base, r.Name)
 	if err != nil {
 		return err
 	}
 	if there {
-		if err := h.unused(r.Name); err != nil {
+		if err := h.CheckUnused(r.Name); err != nil {
 			return err
 		}
 	}
@@ -185,7 +186,7 @@ func (p *Pool) settleDeleting(h *handle, r Record) error {
 // could not, with the reason. Only empty directories are removed: we never put
 // anything into one.
 func (p *Pool) clearStaging(h *handle) (left map[string]error, err error) {
-	names, err := file.List(h.private, stagingName)
+	names, err := file.List(h.Private, pooldir.StagingName)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func (p *Pool) unstageLeft(h *handle, name string) error {
 	if r, ok := p.record(name); ok && r.State == Creating {
 		return nil
 	}
-	there, err := file.Exists(h.staging, name)
+	there, err := file.Exists(h.Staging, name)
 	if !there || err != nil {
 		return err
 	}
@@ -219,9 +220,9 @@ func (p *Pool) unstageLeft(h *handle, name string) error {
 // unstage removes a volume that was never in place.
 func (p *Pool) unstage(h *handle, name string) error {
 	p.step("recover.staging")
-	if err := file.RemoveDir(h.staging, name); err != nil {
+	if err := file.RemoveDir(h.Staging, name); err != nil {
 		return err
 	}
 	p.step("recover.sync")
-	return file.Flush(h.staging)
+	return file.Flush(h.Staging)
 }

@@ -48,7 +48,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 // directory's rename into the trash is all that says so on the disk: its name there
 // is in the record since the volume was made.
 func (p *Pool) delete(h *handle, r Record) error {
-	if err := h.unused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
+	if err := h.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if r.Trash == "" {
@@ -71,7 +71,7 @@ func (p *Pool) delete(h *handle, r Record) error {
 // absent is the answer for a volume without a record: fine if nothing has the
 // name.
 func absent(h *handle, name string) error {
-	there, err := file.Exists(h.base, name)
+	there, err := file.Exists(h.Base, name)
 	if there || err != nil {
 		return taken(err)
 	}
@@ -84,7 +84,7 @@ func (p *Pool) restore(h *handle, r Record) {
 	if _, ok := p.record(r.Name); !ok {
 		return
 	}
-	if moved, err := file.Exists(h.trash, r.Trash); !moved && err == nil {
+	if moved, err := file.Exists(h.Trash, r.Trash); !moved && err == nil {
 		p.rememberLate(r)
 	}
 }
@@ -94,13 +94,13 @@ func (p *Pool) restore(h *handle, r Record) {
 // one is flushed by whoever empties the trash: until then a start would go on here,
 // and the entry tells it that what has the name by then is somebody else's.
 func (p *Pool) finishDelete(h *handle, r Record) error {
-	there, err := file.IsDir(h.base, r.Name)
+	there, err := file.IsDir(h.Base, r.Name)
 	if err != nil {
 		return err
 	}
 	// One that is in the trash already was moved before the crash; what has
 	// the name now is somebody else's.
-	trashed, err := file.Exists(h.trash, r.Trash)
+	trashed, err := file.Exists(h.Trash, r.Trash)
 	if err != nil {
 		return err
 	}
@@ -111,11 +111,11 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 		}
 	}
 	p.step("delete.sync")
-	if err := file.Flush(h.base, h.trash); err != nil {
+	if err := file.Flush(h.Base, h.Trash); err != nil {
 		return err
 	}
 	p.step("delete.move")
-	if err := unix.Renameat(h.records, r.Name, h.trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
+	if err := unix.Renameat(h.Records, r.Name, h.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", r.Name, err)
 	}
 	p.forget(r.Name)
@@ -124,17 +124,17 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	// No entry tells it where the directory was missing.
 	p.step("delete.flush")
-	return file.Flush(h.records, h.trash)
+	return file.Flush(h.Records, h.Trash)
 }
 
 func (p *Pool) moveToTrash(h *handle, r Record) error {
 	move := func() error {
-		return unix.Renameat2(h.base, r.Name, h.trash, r.Trash, unix.RENAME_NOREPLACE)
+		return unix.Renameat2(h.Base, r.Name, h.Trash, r.Trash, unix.RENAME_NOREPLACE)
 	}
 	err := move()
 	if err == unix.EPERM || err == unix.EROFS {
 		p.step("delete.unlock")
-		if tree.Unlock(h.base, r.Name) {
+		if tree.Unlock(h.Base, r.Name) {
 			p.step("delete.again")
 			err = move()
 		}
@@ -159,7 +159,7 @@ func (p *Pool) Undo(name string) error {
 		if r.State == Bound {
 			return fmt.Errorf("%w: PV %s uses it", ErrConflict, r.PV)
 		}
-		if err := h.unused(name); errors.Is(err, ErrNotFound) {
+		if err := h.CheckUnused(name); errors.Is(err, ErrNotFound) {
 			return p.drop(h, name)
 		} else if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (p *Pool) undo(h *handle, ready Record) error {
 		return err
 	}
 	p.step("undo.rmdir")
-	if err := file.RemoveDir(h.base, r.Name); err != nil {
+	if err := file.RemoveDir(h.Base, r.Name); err != nil {
 		p.step("undo.restore")
 		// Should this fail too, the next call mends it: the directory is in
 		// place, so the volume is ready.

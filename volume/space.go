@@ -15,7 +15,7 @@ func (p *Pool) Space() (Space, error) {
 		f := p.family.Load()
 		f.meter(p, h)
 		// Later than the reading: what is written between the two is missing from both.
-		st, err := h.statfs()
+		st, err := h.Statfs()
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (p *Pool) Space() (Space, error) {
 // space is the one answer to how much there is and can still be promised. The
 // caller holds the family's mu.
 func (p *Pool) space(f *family, h *handle, st *unix.Statfs_t) Space {
-	risen, elsewhere := f.saw(h.filesystem, st), f.elsewhere(p)
+	risen, elsewhere := f.saw(h.Filesystem, st), f.elsewhere(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.account(st, p.config.Reserve, p.config.Overcommit, elsewhere, risen)
@@ -46,7 +46,7 @@ func (p *Pool) space(f *family, h *handle, st *unix.Statfs_t) Space {
 func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release func(), err error) {
 	f := p.family.Load()
 	f.meter(p, h)
-	st, err := h.statfs()
+	st, err := h.Statfs()
 	if err != nil {
 		return nil, err
 	}

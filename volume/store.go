@@ -12,7 +12,7 @@ import (
 // over what stands on the disk.
 func (p *Pool) put(h *handle, records ...Record) error {
 	return p.write(h, records, func(files []file.Content) error {
-		return file.Replace(h.records, files, p.steps("record"))
+		return file.Replace(h.Records, files, p.steps("record"))
 	})
 }
 
@@ -21,9 +21,9 @@ func (p *Pool) put(h *handle, records ...Record) error {
 // may leave an empty record, so nothing may have the volume's name before; see found.
 func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
 	return p.write(h, []Record{r}, func(files []file.Content) error {
-		err := file.Create(h.records, files[0], p.steps("record"), beside...)
+		err := file.Create(h.Records, files[0], p.steps("record"), beside...)
 		if errors.Is(err, fs.ErrExist) { // an earlier call could not take it back
-			err = file.Replace(h.records, files, p.steps("record"), beside...)
+			err = file.Replace(h.Records, files, p.steps("record"), beside...)
 		}
 		return err
 	})
@@ -54,12 +54,12 @@ func (p *Pool) write(h *handle, records []Record, do func([]file.Content) error)
 // drop removes a record from the disk, then from memory.
 func (p *Pool) drop(h *handle, name string) error {
 	p.step("record.remove")
-	if err := file.Remove(h.records, name); err != nil {
+	if err := file.Remove(h.Records, name); err != nil {
 		return err
 	}
 	p.forget(name)
 	p.step("record.sync")
-	return file.Flush(h.records)
+	return file.Flush(h.Records)
 }
 
 // dropGone removes the record of a volume whose directory was just removed, or
@@ -67,7 +67,7 @@ func (p *Pool) drop(h *handle, name string) error {
 // does: it came back without a record otherwise, and kept the name.
 func (p *Pool) dropGone(h *handle, name string) error {
 	p.step("base.sync")
-	if err := file.Flush(h.base); err != nil {
+	if err := file.Flush(h.Base); err != nil {
 		return err
 	}
 	return p.drop(h, name)
@@ -75,7 +75,7 @@ func (p *Pool) dropGone(h *handle, name string) error {
 
 // reload takes over into memory what stands on the disk, if it can be told.
 func (p *Pool) reload(h *handle, name string) {
-	r, err := record.Read(h.records, name)
+	r, err := record.Read(h.Records, name)
 	switch {
 	case err == nil && p.isLate(name, r.State): // it knows more than the disk
 	case err == nil:

@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"errors"
@@ -30,12 +30,12 @@ func Check(path string) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: "check pool", Name: path, Err: err}
+	return &fault.Error{Op: "check pool", Name: path, Err: err}
 }
 
 func check(path string) error {
 	if path == "" {
-		return fmt.Errorf("%w: the path is empty; name a directory of its own for volumes", ErrInvalid)
+		return fmt.Errorf("%w: the path is empty; name a directory of its own for volumes", fault.ErrInvalid)
 	}
 	real, there, err := resolve(filepath.Join("/", path))
 	if err != nil {
@@ -64,21 +64,21 @@ func resolve(path string) (real string, there bool, err error) {
 		return "", false, unreachable(path, err)
 	}
 	if !st.IsDir() {
-		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where one can be made", ErrInvalid)
+		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where one can be made", fault.ErrInvalid)
 	}
 	return real, true, nil
 }
 
 func resolveParent(path string) (string, bool, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return "", false, fmt.Errorf("%w: it is a symbolic link to nothing; create the directory that it names", ErrNotReady)
+		return "", false, fmt.Errorf("%w: it is a symbolic link to nothing; create the directory that it names", fault.ErrNotReady)
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return "", false, unreachable(filepath.Dir(path), err)
 	}
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		return "", false, fmt.Errorf("%w: %s is not a directory", ErrInvalid, parent)
+		return "", false, fmt.Errorf("%w: %s is not a directory", fault.ErrInvalid, parent)
 	}
 	return filepath.Join(parent, filepath.Base(path)), false, nil
 }
@@ -88,13 +88,13 @@ func unreachable(path string, err error) error {
 	var cause *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s is missing; create it, or mount the disk it is on", ErrNotReady, path)
+		return fmt.Errorf("%w: %s is missing; create it, or mount the disk it is on", fault.ErrNotReady, path)
 	case errors.Is(err, unix.ENOTDIR):
-		return fmt.Errorf("%w: a part of %s is not a directory", ErrInvalid, path)
+		return fmt.Errorf("%w: a part of %s is not a directory", fault.ErrInvalid, path)
 	case errors.As(err, &cause):
-		return fmt.Errorf("%w: %w", ErrNotReady, err)
+		return fmt.Errorf("%w: %w", fault.ErrNotReady, err)
 	}
-	return fmt.Errorf("%w: %s: %w", ErrInvalid, path, err)
+	return fmt.Errorf("%w: %s: %w", fault.ErrInvalid, path, err)
 }
 
 // A pool in one of these, or below, would mix volumes with what the system
@@ -111,11 +111,11 @@ func sharedDirs() []string {
 
 func checkSystem(path string) error {
 	if slices.Contains(sharedDirs(), path) {
-		return fmt.Errorf("%w: %s belongs to the whole system; name a directory of its own for volumes", ErrInvalid, path)
+		return fmt.Errorf("%w: %s belongs to the whole system; name a directory of its own for volumes", fault.ErrInvalid, path)
 	}
 	for _, dir := range systemTrees() {
 		if path == dir || strings.HasPrefix(path, dir+"/") {
-			return fmt.Errorf("%w: %s belongs to the operating system; keep volumes outside of %s", ErrInvalid, path, dir)
+			return fmt.Errorf("%w: %s belongs to the operating system; keep volumes outside of %s", fault.ErrInvalid, path, dir)
 		}
 	}
 	return nil
@@ -124,13 +124,13 @@ func checkSystem(path string) error {
 func checkWritable(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotReady, fault.Path("statfs", dir, err))
+		return fmt.Errorf("%w: %w", fault.ErrNotReady, fault.Path("statfs", dir, err))
 	}
 	if st.Flags&unix.ST_RDONLY != 0 {
-		return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", ErrNotReady, dir)
+		return fmt.Errorf("%w: %s is on a read-only filesystem; mount it for writing", fault.ErrNotReady, dir)
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return fmt.Errorf("%w: this process cannot write to %s: %w", ErrNotReady, dir, err)
+		return fmt.Errorf("%w: this process cannot write to %s: %w", fault.ErrNotReady, dir, err)
 	}
 	return nil
 }

@@ -1,10 +1,9 @@
-package volume
+package pooldir
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,14 +17,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// dir is the open directory of a pool: everything on disk is reached through it.
-type dir struct {
-	base, private, records, staging, trash int // directories, open for reading
+// Dir is the open directory of a pool: everything on disk is reached through it.
+type Dir struct {
+	Base, Private, Records, Staging, Trash int // directories, open for reading
 	lock                                   int // holds the flock
 
-	id identity
-	// filesystem is where the pool lies; see filesystemOf.
-	filesystem string
+	ID Identity
+	// Filesystem is where the pool lies; see filesystemOf.
+	Filesystem string
 
 	label           string // of new volumes; "" where none is set
 	labelIfPossible bool   // a filesystem that takes no label is no error
@@ -63,21 +62,21 @@ func placeOf(dir int, name string, flags int) (place, error) {
 	return p, nil
 }
 
-func newDir() *dir {
-	d := &dir{base: -1, private: -1, records: -1, staging: -1, trash: -1, lock: -1}
+func newDir() *Dir {
+	d := &Dir{Base: -1, Private: -1, Records: -1, Staging: -1, Trash: -1, lock: -1}
 	d.live, d.end = context.WithCancel(context.Background())
 	return d
 }
 
-// close gives up the lock and every descriptor. It changes nothing on disk.
-func (d *dir) close() {
+// Close gives up the lock and every descriptor. It changes nothing on disk.
+func (d *Dir) Close() {
 	d.end()
 	if d.lock >= 0 {
 		// Said aloud: a child process that is just being started shares the
 		// descriptor until its exec, and closing ours alone would not unlock.
 		_ = unix.Flock(d.lock, unix.LOCK_UN)
 	}
-	for _, fd := range []*int{&d.lock, &d.trash, &d.staging, &d.records, &d.private, &d.base} {
+	for _, fd := range []*int{&d.lock, &d.Trash, &d.Staging, &d.Records, &d.Private, &d.Base} {
 		if *fd >= 0 {
 			unix.Close(*fd)
 			*fd = -1
@@ -96,7 +95,7 @@ func openBase(path string) (int, error) {
 
 // openPrivate opens the private directory. It returns -1 where there is none.
 func openPrivate(base int) (int, error) {
-	return openDir(base, privateName)
+	return openDir(base, PrivateName)
 }
 
 // openDir opens a directory of ours. It returns -1 where there is none.
@@ -114,21 +113,21 @@ func openDir(parent int, name string) (int, error) {
 func checkBase(base int) error {
 	attr, err := quota.GetAttr(base)
 	if err == nil && attr.Flags&quota.ProjectInherit != 0 {
-		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", ErrInvalid)
+		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", fault.ErrInvalid)
 	}
 	return nil // a filesystem that does not know the flag does not set it
 }
 
 // ownDirs are the directories in the private one.
-var ownDirs = [...]string{recordsName, stagingName, trashName}
+var ownDirs = [...]string{RecordsName, StagingName, TrashName}
 
 // locate notes where everything is, for verify and whole.
-func (d *dir) locate() error {
+func (d *Dir) locate() error {
 	errs := make([]error, 3+len(ownDirs))
-	d.at, errs[0] = placeOf(d.base, "", unix.AT_EMPTY_PATH)
-	d.in, errs[1] = placeOf(d.private, "", unix.AT_EMPTY_PATH)
-	d.on, errs[2] = placeOf(d.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
-	for i, fd := range [...]int{d.records, d.staging, d.trash} {
+	d.at, errs[0] = placeOf(d.Base, "", unix.AT_EMPTY_PATH)
+	d.in, errs[1] = placeOf(d.Private, "", unix.AT_EMPTY_PATH)
+	d.on, errs[2] = placeOf(d.Private, identityName, unix.AT_SYMLINK_NOFOLLOW)
+	for i, fd := range [...]int{d.Records, d.Staging, d.Trash} {
 		d.own[i], errs[3+i] = placeOf(fd, "", unix.AT_EMPTY_PATH)
 	}
 	return errors.Join(errs...)
@@ -136,16 +135,16 @@ func (d *dir) locate() error {
 
 // verify looks whether path still leads to the open pool: the same directory
 // through the same mount, the same private directory and identity in it.
-func (d *dir) verify(path string) error {
+func (d *Dir) verify(path string) error {
 	at, err := placeOf(unix.AT_FDCWD, path, 0)
 	if err != nil {
 		return err
 	}
-	in, err := placeOf(d.base, privateName, unix.AT_SYMLINK_NOFOLLOW)
+	in, err := placeOf(d.Base, PrivateName, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return err
 	}
-	on, err := placeOf(d.private, identityName, unix.AT_SYMLINK_NOFOLLOW)
+	on, err := placeOf(d.Private, identityName, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return err
 	}
@@ -155,88 +154,24 @@ func (d *dir) verify(path string) error {
 	return nil
 }
 
-// errReadOnly marks an ErrNotReady: what is there can be read.
-var errReadOnly = errors.New("its filesystem is read-only")
-
-// writable returns ErrNotReady on a filesystem that turned read-only.
-func (d *dir) writable() error {
-	st, err := d.statfs()
-	if err != nil {
-		return err
-	}
-	if st.Flags&unix.ST_RDONLY != 0 {
-		return fmt.Errorf("%w: %w", ErrNotReady, errReadOnly)
-	}
-	return nil
-}
-
-// whole returns ErrNotReady where a directory of ours is not the one that was
-// opened: nobody would find what is written there. It is no reason to open the
-// pool anew, which would make an empty one in its place.
-func (d *dir) whole() error {
-	for i, name := range ownDirs {
-		is, err := placeOf(d.private, name, unix.AT_SYMLINK_NOFOLLOW)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return asNotReady(err)
-		}
-		if err != nil || is != d.own[i] {
-			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
-				"which adopts again what PVs name", ErrNotReady, privateName, name)
-		}
-	}
-	return nil
-}
-
-// alive returns ErrNotReady on a filesystem that met an error and writes no
-// more; see writes.
-func (d *dir) alive() error {
-	all, err := mount.Self()
-	if err != nil {
-		return err
-	}
-	if home, ok := mount.ByID(all, int(d.at.mount)); ok {
-		return writes(home)
-	}
-	return nil
-}
-
-// writes returns ErrNotReady where the pool's mount is of a filesystem that
-// met an error. statfs(2) does not tell; the filesystem's options do: ext4
-// shows "ro" or, since Linux 6.15, "emergency_ro", and "shutdown"
-// (fs/ext4/super.c).
-func writes(home mount.Info) error {
-	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
-		if home.SuperOption(option) {
-			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck mends it",
-				ErrNotReady, errReadOnly, option)
-		}
-	}
-	return nil
-}
-
-// judge makes EROFS an ErrNotReady if the pool's filesystem is read-only. If only
-// a btrfs subvolume is, that of a volume, judge leaves the error as it is.
-func (d *dir) judge(err error) error {
-	if !errors.Is(err, unix.EROFS) || errors.Is(err, ErrNotReady) || d.writable() == nil {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrNotReady, err)
-}
-
-func (d *dir) statfs() (*unix.Statfs_t, error) {
+// Statfs returns the figures of the filesystem.
+func (d *Dir) Statfs() (*unix.Statfs_t, error) {
 	var st unix.Statfs_t
-	err := unix.Fstatfs(d.base, &st)
+	err := unix.Fstatfs(d.Base, &st)
 	return &st, fault.Path("statfs", "pool", err)
 }
 
-// realPath is the path of the open directory, without links, as mountinfo
+// MountID is the ID of the mount through which the directory was opened.
+func (d *Dir) MountID() int { return int(d.at.mount) }
+
+// RealPath is the path of the open directory, without links, as mountinfo
 // writes it.
-func (d *dir) realPath() (string, error) {
-	return os.Readlink("/proc/self/fd/" + strconv.Itoa(d.base))
+func (d *Dir) RealPath() (string, error) {
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(d.Base))
 }
 
 // makeDir makes a directory for us alone where there is none, and opens it.
-func (o *opener) makeDir(parent int, name, step string) (int, error) {
+func (o *Opener) makeDir(parent int, name, step string) (int, error) {
 	o.config.Step(step)
 	made := unix.Mkdirat(parent, name, 0o700)
 	if made != nil && made != unix.EEXIST {
@@ -260,7 +195,7 @@ func (o *opener) makeDir(parent int, name, step string) (int, error) {
 
 // makeBase makes the pool's own directory, for us alone, and opens it. Its
 // parent is there, or Check had refused it.
-func (o *opener) makeBase(path string) (int, error) {
+func (o *Opener) makeBase(path string) (int, error) {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fault.Path("open", filepath.Dir(path), err)
@@ -278,9 +213,9 @@ func (o *opener) makeBase(path string) (int, error) {
 	return fd, nil
 }
 
-// looseMode warns of a directory that lets others in: they would reach every
+// LooseMode warns of a directory that lets others in: they would reach every
 // volume whose own mode lets them.
-func looseMode(base int, path string) []string {
+func LooseMode(base int, path string) []string {
 	var st unix.Stat_t
 	if err := unix.Fstat(base, &st); err != nil || st.Mode&0o007 == 0 {
 		return nil
@@ -298,7 +233,7 @@ func filesystemOf(mountID uint64) (string, error) {
 	}
 	i, ok := mount.ByID(all, int(mountID))
 	if !ok {
-		return "", fmt.Errorf("%w: its mount is not in /proc/self/mountinfo any more", ErrNotReady)
+		return "", fmt.Errorf("%w: its mount is not in /proc/self/mountinfo any more", fault.ErrNotReady)
 	}
 	return fmt.Sprintf("%d:%d", i.Major, i.Minor), nil
 }

@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"errors"
@@ -20,25 +20,25 @@ import (
 //
 // The identity that is given up is removed through the open directory, which
 // the path does not reach any more. The caller is alone.
-func (o *opener) leave(d *dir) {
+func (o *Opener) leave(d *Dir) {
 	if d == nil || !d.covered(o.config.Path) || o.config.Used() || d.everUsed(o.config.Inner) {
 		return
 	}
-	if slices.Contains(o.config.Expected().IDs, d.id.ID) {
+	if slices.Contains(o.config.Expected().IDs, d.ID.ID) {
 		return
 	}
 	o.config.Step("leave.identity")
 	// An identity that could not be removed is one of an empty pool, as before.
-	_ = file.Remove(d.private, identityName)
+	_ = file.Remove(d.Private, identityName)
 	o.config.Step("leave.sync")
-	_ = file.Flush(d.private)
+	_ = file.Flush(d.Private)
 	o.opened("", "")
 }
 
 // covered reports whether the path is reached through a mount that lies on the
 // one through which the pool was opened. It may end below the new mount, where
 // the pool's own directory is not made yet.
-func (d *dir) covered(path string) bool {
+func (d *Dir) covered(path string) bool {
 	now, err := placeOf(unix.AT_FDCWD, path, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		now, err = placeOf(unix.AT_FDCWD, filepath.Dir(path), 0)
@@ -53,12 +53,12 @@ func (d *dir) covered(path string) bool {
 // everUsed reports whether the pool holds or ever held anything: a record, an
 // entry in the trash, or a name beside the private directory that is not of a
 // pool inside this one. What cannot be told counts as used.
-func (d *dir) everUsed(inner []string) bool {
-	names, err := file.List(d.base, ".")
-	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != privateName && !slices.Contains(inner, n) }) {
+func (d *Dir) everUsed(inner []string) bool {
+	names, err := file.List(d.Base, ".")
+	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != PrivateName && !slices.Contains(inner, n) }) {
 		return true
 	}
-	return !untouched(d.records) || !untouched(d.trash) || !file.IsEmpty(d.private, stagingName)
+	return !untouched(d.Records) || !untouched(d.Trash) || !file.IsEmpty(d.Private, StagingName)
 }
 
 // untouched reports whether no name was ever made in a directory: its content

@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"bufio"
@@ -20,17 +20,17 @@ import (
 
 // take locks the pool against every other process, and against another Pool
 // of this one.
-func (o *opener) take(d *dir) error {
+func (o *Opener) take(d *Dir) error {
 	o.config.Step("open.lock")
 	// Not open for writing: that would keep the administrator from remounting
 	// the disk read-only.
-	fd, err := tree.Open(d.private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	fd, err := tree.Open(d.Private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return fault.Path("open", lockName, err)
 	}
 	d.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return &HeldError{By: holder(d.private)}
+		return &fault.HeldError{By: holder(d.Private)}
 	} else if err != nil {
 		return fault.Path("lock", lockName, err)
 	}
@@ -38,11 +38,11 @@ func (o *opener) take(d *dir) error {
 	if err := unix.Fchmod(fd, 0o600); err != nil {
 		return fault.Path("chmod", lockName, err)
 	}
-	return o.sign(d.private)
+	return o.sign(d.Private)
 }
 
 // sign writes into the lock who holds it.
-func (o *opener) sign(private int) error {
+func (o *Opener) sign(private int) error {
 	o.config.Step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
 	if err != nil {
@@ -65,11 +65,20 @@ func holder(private int) string {
 	return noHolder
 }
 
-// held reports whether a process has the lock. Trying to take it could make
+// Holder returns what the last process to lock the pool wrote into the lock, ""
+// if that cannot be read.
+func (d *Dir) Holder() string {
+	if text := holder(d.Private); text != noHolder {
+		return text
+	}
+	return ""
+}
+
+// Held reports whether a process has the lock. Trying to take it could make
 // the owner's own attempt fail, so the kernel's list is read instead; see
 // proc_locks(5). It knows the processes of this PID namespace.
-func (d *dir) held() bool {
-	lock, err := placeOf(d.private, lockName, unix.AT_SYMLINK_NOFOLLOW)
+func (d *Dir) Held() bool {
+	lock, err := placeOf(d.Private, lockName, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return false
 	}

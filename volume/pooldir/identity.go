@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"crypto/rand"
@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
-// identity is pool.json: which pool a directory is.
-type identity struct {
+// Identity is pool.json: which pool a directory is.
+type Identity struct {
 	Version int       `json:"version"`
 	ID      string    `json:"id"` // a UUID
 	Created time.Time `json:"created"`
@@ -26,8 +27,8 @@ const identityVersion = 1
 
 // readIdentity reads pool.json in the private directory. A pool that has none
 // yet has no ID.
-func readIdentity(private int) (identity, error) {
-	var id identity
+func readIdentity(private int) (Identity, error) {
+	var id Identity
 	data, err := file.Read(private, identityName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return id, nil
@@ -36,24 +37,24 @@ func readIdentity(private int) (identity, error) {
 		return id, err
 	}
 	if err := json.Unmarshal(data, &id); err != nil {
-		return identity{}, fmt.Errorf("%w: %s cannot be read: %w", ErrNotReady, identityName, err)
+		return Identity{}, fmt.Errorf("%w: %s cannot be read: %w", fault.ErrNotReady, identityName, err)
 	}
 	if id.Version > identityVersion {
-		return identity{}, fmt.Errorf("%w: %s is of version %d, this program knows up to %d; use a later one",
-			ErrNotReady, identityName, id.Version, identityVersion)
+		return Identity{}, fmt.Errorf("%w: %s is of version %d, this program knows up to %d; use a later one",
+			fault.ErrNotReady, identityName, id.Version, identityVersion)
 	}
 	if id.ID == "" {
-		return identity{}, fmt.Errorf("%w: %s has no id", ErrNotReady, identityName)
+		return Identity{}, fmt.Errorf("%w: %s has no id", fault.ErrNotReady, identityName)
 	}
 	return id, nil
 }
 
 // found gives the pool its identity.
-func (o *opener) found(private int) (identity, error) {
-	id := identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
+func (o *Opener) found(private int) (Identity, error) {
+	id := Identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
 	data, err := file.JSON(id)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, o.steps("pool"))
 }
@@ -76,14 +77,14 @@ func admit(e Expected, known, id, place string, hasData func(name string) bool) 
 		return nil
 	case id != "":
 		return fmt.Errorf("%w: %s pool %s; this directory is pool %s: another disk is probably mounted",
-			ErrNotReady, who, strings.Join(ids, ", "), id)
+			fault.ErrNotReady, who, strings.Join(ids, ", "), id)
 	case len(ids) > 0:
 		return fmt.Errorf("%w: %s pool %s; %s: its disk is probably not mounted",
-			ErrNotReady, who, strings.Join(ids, ", "), place)
+			fault.ErrNotReady, who, strings.Join(ids, ", "), place)
 	case len(e.Volumes) > 0 && !slices.ContainsFunc(e.Volumes, hasData):
 		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place with data in it; %s: "+
 			"its disk is probably not mounted; if it is, and all of them are empty, make the empty directory %s in the pool",
-			ErrNotReady, e.Volumes[0], len(e.Volumes), place, privateName)
+			fault.ErrNotReady, e.Volumes[0], len(e.Volumes), place, PrivateName)
 	}
 	return nil
 }
@@ -95,4 +96,16 @@ func newUUID() string {
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// Expected is what others know of a pool before it is opened. It keeps a pool
+// whose disk is not mounted from being founded anew on the disk below.
+type Expected struct {
+	// IDs of pools that PVs name at this path. If there are any, only a pool
+	// of one of them may open.
+	IDs []string
+	// Volumes that PVs without a pool's ID (older provisioners') name here.
+	// If there are any, and none is in place with data in it, no pool is founded:
+	// kubelets make missing directories anew.
+	Volumes []string
 }

@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ const (
 // the filesystem's options as "seclabel" (selinux_sb_show_options in
 // security/selinux/hooks.c); a filesystem mounted with context= does not, and
 // takes no labels.
-func (o *opener) chooseLabel(d *dir) (string, error) {
+func (o *Opener) chooseLabel(d *Dir) (string, error) {
 	if o.config.Label != LabelAuto {
 		return o.config.Label, nil
 	}
@@ -35,10 +35,10 @@ func (o *opener) chooseLabel(d *dir) (string, error) {
 	return "", nil
 }
 
-// setLabel labels the directory that fd has open. It does nothing where no
+// SetLabel labels the directory that fd has open. It does nothing where no
 // label is wanted. A filesystem that takes none is an error only where the
 // label was asked for by its name.
-func (d *dir) setLabel(fd int) error {
+func (d *Dir) SetLabel(fd int) error {
 	if d.label == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package volume
+package pooldir
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// dirConfig says which directory is the pool's and how it is opened.
-type dirConfig struct {
+// Config says which directory is the pool's and how it is opened.
+type Config struct {
 	Where    string // the pool, in words
 	Path     string // absolute and clean
 	Mount    string // see Config.Mount
@@ -28,7 +28,7 @@ type dirConfig struct {
 	Step     func(name string)
 	// Prepare is called at every (re)opening, when the pool is locked and nobody
 	// else uses the directory. With an error the pool stays closed.
-	Prepare func(*bounded.Call, *dir) error
+	Prepare func(*bounded.Call, *Dir) error
 	// Used reports whether this process knows of anything in the pool.
 	Used func() bool
 	// Opened is called with the filesystem of the pool when it was opened,
@@ -36,15 +36,15 @@ type dirConfig struct {
 	Opened func(filesystem string)
 }
 
-// opener keeps the directory of a pool open. Before each use it checks that the
+// Opener keeps the directory of a pool open. Before each use it checks that the
 // path still leads to that directory, and opens it anew if not.
-type opener struct {
-	config dirConfig
+type Opener struct {
+	config Config
 	calls  *bounded.Calls
 
 	// door lets in every call that uses the directory, and alone what replaces it.
 	door   bounded.Door
-	dir    atomic.Pointer[dir] // nil while the pool is not open
+	dir    atomic.Pointer[Dir] // nil while the pool is not open
 	wanted atomic.Bool         // Open was called
 	closed atomic.Bool         // Close was called
 
@@ -52,19 +52,19 @@ type opener struct {
 	id string // of the pool that was opened first or last; guarded by mu
 }
 
-func newOpener(c dirConfig) *opener {
-	return &opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
+func New(c Config) *Opener {
+	return &Opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
 }
 
 // ID returns the pool's identity, a UUID, and "" until it was open for the
 // first time.
-func (o *opener) ID() string {
+func (o *Opener) ID() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.id
 }
 
-func (o *opener) opened(id, filesystem string) {
+func (o *Opener) opened(id, filesystem string) {
 	o.mu.Lock()
 	o.id = id
 	o.mu.Unlock()
@@ -72,15 +72,15 @@ func (o *opener) opened(id, filesystem string) {
 }
 
 // steps announces the parts of a change: "pool" becomes "pool.write".
-func (o *opener) steps(of string) func(part string) {
+func (o *Opener) steps(of string) func(part string) {
 	return func(part string) { o.config.Step(of + "." + part) }
 }
 
 // Open opens the directory; see Pool.Open.
-func (o *opener) Open() error {
+func (o *Opener) Open() error {
 	o.wanted.Store(true)
 	return fault.Failed("open pool", o.config.Path, o.calls.DoInSteps("open pool", func(c *bounded.Call) error {
-		stale, err := o.attempt(c, func(*bounded.Call, *dir) error { return nil })
+		stale, err := o.attempt(c, func(*bounded.Call, *Dir) error { return nil })
 		if err == errStale {
 			err = o.reopen(c, stale)
 		}
@@ -88,8 +88,14 @@ func (o *opener) Open() error {
 	}))
 }
 
+// Ready returns nil while the pool can be used, and otherwise why it cannot; see
+// Pool.Ready.
+func (o *Opener) Ready() error {
+	return fault.Failed("pool", o.config.Path, o.Do("look at pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
+}
+
 // Close gives up the lock and every descriptor; see Pool.Close.
-func (o *opener) Close() error {
+func (o *Opener) Close() error {
 	o.closed.Store(true)
 	if d := o.dir.Load(); d != nil {
 		d.end()
@@ -109,7 +115,7 @@ func (o *opener) Close() error {
 		}
 		err := o.calls.Hangs()
 		if err == nil && time.Since(begin) > o.config.Patience {
-			err = fmt.Errorf("%w: calls are still under way", ErrNotReady)
+			err = fmt.Errorf("%w: calls are still under way", fault.ErrNotReady)
 		}
 		if err != nil {
 			return fault.Failed("close pool", o.config.Path, err)
@@ -120,41 +126,41 @@ func (o *opener) Close() error {
 // closeLook is how often Close looks whether the disk still answers.
 const closeLook = 50 * time.Millisecond
 
-func errClosed() error { return fmt.Errorf("%w: it was closed", ErrNotReady) }
+func errClosed() error { return fmt.Errorf("%w: it was closed", fault.ErrNotReady) }
 
 // shut closes the directory. The caller is alone.
-func (o *opener) shut() {
+func (o *Opener) shut() {
 	if d := o.dir.Load(); d != nil {
 		o.dir.Store(nil)
-		d.close()
+		d.Close()
 	}
 }
 
 // Do calls do with the open directory, opening it anew first if the path leads
 // elsewhere by now. do must not call Do again. See bounded.Calls for what becomes
 // of do where the disk does not answer.
-func (o *opener) Do(op string, do func(*bounded.Call, *dir) error) error {
+func (o *Opener) Do(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.Do(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
 // DoInSteps is Do for a call that looks at many volumes: only a look that takes
 // long is long.
-func (o *opener) DoInSteps(op string, do func(*bounded.Call, *dir) error) error {
+func (o *Opener) DoInSteps(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
 // DoInLongSteps is DoInSteps for work that takes as long as it makes progress.
 // The context of do also ends when the pool is closed or has to be opened anew,
 // which waits for do.
-func (o *opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *dir) error) error {
+func (o *Opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *Dir) error) error {
 	return o.calls.DoInLongSteps(op, func(c *bounded.Call) error {
-		return o.within(c, func(c *bounded.Call, d *dir) error {
+		return o.within(c, func(c *bounded.Call, d *Dir) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(d.live, cancel)()
 			err := do(ctx, c, d)
 			if err != nil && d.live.Err() != nil {
-				return fmt.Errorf("%w: it was closed or has to be reopened", ErrNotReady)
+				return fmt.Errorf("%w: it was closed or has to be reopened", fault.ErrNotReady)
 			}
 			return err
 		})
@@ -163,7 +169,7 @@ func (o *opener) DoInLongSteps(ctx context.Context, op string, do func(context.C
 
 // Look calls do with the directory as it was opened last, whatever the path
 // leads to by now, and does nothing while the pool is not open.
-func (o *opener) Look(op string, do func(*dir)) error {
+func (o *Opener) Look(op string, do func(*Dir)) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error {
 		if err := o.door.Enter(c); err != nil {
 			return err
@@ -177,7 +183,7 @@ func (o *opener) Look(op string, do func(*dir)) error {
 }
 
 // TryLook is Look within another call: it does nothing where it had to wait.
-func (o *opener) TryLook(do func(*dir)) {
+func (o *Opener) TryLook(do func(*Dir)) {
 	if !o.door.TryEnter() {
 		return
 	}
@@ -187,7 +193,7 @@ func (o *opener) TryLook(do func(*dir)) {
 	}
 }
 
-func (o *opener) within(c *bounded.Call, do func(*bounded.Call, *dir) error) error {
+func (o *Opener) within(c *bounded.Call, do func(*bounded.Call, *Dir) error) error {
 	stale, err := o.attempt(c, do)
 	if err != errStale {
 		return err
@@ -196,7 +202,7 @@ func (o *opener) within(c *bounded.Call, do func(*bounded.Call, *dir) error) err
 		return asNotReady(err)
 	}
 	if _, err = o.attempt(c, do); err == errStale {
-		return fmt.Errorf("%w: the path keeps leading elsewhere", ErrNotReady)
+		return fmt.Errorf("%w: the path keeps leading elsewhere", fault.ErrNotReady)
 	}
 	return err
 }
@@ -206,7 +212,7 @@ var errStale = errors.New("stale")
 
 // attempt calls do if the directory is good, and returns errStale with the
 // directory if not.
-func (o *opener) attempt(c *bounded.Call, do func(*bounded.Call, *dir) error) (*dir, error) {
+func (o *Opener) attempt(c *bounded.Call, do func(*bounded.Call, *Dir) error) (*Dir, error) {
 	if err := o.door.Enter(c); err != nil {
 		return nil, err
 	}
@@ -216,24 +222,24 @@ func (o *opener) attempt(c *bounded.Call, do func(*bounded.Call, *dir) error) (*
 	case o.closed.Load():
 		return nil, errClosed()
 	case !o.wanted.Load():
-		return nil, ErrNotOpened
+		return nil, fault.ErrNotOpened
 	case d == nil || d.verify(o.config.Path) != nil:
 		return d, errStale
 	}
 	if err := d.whole(); err != nil {
 		return nil, err
 	}
-	if err := d.writable(); err != nil {
+	if err := d.Writable(); err != nil {
 		return nil, err
 	}
 	if err := c.StillWanted(); err != nil {
 		return nil, err
 	}
-	return d, d.judge(do(c, d))
+	return d, d.Explain(do(c, d))
 }
 
 // reopen replaces a stale directory, unless another call has done so meanwhile.
-func (o *opener) reopen(c *bounded.Call, stale *dir) error {
+func (o *Opener) reopen(c *bounded.Call, stale *Dir) error {
 	if stale != nil {
 		stale.end()
 	}
@@ -252,10 +258,10 @@ func (o *opener) reopen(c *bounded.Call, stale *dir) error {
 	d := newDir()
 	defer func() {
 		if o.dir.Load() != d {
-			d.close()
+			d.Close()
 		}
 	}()
-	err := d.judge(o.open(c, d))
+	err := d.Explain(o.open(c, d))
 	if err == nil {
 		o.dir.Store(d)
 	}
@@ -265,11 +271,11 @@ func (o *opener) reopen(c *bounded.Call, stale *dir) error {
 // asNotReady makes whatever keeps a pool closed an ErrNotReady.
 func asNotReady(err error) error {
 	switch {
-	case err == nil, errors.Is(err, ErrNotReady):
+	case err == nil, errors.Is(err, fault.ErrNotReady):
 		return err
-	case errors.Is(err, ErrInvalid):
+	case errors.Is(err, fault.ErrInvalid):
 		// What is wrong with the path now may pass; the request is not wrong.
-		return fmt.Errorf("%w: %v", ErrNotReady, err) //nolint:errorlint // so that it is no ErrInvalid any more
+		return fmt.Errorf("%w: %v", fault.ErrNotReady, err) //nolint:errorlint // so that it is no ErrInvalid any more
 	}
-	return fmt.Errorf("%w: %w", ErrNotReady, err)
+	return fmt.Errorf("%w: %w", fault.ErrNotReady, err)
 }

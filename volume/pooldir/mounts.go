@@ -1,0 +1,73 @@
+package pooldir
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// CheckPlain returns nil where name is a directory of the pool: ErrNotFound where
+// nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
+// mount point.
+func (d *Dir) CheckPlain(name string) error {
+	fd, err := tree.OpenDir(d.Base, name)
+	switch err {
+	case nil:
+		unix.Close(fd)
+		return nil
+	case unix.ENOENT:
+		return fault.ErrNotFound
+	case unix.EXDEV:
+		return fmt.Errorf("%w: something is mounted on it", fault.ErrInUse)
+	case unix.ELOOP, unix.ENOTDIR:
+		return NotDir(nil)
+	}
+	return fault.Path("open", name, err)
+}
+
+// NotDir is the error of a file or a link in place of a volume's directory, or err.
+func NotDir(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: a file or a link stands where the volume's directory was", fault.ErrConflict)
+}
+
+// CheckUnused returns nil where name is a plain directory, and nothing is mounted
+// on it, in it or from it; see CheckPlain for the errors, and ErrInUse.
+func (d *Dir) CheckUnused(name string) error {
+	if err := d.CheckPlain(name); err != nil {
+		return err
+	}
+	return d.CheckNoMounts(name)
+}
+
+// CheckNoMounts returns ErrInUse where a mount uses what is at path in the pool.
+func (d *Dir) CheckNoMounts(path string) error {
+	points, err := d.MountPoints(path)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%w: mounted at %s (mounts in all: %d)", fault.ErrInUse, points[0], len(points))
+	}
+	return nil
+}
+
+// MountPoints returns the points of the mounts that use the directory at path in the
+// pool: on it, in it or from it.
+func (d *Dir) MountPoints(path string) ([]string, error) {
+	real, err := d.RealPath()
+	if err != nil {
+		return nil, err
+	}
+	all, err := mount.Self()
+	if err != nil {
+		return nil, err
+	}
+	return mount.Users(all, int(d.at.mount), real+"/"+path)
+}

@@ -1,0 +1,160 @@
+package pooldir
+
+import (
+	"fmt"
+
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+)
+
+// open fills the directory. Up to the lock it changes nothing that it was not
+// admitted to.
+func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
+	if o.config.NotOffered != "" {
+		return fmt.Errorf("%w: %s", fault.ErrNotReady, o.config.NotOffered)
+	}
+	disk, err := o.mounted()
+	if err != nil {
+		return err
+	}
+	if err := check(o.config.Path); err != nil {
+		return err
+	}
+	expected := o.config.Expected()
+	if d.Base, err = openBase(o.config.Path); err != nil {
+		return err
+	}
+	if d.Base >= 0 {
+		if d.Private, err = openPrivate(d.Base); err != nil {
+			return err
+		}
+	}
+	if d.Private >= 0 && file.IsEmpty(d.Base, PrivateName) {
+		expected.Volumes = nil // an administrator made it; see admit
+	}
+	if err := o.admit(d, expected); err != nil {
+		return err
+	}
+	if d.Base < 0 {
+		if d.Base, err = o.makeBase(o.config.Path); err != nil {
+			return err
+		}
+	}
+	if err := d.liesOn(disk); err != nil {
+		return err
+	}
+	if err := checkBase(d.Base); err != nil {
+		return err
+	}
+	if err := o.layout(d); err != nil {
+		return err
+	}
+	if err := o.take(d); err != nil {
+		return err
+	}
+	return o.start(c, d, expected)
+}
+
+// admit asks whether what was opened may be the pool.
+func (o *Opener) admit(d *Dir, e Expected) (err error) {
+	place := "the directory has no identity"
+	if d.Base < 0 {
+		place = "there is no directory"
+	}
+	if d.Private >= 0 {
+		if d.ID, err = readIdentity(d.Private); err != nil {
+			return err
+		}
+	}
+	return admit(e, o.ID(), d.ID.ID, place, func(name string) bool {
+		return d.Base >= 0 && fault.CheckName(name) == nil && !file.IsEmpty(d.Base, name)
+	})
+}
+
+// layout makes what is missing of the private directory, for us alone, and
+// opens it.
+func (o *Opener) layout(d *Dir) (err error) {
+	if d.Private < 0 {
+		if d.Private, err = o.makeDir(d.Base, PrivateName, "open.private"); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []struct {
+		fd   *int
+		name string
+	}{{&d.Records, RecordsName}, {&d.Staging, StagingName}, {&d.Trash, TrashName}} {
+		if *dir.fd, err = o.makeDir(d.Private, dir.name, "open."+dir.name); err != nil {
+			return err
+		}
+	}
+	o.config.Step("open.sync")
+	return file.Flush(d.Private, d.Base)
+}
+
+// start does what only the holder of the lock may: it founds an identity if
+// there still is none, and prepares the pool.
+func (o *Opener) start(c *bounded.Call, d *Dir, e Expected) error {
+	// Another process may have founded the pool before it gave up the lock.
+	if err := o.admit(d, e); err != nil {
+		return err
+	}
+	var err error
+	if d.ID.ID == "" {
+		if d.ID, err = o.found(d.Private); err != nil {
+			return err
+		}
+	}
+	if err := d.locate(); err != nil {
+		return err
+	}
+	if d.Filesystem, err = filesystemOf(d.at.mount); err != nil {
+		return err
+	}
+	if d.label, err = o.chooseLabel(d); err != nil {
+		return err
+	}
+	d.step, d.labelIfPossible = o.config.Step, o.config.Label == LabelAuto
+	if err := o.config.Prepare(c, d); err != nil {
+		return err
+	}
+	o.opened(d.ID.ID, d.Filesystem)
+	return nil
+}
+
+// OpenToRead opens what is there of a pool, and makes nothing. It takes no lock.
+// The caller closes the directory.
+func OpenToRead(path string) (*Dir, error) {
+	d := newDir()
+	if err := d.openToRead(path); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dir) openToRead(path string) (err error) {
+	if d.Base, err = openBase(path); err != nil {
+		return err
+	}
+	if d.Base < 0 {
+		return fmt.Errorf("%w: there is no directory; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
+	}
+	if d.Private, err = openPrivate(d.Base); err != nil {
+		return err
+	}
+	if d.Private >= 0 {
+		if d.ID, err = readIdentity(d.Private); err != nil {
+			return err
+		}
+	}
+	if d.ID.ID == "" {
+		return fmt.Errorf("%w: the directory is no pool; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
+	}
+	for name, fd := range map[string]*int{RecordsName: &d.Records, StagingName: &d.Staging, TrashName: &d.Trash} {
+		if *fd, err = openDir(d.Private, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package pooldir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// ErrReadOnly marks an ErrNotReady: what is there can be read.
+var ErrReadOnly = errors.New("its filesystem is read-only")
+
+// Writable returns ErrNotReady on a filesystem that turned read-only.
+func (d *Dir) Writable() error {
+	st, err := d.Statfs()
+	if err != nil {
+		return err
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("%w: %w", fault.ErrNotReady, ErrReadOnly)
+	}
+	return nil
+}
+
+// whole returns ErrNotReady where a directory of ours is not the one that was
+// opened: nobody would find what is written there. It is no reason to open the
+// pool anew, which would make an empty one in its place.
+func (d *Dir) whole() error {
+	for i, name := range ownDirs {
+		is, err := placeOf(d.Private, name, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return asNotReady(err)
+		}
+		if err != nil || is != d.own[i] {
+			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
+				"which adopts again what PVs name", fault.ErrNotReady, PrivateName, name)
+		}
+	}
+	return nil
+}
+
+// alive returns ErrNotReady on a filesystem that met an error and writes no
+// more; see CheckWrites.
+func (d *Dir) alive() error {
+	all, err := mount.Self()
+	if err != nil {
+		return err
+	}
+	if home, ok := mount.ByID(all, int(d.at.mount)); ok {
+		return CheckWrites(home)
+	}
+	return nil
+}
+
+// CheckWrites returns ErrNotReady where the pool's mount is of a filesystem that
+// met an error. statfs(2) does not tell; the filesystem's options do: ext4
+// shows "ro" or, since Linux 6.15, "emergency_ro", and "shutdown"
+// (fs/ext4/super.c).
+func CheckWrites(home mount.Info) error {
+	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
+		if home.SuperOption(option) {
+			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck mends it",
+				fault.ErrNotReady, ErrReadOnly, option)
+		}
+	}
+	return nil
+}
+
+// Explain makes EROFS an ErrNotReady if the pool's filesystem is read-only. If only
+// a btrfs subvolume is, that of a volume, Explain leaves the error as it is.
+func (d *Dir) Explain(err error) error {
+	if !errors.Is(err, unix.EROFS) || errors.Is(err, fault.ErrNotReady) || d.Writable() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+}
