@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -34,7 +35,7 @@ type agent struct {
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *health.Volumes
-	orphans   *health.Orphans
+	orphans   *orphans.Checker
 	driver    *csi.Server
 	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
 	library   metrics.Metrics   // of the claim loop

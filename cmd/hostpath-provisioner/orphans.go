@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/health"
+	"kubevirt.io/hostpath-provisioner/controller/orphans"
 )
 
 // orphanOptions are the flags about volumes whose PV is gone.
@@ -47,7 +47,7 @@ func (a *agent) newOrphans() (err error) {
 	if a.plain() {
 		return nil
 	}
-	a.orphans, err = health.NewOrphans(health.OrphansConfig{
+	a.orphans, err = orphans.New(orphans.Config{
 		Client: a.client, Pools: a.pools, Loop: a.loop, Recorder: a.events, Node: events.Node(a.nodeName),
 		Delete: a.options.orphans.what == orphansDelete, Grace: a.options.orphans.grace, Changed: a.changed,
 	})

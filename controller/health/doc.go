@@ -2,14 +2,6 @@
 // are: the log and events when one stops being well or is so again, and metrics for
 // everything that can be counted.
 //
-// Orphans, volumes and PVs that lost each other, are found and, where that is asked
-// for, removed:
-//
-//	orphans.go         when is looked
-//	orphans_find.go    what is one
-//	orphans_remove.go  which may go
-//	orphans_say.go     event and metric
-//
 // It also does a pool's slow work, a bit at a time: emptying the trash,
 // measuring what volumes use where the filesystem does not know, and, where it
 // is asked to, giving adopted volumes their limits.

@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"context"
@@ -45,8 +45,8 @@ type Loop interface {
 	WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string)
 }
 
-// OrphansConfig is what looking for orphans needs. NewOrphans checks it.
-type OrphansConfig struct {
+// Config is what looking for orphans needs. New checks it.
+type Config struct {
 	Client kubernetes.Interface
 	Pools  *volume.Pools
 	Loop   Loop
@@ -62,16 +62,16 @@ type OrphansConfig struct {
 	Changed func(*volume.Pool)
 }
 
-// Orphans looks for what lost its other half: a volume whose PV is gone, a
+// Checker looks for what lost its other half: a volume whose PV is gone, a
 // directory of a provisioner that neither a record nor a PV knows, a PV whose
 // directory is not there. It says so by metric, by event and in the volume's
 // record, where inspect finds it, and removes the first of the three where it is
-// told to. Make it with NewOrphans, then Run it once.
+// told to. Make it with New, then Run it once.
 //
 // Its cost is that of the node's own volumes: it compares what the claim loop
 // has in memory with the pools, and asks the API server about what does not fit.
-type Orphans struct {
-	OrphansConfig
+type Checker struct {
+	Config
 	vanished chan struct{}
 	watching map[place]sighting // used by the look alone
 	said     map[*volume.Pool]*saidOrphans
@@ -80,8 +80,8 @@ type Orphans struct {
 	last map[*volume.Pool]findings
 }
 
-// NewOrphans returns what does nothing until it is Run.
-func NewOrphans(c OrphansConfig) (*Orphans, error) {
+// New returns what does nothing until it is Run.
+func New(c Config) (*Checker, error) {
 	switch {
 	case c.Client == nil, c.Pools == nil, c.Loop == nil, c.Recorder == nil, c.Node == nil:
 		return nil, errors.New("look for orphans: the client, pools, the claim loop, a recorder and the node are required")
@@ -91,13 +91,13 @@ func NewOrphans(c OrphansConfig) (*Orphans, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	return &Orphans{OrphansConfig: c, vanished: make(chan struct{}, 1), watching: map[place]sighting{},
+	return &Checker{Config: c, vanished: make(chan struct{}, 1), watching: map[place]sighting{},
 		said: map[*volume.Pool]*saidOrphans{}, last: map[*volume.Pool]findings{}}, nil
 }
 
 // Run looks until the context ends. pvs is the informer behind Loop.PVs, run by
 // the caller: a PV that it loses makes the next look come soon.
-func (o *Orphans) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
+func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 	if _, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: o.lost}); err != nil {
 		klog.FromContext(ctx).Error(err, "PVs that vanish are noticed late: cannot watch them")
 	}
@@ -116,7 +116,7 @@ func (o *Orphans) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 
 // lost asks for a look where a PV went and its volume did not, which does not
 // happen when a claim is deleted as usual.
-func (o *Orphans) lost(obj any) {
+func (o *Checker) lost(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -135,7 +135,7 @@ func (o *Orphans) lost(obj any) {
 }
 
 // look looks at all pools, and returns when to look again.
-func (o *Orphans) look(ctx context.Context) (next time.Duration) {
+func (o *Checker) look(ctx context.Context) (next time.Duration) {
 	next = orphansEvery + rand.N(orphansEvery/2)
 	seen := o.see()
 	for _, pool := range o.Pools.All() {

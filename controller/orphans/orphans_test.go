@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"strings"
@@ -71,7 +71,7 @@ func TestOrphansInWords(t *testing.T) {
 		"1 volume without a PV and 1 directory without record and PV; 1 inline volume without a pod, deleted when unused": {
 			findings{volumes: []volume.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
 	} {
-		o := &Orphans{OrphansConfig: OrphansConfig{Delete: row.delete}}
+		o := &Checker{Config: Config{Delete: row.delete}}
 		if got := o.counts(row.found); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

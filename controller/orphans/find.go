@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ type seen struct {
 	places map[place]bool
 }
 
-func (o *Orphans) see() seen {
+func (o *Checker) see() seen {
 	s := seen{all: o.Loop.PVs(), named: map[string]bool{}, places: map[place]bool{}}
 	for _, pv := range s.all {
 		s.named[pv.Name] = true
@@ -56,7 +56,7 @@ func (o *Orphans) see() seen {
 
 // find returns the orphans of a pool, as far as could be told; the error says
 // what could not.
-func (o *Orphans) find(ctx context.Context, pool *volume.Pool, s seen) (f findings, err error) {
+func (o *Checker) find(ctx context.Context, pool *volume.Pool, s seen) (f findings, err error) {
 	volumes, err := pool.List()
 	if err != nil {
 		return f, err
@@ -94,7 +94,7 @@ func pvOf(r volume.Record) string { return cmp.Or(r.PV, r.Name) }
 
 // judge notes on a volume's record whether its PV is gone, and returns it. The
 // record of an inline volume is returned as it is.
-func (o *Orphans) judge(ctx context.Context, pool *volume.Pool, v volume.Volume, s seen) (volume.Record, error) {
+func (o *Checker) judge(ctx context.Context, pool *volume.Pool, v volume.Volume, s seen) (volume.Record, error) {
 	if v.Ephemeral || v.Migration.UnderWay() {
 		// No PV ever names it, and the CSI driver notes whether its pod is gone; or
 		// no PV does for a moment.
@@ -115,7 +115,7 @@ func (o *Orphans) judge(ctx context.Context, pool *volume.Pool, v volume.Volume,
 
 // lonely asks the API server itself what is gone of those who want the volume;
 // "" where none of it is, or its PV may still come.
-func (o *Orphans) lonely(ctx context.Context, r volume.Record) (why string, err error) {
+func (o *Checker) lonely(ctx context.Context, r volume.Record) (why string, err error) {
 	if pv, err := o.pv(ctx, pvOf(r)); pv != nil || err != nil {
 		return "", err
 	}
@@ -137,7 +137,7 @@ func (o *Orphans) lonely(ctx context.Context, r volume.Record) (why string, err 
 
 // claimed asks the API server whether a claim wants the volume: its owner, or one
 // of the same name that asks for the volume's PV, as backups restore it.
-func (o *Orphans) claimed(ctx context.Context, r volume.Record) (bool, error) {
+func (o *Checker) claimed(ctx context.Context, r volume.Record) (bool, error) {
 	claim, err := o.Client.CoreV1().PersistentVolumeClaims(r.Owner.Namespace).Get(ctx, r.Owner.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -146,7 +146,7 @@ func (o *Orphans) claimed(ctx context.Context, r volume.Record) (bool, error) {
 }
 
 // pv asks the API server for a PV, nil where there is none of that name.
-func (o *Orphans) pv(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+func (o *Checker) pv(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	pv, err := o.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -156,7 +156,7 @@ func (o *Orphans) pv(ctx context.Context, name string) (*corev1.PersistentVolume
 
 // leftover reports whether a directory without a record is one that a provisioner
 // made, and that no PV names. What else is there is the administrator's.
-func (o *Orphans) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s seen) (bool, error) {
+func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s seen) (bool, error) {
 	name, is := class.Provisioned(u.Name)
 	if !is || u.InUse || s.places[place{pool, u.Name}] {
 		return false, nil
@@ -171,7 +171,7 @@ func (o *Orphans) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 // missing reports whether a PV names a volume of the pool whose directory is not
 // there, and says so on the PV. Where no record is there either, the claim loop
 // says it, which cannot adopt the volume.
-func (o *Orphans) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
+func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
 	at, name := o.Loop.Names(pv)
 	if at != pool || class.Leaving(pv) {
 		return false, nil

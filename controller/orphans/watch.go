@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type sighting struct {
 // note writes on a volume's record why it is an orphan, "" where it is none, and
 // for how long agents have watched it, up to the grace period. It returns the
 // record, without a name where the volume is gone.
-func (o *Orphans) note(at place, r volume.Record, why string) (volume.Record, error) {
+func (o *Checker) note(at place, r volume.Record, why string) (volume.Record, error) {
 	passed := o.pending(at, r)
 	enough := r.Orphan.Watched()+passed >= o.Grace
 	if r.Orphan.Watched() >= o.Grace || !enough && passed < watchSaved {
@@ -46,7 +46,7 @@ func (o *Orphans) note(at place, r volume.Record, why string) (volume.Record, er
 
 // pending is how long this process has watched an orphan, as far as its record
 // does not say so yet.
-func (o *Orphans) pending(at place, r volume.Record) time.Duration {
+func (o *Checker) pending(at place, r volume.Record) time.Duration {
 	if w, ok := o.watching[at]; ok && w.since.Equal(r.Orphan.Since) {
 		return time.Since(w.from)
 	}
@@ -55,7 +55,7 @@ func (o *Orphans) pending(at place, r volume.Record) time.Duration {
 
 // watch begins to watch an orphan, from anew where its record was just written.
 // What is no orphan is not watched.
-func (o *Orphans) watch(at place, r volume.Record, written bool) {
+func (o *Checker) watch(at place, r volume.Record, written bool) {
 	if r.Orphan.Why == "" {
 		delete(o.watching, at)
 		return
@@ -66,6 +66,6 @@ func (o *Orphans) watch(at place, r volume.Record, written bool) {
 }
 
 // rest is how long an orphan still has, by both clocks.
-func (o *Orphans) rest(at place, r volume.Record) time.Duration {
+func (o *Checker) rest(at place, r volume.Record) time.Duration {
 	return max(time.Until(r.Orphan.Since.Add(o.Grace)), o.Grace-r.Orphan.Watched()-o.pending(at, r))
 }

@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -54,7 +55,7 @@ func (k kept) Error() string { return string(k) }
 
 // remove puts into the trash what may go of the pool's orphans, and takes it off
 // the findings. It returns when the next grace period ends.
-func (o *Orphans) remove(ctx context.Context, pool *volume.Pool, f *findings) (next time.Duration) {
+func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (next time.Duration) {
 	log, next := klog.FromContext(ctx), orphansEvery
 	var left []volume.Record
 	var gone []string
@@ -80,7 +81,7 @@ func (o *Orphans) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 	}
 	if f.volumes = left; len(gone) > 0 {
 		o.Recorder.Eventf(o.Node, corev1.EventTypeNormal, reasonRemoved, "pool %s in %s: removed %s, whose PVs and claims are gone since %s or longer: %s",
-			pool.Name(), pool.Path(), counted(len(gone), "volume"), o.Grace, few(gone))
+			pool.Name(), pool.Path(), events.Count(len(gone), "volume"), o.Grace, events.Some(gone))
 		o.Changed(pool)
 	}
 	return next
@@ -89,7 +90,7 @@ func (o *Orphans) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 // removeOne removes an orphan, or returns why it is kept. Everything is asked of
 // the API server itself, and the record looked at once more while nobody can
 // change it: a PV that was seen meanwhile has taken the note back.
-func (o *Orphans) removeOne(ctx context.Context, pool *volume.Pool, r volume.Record) error {
+func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Record) error {
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
 		return kept(why) // whatever the cluster is: it is asked only where that matters
 	}
@@ -124,7 +125,7 @@ func (o *Orphans) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 
 // anyPV asks for all PVs of the cluster, and returns one that may name the
 // volume, of whatever shape, driver and node; "" where there is none.
-func (o *Orphans) anyPV(ctx context.Context, r volume.Record) (string, error) {
+func (o *Checker) anyPV(ctx context.Context, r volume.Record) (string, error) {
 	page := metav1.ListOptions{Limit: orphansPage}
 	for {
 		list, err := o.Client.CoreV1().PersistentVolumes().List(ctx, page)

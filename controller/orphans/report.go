@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"fmt"
@@ -9,14 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 const (
 	reasonOrphans = "OrphansFound"
 	reasonRemoved = "OrphansRemoved"
-	// fewNames is how many are named in an event; inspect has them all.
-	fewNames = 3
 )
 
 // saidOrphans is what was said of a pool's orphans in this process's life.
@@ -28,7 +27,7 @@ type saidOrphans struct {
 
 // say logs what is new, and puts it into one event on the node, at most one each
 // orphansSilence. It returns when the next may be written, if one is owed.
-func (o *Orphans) say(log klog.Logger, pool *volume.Pool, f findings) (next time.Duration) {
+func (o *Checker) say(log klog.Logger, pool *volume.Pool, f findings) (next time.Duration) {
 	if !f.looked {
 		return orphansEvery // what was said before stays said
 	}
@@ -61,12 +60,12 @@ func (o *Orphans) say(log klog.Logger, pool *volume.Pool, f findings) (next time
 	}
 	s.event, s.owed = time.Now(), false
 	o.Recorder.Eventf(o.Node, corev1.EventTypeWarning, reasonOrphans, "pool %s in %s has %s: %s; "+
-		"%q in the agent's container says why of each", pool.Name(), pool.Path(), o.counts(f), few(names), "hostpath-provisioner inspect "+pool.Path())
+		"%q in the agent's container says why of each", pool.Name(), pool.Path(), o.counts(f), events.Some(names), "hostpath-provisioner inspect "+pool.Path())
 	return orphansEvery
 }
 
 // counts says how many there are of what nobody wants, and what becomes of it.
-func (o *Orphans) counts(f findings) string {
+func (o *Checker) counts(f findings) string {
 	var parts []string
 	inline := 0
 	for _, r := range f.volumes {
@@ -75,7 +74,7 @@ func (o *Orphans) counts(f findings) string {
 		}
 	}
 	if n := len(f.volumes) - inline; n > 0 {
-		parts = append(parts, counted(n, "volume")+" without a PV")
+		parts = append(parts, events.Count(n, "volume")+" without a PV")
 	}
 	if n := len(f.directories); n == 1 {
 		parts = append(parts, "1 directory without record and PV")
@@ -92,22 +91,7 @@ func (o *Orphans) counts(f findings) string {
 	if text != "" {
 		text += "; "
 	}
-	return text + counted(inline, "inline volume") + " without a pod, deleted when unused"
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// few names some.
-func few(names []string) string {
-	if len(names) <= fewNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
+	return text + events.Count(inline, "inline volume") + " without a pod, deleted when unused"
 }
 
 var orphansDesc = prometheus.NewDesc("hostpath_provisioner_orphans",
@@ -115,11 +99,11 @@ var orphansDesc = prometheus.NewDesc("hostpath_provisioner_orphans",
 	[]string{"pool", "kind"}, nil)
 
 // Describe implements prometheus.Collector.
-func (o *Orphans) Describe(out chan<- *prometheus.Desc) { out <- orphansDesc }
+func (o *Checker) Describe(out chan<- *prometheus.Desc) { out <- orphansDesc }
 
 // Collect implements prometheus.Collector. It tells what the last look found,
 // and nothing of a pool that was not ready then: disks are left alone.
-func (o *Orphans) Collect(out chan<- prometheus.Metric) {
+func (o *Checker) Collect(out chan<- prometheus.Metric) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for pool, f := range o.last {

@@ -1,4 +1,4 @@
-package health
+package orphans
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func (noPVs) WarnPV(context.Context, *corev1.PersistentVolume, string, string, s
 
 // orphaned returns what looks for orphans at once, of the answers, in a pool with
 // one volume that was bound, and the volume.
-func orphaned(t *testing.T, says answers) (*Orphans, volume.Volume) {
+func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
 	if err != nil {
@@ -78,7 +78,7 @@ func orphaned(t *testing.T, says answers) (*Orphans, volume.Volume) {
 	}
 	server := httptest.NewServer(says)
 	t.Cleanup(server.Close)
-	o, err := NewOrphans(OrphansConfig{
+	o, err := New(Config{
 		Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL}), Pools: pools, Loop: noPVs{},
 		Recorder: record.NewFakeRecorder(10), Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
 	})
@@ -157,7 +157,7 @@ func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 	restart := func() {
 		t.Helper()
 		o.Pools = pools
-		if o, err = NewOrphans(o.OrphansConfig); err != nil {
+		if o, err = New(o.Config); err != nil {
 			t.Fatal(err)
 		}
 		o.look(t.Context())
@@ -249,7 +249,7 @@ func TestOrphanIsLookedAtLast(t *testing.T) {
 }
 
 // counts reports whether the metric counts a record.
-func counts(t *testing.T, o *Orphans) bool {
+func counts(t *testing.T, o *Checker) bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(o)
