@@ -107,7 +107,7 @@ var layers = [][]string{
 	{"class", "sleep"}, // what both sides of a claim agree on; how loops wait
 	{"events", "live"}, // how the API server is asked and told
 	{"claims", "pvs"},  // which claims and PVs are of this node
-	{"capacity", "csi", "health", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
+	{"capacity", "csi", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
 	{"agent"}, // joins them
 }
 

@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
@@ -25,7 +25,7 @@ import (
 type agent struct {
 	*options
 	pools   *volume.Pools
-	keepers map[*volume.Pool]*health.Keeper
+	keepers map[*volume.Pool]*monitor.Keeper
 	events  record.EventRecorder
 
 	recorder  *events.Recorder      // nil in a plain CSI driver
@@ -34,7 +34,7 @@ type agent struct {
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
-	volumes   *health.Volumes
+	volumes   *monitor.Volumes
 	orphans   *orphans.Checker
 	driver    *csi.Server
 	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
@@ -50,7 +50,7 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, keepers: map[*volume.Pool]*health.Keeper{}, events: events.Discard{}}
+	a := &agent{options: o, keepers: map[*volume.Pool]*monitor.Keeper{}, events: events.Discard{}}
 	if !o.plain() {
 		var err error
 		if a.client, err = newClient(o); err != nil {
@@ -105,13 +105,13 @@ func (a *agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.keepers[pool] = health.NewKeeper(pool, a.events, events.Node(a.nodeName), a.looked)
+		a.keepers[pool] = monitor.NewKeeper(pool, a.events, events.Node(a.nodeName), a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {
 		return err
 	}
-	a.volumes = health.NewVolumes(a.pools, a.events, a.nodeName)
+	a.volumes = monitor.NewVolumes(a.pools, a.events, a.nodeName)
 	return nil
 }
 

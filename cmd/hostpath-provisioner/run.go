@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -141,12 +141,12 @@ func (a *agent) checks() (all []httpserver.Check) {
 
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{health.NewCollector(a.pools.All(), health.SharedWithOS), a.volumes}
+	all := []prometheus.Collector{monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.volumes}
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}
 	if a.metrics.volumes {
-		all = append(all, health.NewUses(a.pools.All()))
+		all = append(all, monitor.NewUses(a.pools.All()))
 	}
 	if a.driver != nil {
 		all = append(all, a.driver.Metrics())

@@ -1,4 +1,4 @@
-package health_test
+package monitor_test
 
 import (
 	"net/http"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -38,7 +38,7 @@ func TestDiskHangs(t *testing.T) {
 	other := openPool(t)
 	pools := []*volume.Pool{pool, other}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(health.NewUses(pools), health.NewCollector(pools, func(path string) (bool, error) {
+	registry.MustRegister(monitor.NewUses(pools), monitor.NewCollector(pools, func(path string) (bool, error) {
 		if path == pool.Path() {
 			hang("")
 		}

@@ -1,6 +1,6 @@
 //go:build disk
 
-package health
+package monitor
 
 import (
 	"net/http"

@@ -1,4 +1,4 @@
-package health_test
+package monitor_test
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"kubevirt.io/hostpath-provisioner/controller/health"
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
@@ -35,7 +35,7 @@ func openPool(t *testing.T) *volume.Pool {
 func TestLimitsMetric(t *testing.T) {
 	pool := openPool(t)
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
+	registry.MustRegister(monitor.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	w := httptest.NewRecorder()
 	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	want := `hostpath_pool_limits{method="none",pool="local"} 0`
@@ -57,7 +57,7 @@ func TestMetricOfVolumesWithoutQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
+	registry.MustRegister(monitor.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	w := httptest.NewRecorder()
 	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if want := `kubevirt_hpp_pool_volumes_without_quota{pool="local"} 1`; !strings.Contains(w.Body.String(), want+"\n") {
@@ -84,7 +84,7 @@ func TestStatesMetric(t *testing.T) {
 	}
 	t.Cleanup(func() { pool.Close() })
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(health.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
+	registry.MustRegister(monitor.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	counts := func(creating, ready, bound, deleting int) {
 		t.Helper()
 		w := httptest.NewRecorder()
@@ -131,7 +131,7 @@ func TestUsesMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(health.NewUses([]*volume.Pool{pool}))
+	registry.MustRegister(monitor.NewUses([]*volume.Pool{pool}))
 	scrape := func() string {
 		w := httptest.NewRecorder()
 		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -1,4 +1,4 @@
-package health
+package monitor
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
