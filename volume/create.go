@@ -129,7 +129,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 //
 // The disk keeps saying creating: with the directory in place that means the
 // same as ready to the next start, and the record is written once more anyhow,
-// when the PV is seen. See settleLate.
+// when the PV is seen. See flushLateRecords.
 func (p *Pool) build(h *handle, r Record) (Record, error) {
 	placed := false
 	r, err := p.stage(h, r)

@@ -168,17 +168,17 @@ func (p *Pool) unlimited(h *handle, r Record) string {
 	return ""
 }
 
-// removeWhole removes a trash entry in one step, where the filesystem can: its
+// RemoveWhole removes a trash entry in one step, where the filesystem can: its
 // kernel then frees the space by itself.
-func (h *handle) removeWhole(id string) (removed bool, err error) {
+func (h *handle) RemoveWhole(id string) (removed bool, err error) {
 	if h.support.Method == quota.MethodNone {
 		return false, nil
 	}
 	return h.limits.Remove(h.Trash, id)
 }
 
-// sweepLimits clears limits that belong to no directory any more.
-func (p *Pool) sweepLimits(h *handle) error {
+// ClearQuotas removes quotas that belong to no directory any more.
+func (h *handle) ClearQuotas() error {
 	if h.support.Method == quota.MethodNone {
 		return nil
 	}

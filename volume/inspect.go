@@ -199,7 +199,7 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		t.ID = id
 		if isRecord {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()
-			if r, err := trashRecord(h.Trash, id); err == nil {
+			if r, err := ReadRecord(h.Dir, id); err == nil {
 				t.Name, t.Bytes, t.Stuck = r.Name, r.Bytes, r.Stuck
 			}
 		} else if t.Since.IsZero() {

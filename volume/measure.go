@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
@@ -55,7 +56,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 // walk measures volumes. Those that it could not are in the joined errors.
 func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, error) {
 	all := survey{found: map[string]int64{}, of: map[string]Record{}}
-	pace := h.beating(measurePace())
+	pace := h.call.Paced(measurePace())
 	var errs []error
 	for _, r := range volumes {
 		size, err := tree.Measure(ctx, h.Base, r.Name, pace, p.elsewhere(h))
@@ -117,6 +118,6 @@ func measurePace() tree.Pace {
 		if files++; files%measureBatch != 0 {
 			return nil
 		}
-		return sleep(ctx, measureRest)
+		return bounded.Sleep(ctx, measureRest)
 	}
 }

@@ -78,16 +78,15 @@ type Pool struct {
 	// enforcing is written while the directory is opened, and read in calls on it.
 	enforcing enforcement
 
-	family  atomic.Pointer[family] // the pools of the process, this one among them
-	names   bounded.NameLocks
-	purging bounded.Turns // one purge at a time
+	family atomic.Pointer[family] // the pools of the process, this one among them
+	names  bounded.NameLocks
+	trash  *Trash // what empties the trash
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
 
 	ledger
 	support quota.Support // likewise
-	stuck   []string      // trash entries that the last purge could not remove; likewise
 }
 
 // Space is what a pool has and can still promise, in bytes.
@@ -121,8 +120,7 @@ func New(c Config) (*Pool, error) {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
-		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"},
-		purging: bounded.OneAtATime()}
+		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: NewTrash(c.PurgeRate, c.Step)}
 	p.reset(map[string]Record{}, nil, nil)
 	p.dir = pooldir.New(p.dirConfig())
 	p.family.Store(newFamily(p))

@@ -42,7 +42,7 @@ func (p *Pool) recover(h *handle) error {
 	}
 	p.matchLimits(h)
 	// Last: what was removed above may have left a limit.
-	if err := p.sweepLimits(h); err != nil {
+	if err := h.ClearQuotas(); err != nil {
 		p.note(fmt.Sprintf("limits that nothing has are left: %v", err))
 	}
 	return nil

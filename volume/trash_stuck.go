@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -17,40 +18,40 @@ import (
 // tenant's choice in it.
 const maxStuck = 500
 
-// Stuck returns the trash entries that the last Purge could not remove, with the
-// reason, in the order of their names. The next Purge tries again.
-func (p *Pool) Stuck() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.stuck)
+// Stuck returns the entries that the last emptying could not remove, with the
+// reason, in the order of their names. The next one tries again.
+func (t *Trash) Stuck() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.stuck)
 }
 
 // reportStuck remembers for Stuck why entries could not be removed, writes it
 // into their records for Inspect, and returns it.
-func (p *Pool) reportStuck(h *handle, stuck map[string]error) error {
+func (e *Emptying) reportStuck() error {
 	var errs []error
 	var lines []string
-	for _, id := range slices.Sorted(maps.Keys(stuck)) {
-		err := fmt.Errorf("trash entry %s: %w", id, stuck[id])
-		r, readErr := trashRecord(h.Trash, id)
+	for _, id := range slices.Sorted(maps.Keys(e.stuck)) {
+		err := fmt.Errorf("trash entry %s: %w", id, e.stuck[id])
+		r, readErr := ReadRecord(e.dir, id)
 		if r.Name != "" {
-			err = fmt.Errorf("trash entry %s, once volume %s: %w", id, r.Name, stuck[id])
+			err = fmt.Errorf("trash entry %s, once volume %s: %w", id, r.Name, e.stuck[id])
 		}
 		errs, lines = append(errs, err), append(lines, err.Error())
 		if readErr == nil || errors.Is(readErr, fs.ErrNotExist) {
-			p.noteStuck(h, id, r, oneLine(stuck[id]))
+			e.noteStuck(id, r, oneLine(e.stuck[id]))
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stuck = lines
+	e.trash.mu.Lock()
+	defer e.trash.mu.Unlock()
+	e.trash.stuck = lines
 	return errors.Join(errs...)
 }
 
 // noteStuck writes the reason into the record of a trash entry, which goes with
 // the entry. It does nothing if the record has it. A failure is not an error: the
 // caller returns the reason all the same.
-func (p *Pool) noteStuck(h *handle, id string, r Record, why string) {
+func (e *Emptying) noteStuck(id string, r Record, why string) {
 	if r.Stuck == why || r.Version > record.Version {
 		return
 	}
@@ -59,7 +60,7 @@ func (p *Pool) noteStuck(h *handle, id string, r Record, why string) {
 	}
 	r.Stuck = why
 	if data, err := file.JSON(r); err == nil {
-		_ = file.Replace(h.Trash, []file.Content{{Name: id + record.Suffix, Data: data}}, p.steps("purge.note"))
+		_ = file.Replace(e.dir.Trash, []file.Content{{Name: id + record.Suffix, Data: data}}, func(part string) { e.trash.step("purge.note." + part) })
 	}
 }
 
@@ -72,9 +73,9 @@ func oneLine(err error) string {
 	return text
 }
 
-// trashRecord reads the record of a trash entry as far as it can be understood.
-func trashRecord(trash int, id string) (r Record, err error) {
-	data, err := file.Read(trash, id+record.Suffix)
+// ReadRecord reads the record of an entry as far as it can be understood.
+func ReadRecord(d *pooldir.Dir, id string) (r Record, err error) {
+	data, err := file.Read(d.Trash, id+record.Suffix)
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}

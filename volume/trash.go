@@ -1,0 +1,166 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// Trash empties the trash of a pool, to which deleted volumes are moved.
+type Trash struct {
+	rate int // files a second; 0 is no bound
+	step func(name string)
+	one  bounded.Turns // one emptying at a time
+
+	mu    sync.Mutex
+	stuck []string // entries that the last emptying could not remove; guarded by mu
+}
+
+// NewTrash returns what empties a trash at so many files a second; 0 is no
+// bound. step is called before every change to the disk, with its name.
+func NewTrash(rate int, step func(name string)) *Trash {
+	return &Trash{rate: rate, step: step, one: bounded.OneAtATime()}
+}
+
+const (
+	// purgeTurn is how many changes a trash entry may take until the next one
+	// has its turn: a volume of millions of files, or one whose tenant keeps
+	// writing into it, must not keep the space of all others.
+	purgeTurn = 10000
+	// purgeTurns bounds the turns of a call in all, so that somebody hears of a
+	// trash that does not end, and of entries that cannot be removed.
+	purgeTurns = 100
+)
+
+// errTurn ends an entry's turn.
+var errTurn = fmt.Errorf("gave up after %d attempts", purgeTurn)
+
+// Disk is what the filesystem of the pool can do for its trash.
+type Disk interface {
+	// RemoveWhole removes an entry in one step if the filesystem can. Its kernel
+	// then frees the space by itself.
+	RemoveWhole(id string) (removed bool, err error)
+	// ClearQuotas removes the quotas that belong to no directory any more.
+	ClearQuotas() error
+}
+
+// Emptying is one call that empties the trash, in rounds.
+type Emptying struct {
+	trash *Trash
+	call  *bounded.Call
+	dir   *pooldir.Dir
+	disk  Disk
+	pace  tree.Pace
+	turns int
+	stuck map[string]error
+}
+
+// Begin begins to empty the trash in a directory. It waits while another
+// Emptying is under way; the caller calls end when it is done.
+func (t *Trash) Begin(c *bounded.Call, d *pooldir.Dir, disk Disk) (e *Emptying, end func(), err error) {
+	give, err := t.one.Take(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Emptying{trash: t, call: c, dir: d, disk: disk, pace: t.removalPace(), stuck: map[string]error{}}, give, nil
+}
+
+// Names returns what is in the trash, entries and their records, sorted.
+func (e *Emptying) Names() ([]string, error) {
+	names, err := file.List(e.dir.Private, pooldir.TrashName)
+	slices.Sort(names)
+	return names, err
+}
+
+// Round gives every entry among the names one turn, except those that are still
+// being moved to the trash. It reports whether entries were cut short and another
+// round is due. An entry of which a turn could remove nothing more is stuck, and
+// has no other turn.
+func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]bool) (again bool, err error) {
+	if len(names) == 0 {
+		return false, errors.Join(e.reportStuck(), e.disk.ClearQuotas())
+	}
+	// An entry goes only once its record is in the trash for good. A power cut
+	// could bring the record back otherwise, and a start would take for the
+	// volume whatever has its name by then.
+	e.trash.step("purge.flush")
+	if err := file.Flush(e.dir.Records, e.dir.Trash); err != nil {
+		return false, err
+	}
+	before := e.turns
+	for _, name := range names {
+		if strings.HasSuffix(name, record.Suffix) || moving[name] || e.stuck[name] != nil {
+			continue // a record goes with its entry, or below
+		}
+		err := e.removeEntry(ctx, name, e.call.Paced(turn(e.pace)))
+		switch {
+		case ctx.Err() != nil || e.dir.Writable() != nil:
+			return false, err
+		case err == errTurn: // and with other errors where nothing was removed
+			e.turns++
+		case err != nil:
+			e.stuck[name] = err
+		}
+	}
+	again = e.turns > before && e.turns < purgeTurns
+	return again, errors.Join(e.removeRecords(names), e.reportStuck(), e.disk.ClearQuotas())
+}
+
+// turn is the pace until the turn is over.
+func turn(pace tree.Pace) tree.Pace {
+	left := purgeTurn
+	return func(ctx context.Context) error {
+		if left--; left < 0 {
+			return errTurn
+		}
+		return pace(ctx)
+	}
+}
+
+// removeEntry removes a directory of the trash, and then its record.
+func (e *Emptying) removeEntry(ctx context.Context, id string, pace tree.Pace) error {
+	if err := e.dir.CheckNoMounts(pooldir.PrivateName + "/" + pooldir.TrashName + "/" + id); err != nil {
+		return err
+	}
+	if err := pace(ctx); err != nil {
+		return err
+	}
+	removed, err := e.disk.RemoveWhole(id)
+	if err == nil && !removed {
+		err = tree.Remove(ctx, e.dir.Trash, id, pace)
+	}
+	if err != nil {
+		return err
+	}
+	e.trash.step("purge.record")
+	return file.Remove(e.dir.Trash, id+record.Suffix)
+}
+
+// removeRecords removes the records whose entries were gone before.
+func (e *Emptying) removeRecords(names []string) error {
+	var errs []error
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, record.Suffix)
+		if !ok {
+			continue
+		}
+		there, err := file.Exists(e.dir.Trash, id)
+		if !there && err == nil {
+			if there, err = file.Exists(e.dir.Trash, name); there {
+				e.trash.step("purge.record")
+				err = file.Remove(e.dir.Trash, name)
+			}
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
