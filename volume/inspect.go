@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
 // Report is what a pool's directory says of itself.
@@ -199,7 +200,7 @@ func inspectTrash(h *handle) ([]TrashReport, error) {
 		t.ID = id
 		if isRecord {
 			t.Since = time.Unix(st.Ctim.Unix()).UTC()
-			if r, err := ReadRecord(h.Dir, id); err == nil {
+			if r, err := trash.ReadRecord(h.Dir, id); err == nil {
 				t.Name, t.Bytes, t.Stuck = r.Name, r.Bytes, r.Stuck
 			}
 		} else if t.Since.IsZero() {

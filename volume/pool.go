@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
 // Config says what a pool is and how it behaves. New checks it.
@@ -80,7 +81,7 @@ type Pool struct {
 
 	family atomic.Pointer[family] // the pools of the process, this one among them
 	names  bounded.NameLocks
-	trash  *Trash // what empties the trash
+	trash  *trash.Trash // what empties the trash
 
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
@@ -120,7 +121,7 @@ func New(c Config) (*Pool, error) {
 		c.Step = func(string) {}
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
-		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: NewTrash(c.PurgeRate, c.Step)}
+		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
 	p.reset(map[string]Record{}, nil, nil)
 	p.dir = pooldir.New(p.dirConfig())
 	p.family.Store(newFamily(p))

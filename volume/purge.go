@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
 // Purge empties the trash at Config.PurgeRate, its entries in turns. It returns
@@ -34,7 +35,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 }
 
 // purge flushes the records, recovers deletions and empties the trash, in rounds.
-func (p *Pool) purge(ctx context.Context, h *handle, emptying *Emptying) error {
+func (p *Pool) purge(ctx context.Context, h *handle, emptying *trash.Emptying) error {
 	for {
 		names, err := emptying.Names()
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/record"
-	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
 // Delete removes the volume: its name is free and its promise returned at
@@ -106,7 +105,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	if there && !trashed {
 		p.step("delete.rename")
-		if err := p.moveToTrash(h, r); err != nil {
+		if err := p.trash.Move(h.Dir, r.Name, r.Trash); err != nil {
 			return err
 		}
 	}
@@ -125,24 +124,6 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	// No entry tells it where the directory was missing.
 	p.step("delete.flush")
 	return file.Flush(h.Records, h.Trash)
-}
-
-func (p *Pool) moveToTrash(h *handle, r Record) error {
-	move := func() error {
-		return unix.Renameat2(h.Base, r.Name, h.Trash, r.Trash, unix.RENAME_NOREPLACE)
-	}
-	err := move()
-	if err == unix.EPERM || err == unix.EROFS {
-		p.step("delete.unlock")
-		if tree.Unlock(h.Base, r.Name) {
-			p.step("delete.again")
-			err = move()
-		}
-	}
-	if err == unix.EBUSY {
-		return fmt.Errorf("%w: something is mounted on it", ErrInUse)
-	}
-	return fault.Path("rename", r.Name, err)
 }
 
 // Undo unmakes a volume that Create made and nobody used, by a plain rmdir.

@@ -1,4 +1,4 @@
-package volume
+package trash
 
 import (
 	"encoding/json"
@@ -51,12 +51,12 @@ func (e *Emptying) reportStuck() error {
 // noteStuck writes the reason into the record of a trash entry, which goes with
 // the entry. It does nothing if the record has it. A failure is not an error: the
 // caller returns the reason all the same.
-func (e *Emptying) noteStuck(id string, r Record, why string) {
+func (e *Emptying) noteStuck(id string, r record.Record, why string) {
 	if r.Stuck == why || r.Version > record.Version {
 		return
 	}
 	if r.Name == "" { // it had no record
-		r.Version, r.State, r.Trash = record.Version, Deleting, id
+		r.Version, r.State, r.Trash = record.Version, record.Deleting, id
 	}
 	r.Stuck = why
 	if data, err := file.JSON(r); err == nil {
@@ -74,7 +74,7 @@ func oneLine(err error) string {
 }
 
 // ReadRecord reads the record of an entry as far as it can be understood.
-func ReadRecord(d *pooldir.Dir, id string) (r Record, err error) {
+func ReadRecord(d *pooldir.Dir, id string) (r record.Record, err error) {
 	data, err := file.Read(d.Trash, id+record.Suffix)
 	if err == nil {
 		err = json.Unmarshal(data, &r)

@@ -1,4 +1,4 @@
-package volume
+package trash
 
 import (
 	"context"
@@ -25,9 +25,9 @@ type Trash struct {
 	stuck []string // entries that the last emptying could not remove; guarded by mu
 }
 
-// NewTrash returns what empties a trash at so many files a second; 0 is no
+// New returns what empties a trash at so many files a second; 0 is no
 // bound. step is called before every change to the disk, with its name.
-func NewTrash(rate int, step func(name string)) *Trash {
+func New(rate int, step func(name string)) *Trash {
 	return &Trash{rate: rate, step: step, one: bounded.OneAtATime()}
 }
 
