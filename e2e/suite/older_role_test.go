@@ -78,7 +78,7 @@ func TestOlderClusterRole(t *testing.T) {
 	big := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: a.Node.Name, Size: "1Pi"})
 	s.Eventually(20*time.Second, "given back", func() error {
 		if on := s.Read(big).Annotations[harness.AnnSelectedNode]; on != "" {
-			return fmt.Errorf("the claim is still for %s; events %v", on, s.Events(big.UID))
+			return s.NotYet(big.UID, "the claim is still for %s", on)
 		}
 		return nil
 	})

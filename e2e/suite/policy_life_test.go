@@ -65,7 +65,7 @@ func policedGiveBack(s *harness.Scene) {
 		claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name, Size: "1Pi"})
 		s.Eventually(20*time.Second, "given back", func() error {
 			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
-				return fmt.Errorf("the claim is still for %s; events %v", on, s.Events(claim.UID))
+				return s.NotYet(claim.UID, "the claim is still for %s", on)
 			}
 			return nil
 		})

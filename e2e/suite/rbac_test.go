@@ -203,7 +203,7 @@ func useAll(s *harness.Scene, a *harness.Agent, mode string) {
 	for range 2 {
 		s.Eventually(20*time.Second, "given back", func() error {
 			if on := s.Read(big).Annotations[harness.AnnSelectedNode]; on != "" {
-				return fmt.Errorf("the claim is still for %s; events %v", on, s.Events(big.UID))
+				return s.NotYet(big.UID, "the claim is still for %s", on)
 			}
 			return nil
 		})

@@ -50,8 +50,8 @@ func hasSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeC
 	want := resource.MustParse(size)
 	st, pv := s.Read(claim).Status, s.PV(harness.PVName(claim))
 	if st.Capacity.Storage().Cmp(want) != 0 || st.AllocatedResources.Storage().Cmp(want) != 0 || pv.Spec.Capacity.Storage().Cmp(want) != 0 {
-		return fmt.Errorf("the claim has %s (allocated %s), the PV %s, want %s; conditions %+v; events %v", st.Capacity.Storage(),
-			st.AllocatedResources.Storage(), pv.Spec.Capacity.Storage(), size, st.Conditions, s.Events(claim.UID))
+		return s.NotYet(claim.UID, "the claim has %s (allocated %s), the PV %s, want %s; conditions %+v", st.Capacity.Storage(),
+			st.AllocatedResources.Storage(), pv.Spec.Capacity.Storage(), size, st.Conditions)
 	}
 	if len(st.Conditions)+len(st.AllocatedResourceStatuses) > 0 {
 		return fmt.Errorf("the claim still says %+v, %v", st.Conditions, st.AllocatedResourceStatuses)
@@ -73,7 +73,7 @@ func saysWhy(s *harness.Scene, claim *corev1.PersistentVolumeClaim, state corev1
 	st := s.Read(claim).Status
 	if len(st.Conditions) != 1 || st.Conditions[0].Type != corev1.PersistentVolumeClaimControllerResizeError ||
 		st.Conditions[0].Status != corev1.ConditionTrue || st.AllocatedResourceStatuses[corev1.ResourceStorage] != state {
-		return fmt.Errorf("the claim says %+v, %v, want one error and %q; events %v", st.Conditions, st.AllocatedResourceStatuses, state, s.Events(claim.UID))
+		return s.NotYet(claim.UID, "the claim says %+v, %v, want one error and %q", st.Conditions, st.AllocatedResourceStatuses, state)
 	}
 	for _, p := range patterns {
 		if words := st.Conditions[0].Message; !regexp.MustCompile(p).MatchString(words) {

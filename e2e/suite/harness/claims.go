@@ -89,6 +89,7 @@ func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), c.Object(), metav1.CreateOptions{})
 	s.must("create claim", err)
+	s.homes.Store(made.UID, made.Namespace)
 	return made
 }
 
@@ -114,7 +115,7 @@ func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 // IsBound returns nil where the claim is bound, and otherwise what its events say.
 func (s *Scene) IsBound(claim *corev1.PersistentVolumeClaim) error {
 	if c := s.Read(claim); c.Status.Phase != corev1.ClaimBound {
-		return fmt.Errorf("it is %s; its events: %v", c.Status.Phase, s.Events(claim.UID))
+		return s.NotYet(claim.UID, "it is %s", c.Status.Phase)
 	}
 	return nil
 }
@@ -147,6 +148,7 @@ func (s *Scene) PV(name string) *corev1.PersistentVolume {
 	s.Helper()
 	pv, err := s.Client.CoreV1().PersistentVolumes().Get(s.Context(), name, metav1.GetOptions{})
 	s.must("read PV", err)
+	s.homes.Store(pv.UID, metav1.NamespaceDefault)
 	return pv
 }
 
@@ -165,7 +167,7 @@ func (s *Scene) IsGone(name string) error {
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("PV %s is %s, finalizers %v; its events: %v", name, pv.Status.Phase, pv.Finalizers, s.Events(pv.UID))
+	return s.NotYet(pv.UID, "PV %s is %s, finalizers %v", name, pv.Status.Phase, pv.Finalizers)
 }
 
 // Released waits until the PV's claim is gone for the cluster.

@@ -45,11 +45,15 @@ type Env struct {
 	Kubeconfig, CSIKubeconfig string
 	// Agent is the program, built with the race detector.
 	Agent string
+	// Inspector is the program as it is shipped, which reads pools: tests do that all the time, and with the race detector
+	// it takes many times as long.
+	Inspector string
 	// Settings are read whenever a control plane starts.
 	Settings Settings
 
 	faulty  func() (string, error)
 	counter atomic.Int64
+	homes   sync.Map // the namespaces of events by the UID of their object, as far as they are known
 }
 
 // Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller ends it with Stop.
@@ -65,11 +69,14 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Dir: dir, Settings: s}
-	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", "-tags=faults") })
-	if e.Agent, err = e.build("agent"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	if err := e.StartPlane(ctx, log); err != nil {
+	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", !s.Release, "-tags=faults") })
+	var built, shipped error
+	var both sync.WaitGroup
+	both.Go(func() { e.Agent, built = e.build("agent", !s.Release) })
+	both.Go(func() { e.Inspector, shipped = e.build("inspector", false) })
+	err = e.StartPlane(ctx, log)
+	both.Wait()
+	if err := errors.Join(err, built, shipped); err != nil {
 		return nil, errors.Join(err, e.Stop(true))
 	}
 	return e, nil
@@ -130,7 +137,7 @@ func (e *Env) Faulty() (string, error) { return e.faulty() }
 
 // Another returns an Env with the same programs, for a control plane of its own, whose API server has these flags besides.
 func (e *Env) Another(dir string, flags ...string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
+	return &Env{Dir: dir, Agent: e.Agent, Inspector: e.Inspector, faulty: e.faulty, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
 // Stop ends the control plane. The directory goes too, but for the logs where keep is set.
@@ -144,7 +151,7 @@ func (e *Env) Stop(keep bool) error {
 		return os.RemoveAll(e.Dir)
 	}
 	fmt.Fprintf(os.Stderr, "the logs are kept in %s\n", e.Dir)
-	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "agent-faults"} {
+	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "inspector", "agent-faults"} {
 		if err := os.RemoveAll(filepath.Join(e.Dir, dir)); err != nil {
 			return err
 		}
@@ -152,14 +159,14 @@ func (e *Env) Stop(keep bool) error {
 	return nil
 }
 
-// build compiles the agent, with the race detector unless it is to be as it is shipped.
-func (e *Env) build(name string, flags ...string) (string, error) {
+// build compiles the agent, with the race detector or as it is shipped.
+func (e *Env) build(name string, race bool, flags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
 	}
 	mode, cgo := []string{"-race"}, "CGO_ENABLED=1"
-	if e.Settings.Release {
+	if !race {
 		mode, cgo = []string{"-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0" // GO_BUILD of the Makefile
 	}
 	out := filepath.Join(e.Dir, name)

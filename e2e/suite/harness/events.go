@@ -33,10 +33,15 @@ type Event struct {
 	Count      int
 }
 
-// Events lists what was said about an object, by its UID.
+// Events lists what was said about an object, by its UID. The API server reads all events of the namespace for that, so
+// those of other tests are left out where the namespace is known.
 func (s *Scene) Events(uid types.UID) []Event {
 	s.Helper()
-	list, err := s.Client.CoreV1().Events(metav1.NamespaceAll).List(s.Context(), metav1.ListOptions{
+	namespace := metav1.NamespaceAll
+	if home, ok := s.homes.Load(uid); ok {
+		namespace = home.(string)
+	}
+	list, err := s.Client.CoreV1().Events(namespace).List(s.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(uid)).String(),
 	})
 	s.must("list events", err)
@@ -45,6 +50,22 @@ func (s *Scene) Events(uid types.UID) []Event {
 		events = append(events, Event{e.Type, e.Reason, e.Message, e.Source.Component, e.Source.Host, int(max(1, e.Count))})
 	}
 	return events
+}
+
+// notYet is an error with the events of an object, which are listed when somebody reads it.
+type notYet struct {
+	scene *Scene
+	uid   types.UID
+	why   string
+}
+
+func (e notYet) Error() string {
+	return fmt.Sprintf("%s; its events: %v", e.why, e.scene.Events(e.uid))
+}
+
+// NotYet returns an error about the object, which has its events besides.
+func (s *Scene) NotYet(uid types.UID, format string, args ...any) error {
+	return notYet{s, uid, fmt.Sprintf(format, args...)}
 }
 
 // Ours reports whether the agent said it, by itself or through its library.

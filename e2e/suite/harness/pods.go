@@ -46,7 +46,7 @@ func (s *Scene) Scheduled(pod *corev1.Pod) string {
 	s.Eventually(soon, "pod scheduled", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil && p.Spec.NodeName == "" {
-			err = fmt.Errorf("%s: %v; its events: %v", p.Status.Phase, p.Status.Conditions, s.Events(p.UID))
+			err = s.NotYet(p.UID, "%s: %v", p.Status.Phase, p.Status.Conditions)
 		}
 		if err == nil {
 			node = p.Spec.NodeName
