@@ -109,7 +109,7 @@ func TestPopulate(t *testing.T) {
 				return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 			})
 			p.ended()
-			p.Eventually(45*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+			p.Eventually(2*time.Minute, "the target has it", func() error { return p.isOf(p.target) })
 			if got := p.Scheduled(p.waiting); got != node.Name {
 				t.Errorf("the pod is on node %q", got)
 			}
@@ -135,7 +135,7 @@ func TestPopulateWithoutPods(t *testing.T) {
 		return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 	})
 	p.finish()
-	p.Eventually(10*time.Second, "the target has it", func() error { return p.isOf(p.target) })
+	p.Eventually(time.Minute, "the target has it", func() error { return p.isOf(p.target) })
 	p.DeletePod(p.waiting)
 	p.Delete(p.target)
 	p.goes(p.target, p.first)
