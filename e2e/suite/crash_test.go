@@ -18,7 +18,7 @@ const (
 	// mostSteps bounds the changes to the disk in the life of one volume, from an absent pool on.
 	mostSteps = 90
 	// lanes share the steps: most of a cycle is waiting.
-	lanes = 4
+	lanes = 8
 )
 
 var killed = regexp.MustCompile(`killed before step (\S+)`)
@@ -164,7 +164,7 @@ func TestCrash(t *testing.T) {
 // A CSI claim takes the same steps on the disk, and another way to them, once the pool is open.
 func TestCrashCSI(t *testing.T) {
 	t.Parallel()
-	const opening, lanes = 10, 2
+	const opening, lanes = 10, 4
 	for lane := range lanes {
 		t.Run(strconv.Itoa(lane), func(t *testing.T) {
 			t.Parallel()

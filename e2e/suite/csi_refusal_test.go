@@ -27,51 +27,51 @@ func TestCSINotOffered(t *testing.T) {
 		return func(c *storagev1.StorageClass) { c.Parameters[key] = value }
 	}
 	attributes := "gold"
-	t.Run("rows", func(t *testing.T) {
-		for _, test := range []struct {
-			name  string
-			claim harness.Claim
-			class func(*storagev1.StorageClass)
-			words []string
-		}{
-			{"block", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock}, nil, []string{`\bBlock\b`, `\bFilesystem\b`}},
-			{"many writers", harness.Claim{Mode: corev1.ReadWriteMany}, nil, []string{`\bReadWriteMany\b`, `\bReadWriteOnce or ReadWriteOncePod\b`}},
-			{"many readers", harness.Claim{Mode: corev1.ReadOnlyMany}, nil, []string{`\bReadOnlyMany\b`, `\bReadWriteOnce or ReadWriteOncePod\b`}},
-			{"selector", edit(func(c *corev1.PersistentVolumeClaimSpec) {
-				c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}
-			}), nil, []string{`spec\.selector`, `spec\.volumeName`}},
-			{"data source", edit(func(c *corev1.PersistentVolumeClaimSpec) {
-				c.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "golden-image"}
-			}), nil, []string{`golden-image`, `remove spec\.dataSource`}},
-			{"attributes", edit(func(c *corev1.PersistentVolumeClaimSpec) { c.VolumeAttributesClassName = &attributes }), nil,
-				[]string{`volumeAttributesClassName "gold"`, `without it`}},
-			{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\bwanted 1152921504606846976\b`, `ask for less`}},
-			{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `make it anew`}},
-			{"secret", harness.Claim{}, parameter("csi.storage.k8s.io/provisioner-secret-name", "key"),
-				[]string{`"csi\.storage\.k8s\.io/provisioner-secret-name"`, `make it anew without`}},
-			{"mount option", harness.Claim{}, func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "discard"} },
-				[]string{`"discard"`, `noatime`, `make it anew`}},
-		} {
-			t.Run(test.name, func(t *testing.T) {
-				t.Parallel()
-				mine := env.Scene(t)
-				test.claim.Class, test.claim.Selected = mine.CSIClass("spoilt", test.class), a.Node.Name
-				claim := mine.Create(test.claim)
-				if test.name == "attributes" && claim.Spec.VolumeAttributesClassName == nil {
-					t.Skip("claims of this Kubernetes version have no such field")
-				}
-				mine.AwaitWarning(claim.UID, harness.ReasonFailed, test.words...)
-				if err := mine.IsPending(claim); err != nil {
-					t.Error(err)
-				}
-			})
+	t.Cleanup(func() { // when all rows are over
+		if after := s.Tree(a.Pool); after != before {
+			t.Errorf("the disk was changed:\n%s\nbefore:\n%s", after, before)
+		}
+		if err := handleOf(a.Pool, good); err != nil {
+			t.Error(err)
 		}
 	})
-	if after := s.Tree(a.Pool); after != before {
-		t.Errorf("the disk was changed:\n%s\nbefore:\n%s", after, before)
-	}
-	if err := handleOf(a.Pool, good); err != nil {
-		t.Error(err)
+	for _, test := range []struct {
+		name  string
+		claim harness.Claim
+		class func(*storagev1.StorageClass)
+		words []string
+	}{
+		{"block", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock}, nil, []string{`\bBlock\b`, `\bFilesystem\b`}},
+		{"many writers", harness.Claim{Mode: corev1.ReadWriteMany}, nil, []string{`\bReadWriteMany\b`, `\bReadWriteOnce or ReadWriteOncePod\b`}},
+		{"many readers", harness.Claim{Mode: corev1.ReadOnlyMany}, nil, []string{`\bReadOnlyMany\b`, `\bReadWriteOnce or ReadWriteOncePod\b`}},
+		{"selector", edit(func(c *corev1.PersistentVolumeClaimSpec) {
+			c.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}}
+		}), nil, []string{`spec\.selector`, `spec\.volumeName`}},
+		{"data source", edit(func(c *corev1.PersistentVolumeClaimSpec) {
+			c.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "golden-image"}
+		}), nil, []string{`golden-image`, `remove spec\.dataSource`}},
+		{"attributes", edit(func(c *corev1.PersistentVolumeClaimSpec) { c.VolumeAttributesClassName = &attributes }), nil,
+			[]string{`volumeAttributesClassName "gold"`, `without it`}},
+		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\bwanted 1152921504606846976\b`, `ask for less`}},
+		{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `make it anew`}},
+		{"secret", harness.Claim{}, parameter("csi.storage.k8s.io/provisioner-secret-name", "key"),
+			[]string{`"csi\.storage\.k8s\.io/provisioner-secret-name"`, `make it anew without`}},
+		{"mount option", harness.Claim{}, func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "discard"} },
+			[]string{`"discard"`, `noatime`, `make it anew`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			mine := env.Scene(t)
+			test.claim.Class, test.claim.Selected = mine.CSIClass("spoilt", test.class), a.Node.Name
+			claim := mine.Create(test.claim)
+			if test.name == "attributes" && claim.Spec.VolumeAttributesClassName == nil {
+				t.Skip("claims of this Kubernetes version have no such field")
+			}
+			mine.AwaitWarning(claim.UID, harness.ReasonFailed, test.words...)
+			if err := mine.IsPending(claim); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

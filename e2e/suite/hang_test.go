@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -31,17 +32,22 @@ func hangingNode(s *harness.Scene) (a *harness.Agent, disk *harness.Disk, class 
 	})
 }
 
-// served makes a claim of the other pool and waits until it is bound, which may take so long.
+// served makes a claim of the other pool and waits until it is bound. Its PV must be there within that time; the rest is
+// the controller-manager's.
 func served(s *harness.Scene, a *harness.Agent, class string, within time.Duration) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	begin := time.Now()
 	claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
-	s.Bound(claim)
+	s.Eventually(time.Minute, "PV", func() error {
+		_, err := env.Client.CoreV1().PersistentVolumes().Get(s.Context(), harness.PVName(claim), metav1.GetOptions{})
+		return err
+	})
 	took := time.Since(begin)
-	s.Logf("a claim of the other pool was bound within %s", took.Round(time.Millisecond))
+	s.Logf("a claim of the other pool had its PV within %s", took.Round(time.Millisecond))
 	if took > within {
 		s.Errorf("that is more than %s", within)
 	}
+	s.Bound(claim)
 	return claim
 }
 
