@@ -211,8 +211,9 @@ func TestCapacityLeftovers(t *testing.T) {
 }
 
 // A burst of claims is a handful of writes.
+//
+// Not parallel: the controller-manager binds one claim after the other, so those of other tests would wait behind these.
 func TestCapacityBurst(t *testing.T) {
-	t.Parallel()
 	const many = 100
 	s, a := csiNode(t)
 	class := s.CSIClass("burst", nil)

@@ -20,15 +20,9 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 	s := env.Scene(t)
 	var begun []*crash
 	var orphan *crash
-	for n := 1; n <= mostSteps; n++ {
-		node := s.Node(string([]byte{'a' + byte(n/10), '0' + byte(n%10)}))
-		c := newCrash(s, node, n, false)
-		if !c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
-			c.a.Kill() // a stop may meet the kill
-			break
-		}
+	for _, c := range untilBound(s) {
 		step := c.step()
-		t.Logf("killed before step %d, %s", n, step)
+		t.Logf("killed before step %d, %s", c.n, step)
 		s.Delete(c.claim)
 		if strings.HasPrefix(step, "open.") || strings.HasPrefix(step, "pool.") {
 			continue // nothing of the volume is there yet
@@ -49,6 +43,29 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 		c.wantNone(unfinished)
 	}
 	wantOrphan(orphan)
+}
+
+// untilBound returns one crash for each step until the claim is bound, on a node and a pool each. A few agents run at once.
+func untilBound(s *harness.Scene) (killed []*crash) {
+	s.Helper()
+	const wave = 6
+	for n, bound := 1, false; !bound && n <= mostSteps; {
+		var all []*crash
+		for range wave {
+			node := s.Node(string([]byte{'a' + byte(n/10), '0' + byte(n%10)}))
+			all = append(all, newCrash(s, node, n, false))
+			n++
+		}
+		for _, c := range all {
+			if !bound && c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
+				killed = append(killed, c)
+			} else {
+				bound = true
+				c.a.Kill() // a stop may meet the kill
+			}
+		}
+	}
+	return killed
 }
 
 // wantOrphan checks that an unfinished volume that holds data is kept, for a person to judge.
