@@ -78,3 +78,50 @@ func TestClaimChanged(t *testing.T) {
 		r.queue.ShutDown()
 	}
 }
+
+// The volume may be deleted between the look at the PV and the look at its record. Nobody is warned then; a PV that is
+// still there and has no volume is refused.
+func TestVolumeGoneMeanwhile(t *testing.T) {
+	for what, row := range map[string]struct {
+		now  func(pv *corev1.PersistentVolume) *corev1.PersistentVolume
+		want int
+	}{
+		"the PV is gone":     {func(*corev1.PersistentVolume) *corev1.PersistentVolume { return nil }, 0},
+		"the PV is released": {released, 0},
+		"another PV has the name": {func(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+			pv.UID = "another"
+			return pv
+		}, 0},
+		"the PV is as it was": {func(pv *corev1.PersistentVolume) *corev1.PersistentVolume { return pv }, 1},
+	} {
+		c := examiner(t)
+		c.pvs = c.watchPVs()
+		seen := goodPV(t, c, "wait")
+		seen.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		seen.UID, seen.Status.Phase, seen.Spec.ClaimRef.UID = "pv-uid", corev1.VolumeBound, nextUID
+		if err := c.pvs.GetStore().Add(seen); err != nil {
+			t.Fatal(err)
+		}
+		now, warnings := row.now(seen.DeepCopy()), 0
+		answers(t, c, func(r *http.Request) (int, any) {
+			switch {
+			case r.Method == http.MethodPost:
+				warnings++
+				return http.StatusCreated, corev1.Event{}
+			case now == nil || !strings.HasSuffix(r.URL.Path, "/persistentvolumes/"+now.Name):
+				return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+			}
+			return http.StatusOK, now
+		})
+		c.events = events.New(c.client, c.node)
+		if err := (&records{Controller: c}).sync(t.Context(), seen.Name); err != nil || warnings != row.want {
+			t.Errorf("%s: %d warnings, %v; want %d", what, warnings, err, row.want)
+		}
+	}
+}
+
+// released is the PV once its claim is gone, with the policy that it goes, too.
+func released(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+	return pv
+}

@@ -179,12 +179,26 @@ func (r *records) current(ctx context.Context, name string) (*corev1.PersistentV
 }
 
 // syncUnknown adopts the directory of a PV that has no record. A PV that is on
-// its way out and has no directory either is just that.
+// its way out and has no directory either is just that. The PV in memory may be
+// older than the volume's deletion, so the API server is asked before anybody is
+// warned.
 func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	if class.Leaving(pv) && s.deletes(pv) == nil && nothingLeft(pv, pool, directory) {
+	over := func(pv *corev1.PersistentVolume) bool {
+		return class.Leaving(pv) && s.deletes(pv) == nil && nothingLeft(pv, pool, directory)
+	}
+	if over(pv) {
 		return nil
 	}
 	err := r.adopt(ctx, s, pv, pool, directory)
+	if err != nil && !errors.Is(err, volume.ErrNotReady) {
+		now, unread := live.PV(ctx, r.client, pv.Name)
+		if unread != nil {
+			return unread
+		}
+		if now == nil || now.UID != pv.UID || over(now) {
+			return nil
+		}
+	}
 	switch {
 	case errors.Is(err, volume.ErrNotReady):
 		return err
