@@ -28,7 +28,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 	}
 	var v Volume
 	err := p.on(op, s.Name, func(h *handle) error {
-		if r, ok := p.record(s.Name); ok {
+		if r, ok := p.records.Get(s.Name); ok {
 			if differ(r.Owner.UID, s.Owner.UID) || differ(r.PV, s.PV) {
 				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
 					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
@@ -61,7 +61,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 func (p *Pool) Adoptable(name string) (bool, error) {
 	empty := false
 	err := p.on("look at directory", name, func(h *handle) error {
-		if r, ok := p.record(name); ok {
+		if r, ok := p.records.Get(name); ok {
 			return fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
 		if err := h.CheckPlain(name); err != nil {
@@ -86,7 +86,7 @@ func (p *Pool) Adoptable(name string) (bool, error) {
 // a migration is under way, or where the volume has a PV from one that is over.
 func (p *Pool) Disown(name string) error {
 	return p.on("disown volume", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		switch {
 		case !ok:
 			return nil
@@ -116,7 +116,7 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 	}
 	changed := false
 	err := p.on(op, name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
 		}
@@ -129,7 +129,7 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 			return nil
 		}
 		if r.State == Ready && r.Orphan == (Orphan{}) {
-			p.rememberLate(bound)
+			p.records.SetLate(bound)
 			return nil
 		}
 		p.step("bind.record")
@@ -154,7 +154,7 @@ func (p *Pool) Reown(name, was string, b Binding) error {
 		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three must be known", ErrInvalid, b.PV, was, b.Owner))
 	}
 	return p.on(op, name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		switch {
 		case !ok:
 			return ErrNotFound

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -50,7 +49,7 @@ func (p *Pool) hold(h *handle, name string, do func() error) error {
 		return err
 	}
 	defer unlock()
-	if err := p.damage(name); err != nil {
+	if err := p.records.Damage(name); err != nil {
 		return err
 	}
 	if err := p.settle(h, name); err != nil {
@@ -79,10 +78,10 @@ func (p *Pool) Get(name string) (Volume, error) {
 	}
 	var v Volume
 	err := p.enter(op, func(h *handle) error {
-		if err := p.damage(name); err != nil {
+		if err := p.records.Damage(name); err != nil {
 			return err
 		}
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
@@ -102,7 +101,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 	const op = "get volume of PV"
 	var v Volume
 	err := p.enter(op, func(h *handle) error {
-		found := p.sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
+		found := p.records.Sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
 			return ErrNotFound
 		}
@@ -121,7 +120,7 @@ func (p *Pool) List() ([]Volume, error) {
 	const op = "list volumes"
 	var all []Volume
 	err := p.visit(op, func(h *handle) error {
-		for _, r := range p.settled() {
+		for _, r := range p.records.InPlace() {
 			h.call.Progress()
 			there, err := file.IsDir(h.Base, r.Name)
 			if err != nil {
@@ -135,24 +134,6 @@ func (p *Pool) List() ([]Volume, error) {
 		return nil, fault.Failed(op, p.path, err)
 	}
 	return all, nil
-}
-
-// settled returns the records of the volumes that are in place, by name;
-// unsettled those of the others.
-func (l *ledger) settled() []Record   { return l.sorted(Record.InPlace) }
-func (l *ledger) unsettled() []Record { return l.sorted(func(r Record) bool { return !r.InPlace() }) }
-
-func (l *ledger) sorted(keep func(Record) bool) []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var out []Record
-	for _, r := range l.records {
-		if keep(r) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
 
 // Warnings returns what an administrator should know of an open pool: a
@@ -176,9 +157,7 @@ func (p *Pool) Warnings() []string {
 // the order of their names. They are left as they are, and so are their
 // volumes.
 func (p *Pool) Damaged() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return damagedLines(p.damaged)
+	return damagedLines(p.records.Damaged())
 }
 
 func damagedLines(damaged map[string]error) []string {

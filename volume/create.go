@@ -46,7 +46,7 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 }
 
 func (p *Pool) create(h *handle, s Spec) (Volume, error) {
-	known, ok := p.record(s.Name)
+	known, ok := p.records.Get(s.Name)
 	if ok {
 		if there, err := p.same(h, known, s); err != nil {
 			return Volume{}, err
@@ -141,7 +141,7 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 		return r, err
 	}
 	r.State = Ready
-	p.rememberLate(r)
+	p.records.SetLate(r)
 	if r.LimitID != 0 {
 		p.begin(r.Name)
 	}
@@ -188,9 +188,9 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 	}
 	p.step("create.record")
 	if h.makesSubvolume(r) {
-		return r, p.putNew(h, r)
+		return r, p.records.PutNew(h.Records, p.steps("record"), r)
 	}
-	return r, p.putNew(h, r, dir, h.Records)
+	return r, p.records.PutNew(h.Records, p.steps("record"), r, dir, h.Records)
 }
 
 // furnish gives a staged directory its properties.

@@ -68,17 +68,17 @@ type finding struct{ bytes, risen int64 }
 // caller holds mu.
 func (l *ledger) using() (all []finding, estimate bool) {
 	walked, read := finding{risen: l.sure.walkedAt}, finding{risen: l.sure.readAt}
-	for name, r := range l.records {
+	l.records.Each(func(r Record) {
 		if r.State == Deleting {
-			continue
+			return
 		}
-		if _, exact := l.metered[name]; exact {
-			read.bytes = add(read.bytes, min(l.sure.written[name], r.Bytes))
-			continue
+		if _, exact := l.metered[r.Name]; exact {
+			read.bytes = add(read.bytes, min(l.sure.written[r.Name], r.Bytes))
+			return
 		}
 		// Walked, not metered: true when it was measured.
-		walked.bytes, estimate = add(walked.bytes, min(l.sure.walked[name], r.Bytes)), true
-	}
+		walked.bytes, estimate = add(walked.bytes, min(l.sure.walked[r.Name], r.Bytes)), true
+	})
 	return []finding{walked, read}, estimate
 }
 
@@ -160,7 +160,7 @@ func (l *ledger) date(risen int64) {
 func (l *ledger) still(s survey) map[string]int64 {
 	found := map[string]int64{}
 	for name, bytes := range s.found {
-		now, ok := l.records[name]
+		now, ok := l.records.Get(name)
 		if ok && now.Same(s.of[name]) && now.State != Deleting {
 			found[name] = bytes
 		}

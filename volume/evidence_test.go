@@ -40,7 +40,7 @@ func TestPromisesComeTrue(t *testing.T) {
 func two(t *testing.T, pools ...int) *world {
 	w := newWorld(t, 1)
 	for i, name := range []string{"first", "second"} {
-		w.pools[pools[i]].remember(Record{Name: name, State: Ready, Bytes: 400, Trash: name})
+		w.pools[pools[i]].records.Set(Record{Name: name, State: Ready, Bytes: 400, Trash: name})
 	}
 	w.extents[1], w.files["first"] = 300, [][]int{{1}}
 	w.next = 1
@@ -70,7 +70,7 @@ func TestMeasureDue(t *testing.T) {
 		{0, doubtLeast, false}, {doubtLeast, doubtLeast - 1, false}, {doubtLeast, doubtLeast, true},
 		{doubtShare * 10 * doubtLeast, 10*doubtLeast - 1, false}, {doubtShare * 10 * doubtLeast, 10 * doubtLeast, true},
 	} {
-		p.remember(Record{Name: "first", State: Ready, Bytes: c.found, Trash: "first"})
+		p.records.Set(Record{Name: "first", State: Ready, Bytes: c.found, Trash: "first"})
 		w.f.rises[worldName] = &rise{sum: 5 + c.rose}
 		p.sure.walked, p.sure.walkedAt = map[string]int64{"first": c.found}, 5
 		if got := p.MeasureDue(); got != c.want {
@@ -129,7 +129,7 @@ func TestLearnOfAnother(t *testing.T) {
 	} {
 		w := two(t, 0, 0)
 		p := w.pools[0]
-		p.remember(next)
+		p.records.Set(next)
 		p.begun(s)
 		p.noteUse(before, 300)
 		w.space(p)

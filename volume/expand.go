@@ -15,7 +15,7 @@ import "fmt"
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	var v Volume
 	err := p.on("expand volume", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
 		}

@@ -36,10 +36,10 @@ func (f *family) elsewhere(p *Pool) (all others) {
 // recorded returns how many volumes on the filesystem are recorded with the limit
 // ID, in p, which lies there, and in the other pools of the process.
 func (f *family) recorded(p *Pool, at string, id uint64) int {
-	n := p.recordedWith(id)
+	n := p.records.WithLimitID(id)
 	for _, other := range f.pools {
 		if other != p && at != "" && other.where() == at {
-			n += other.recordedWith(id)
+			n += other.records.WithLimitID(id)
 		}
 	}
 	return n

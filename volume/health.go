@@ -141,7 +141,7 @@ func (p *Pool) published(mounts []mount.Info, judge func(name string, shown []mo
 		name := path.Base(i.Root)
 		byName[name] = append(byName[name], i)
 	}
-	for _, r := range p.settled() {
+	for _, r := range p.records.InPlace() {
 		if shown := byName[r.Name]; len(shown) > 0 {
 			problem, message := judge(r.Name, shown)
 			all = append(all, Health{Record: r, Problem: problem, Message: message})
@@ -173,7 +173,7 @@ func (p *Pool) usedUp(name string) (Problem, string) {
 	if stray := p.stray(name); stray != "" {
 		return LimitLost, stray
 	}
-	r, _ := p.record(name)
+	r, _ := p.records.Get(name)
 	if u := p.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
 		return "", ""
 	}

@@ -116,12 +116,13 @@ func Inspect(path string) (Report, error) {
 
 func inspect(h *handle, path string) (r Report, err error) {
 	r.Pool = PoolReport{Path: path, ID: h.ID.ID, Created: h.ID.Created, Held: h.Held(), Holder: h.Holder()}
-	all, err := readRecords(h)
+	all, err := record.Load(h.recordDirs())
 	if err != nil {
 		return r, err
 	}
 	var l ledger
-	l.reset(all.records, all.damaged, nil)
+	l.init()
+	l.records.Reset(all)
 	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err
 	}
@@ -133,10 +134,10 @@ func inspect(h *handle, path string) (r Report, err error) {
 		return r, err
 	}
 	r.Space = l.account(st, 0, 1, others{}, 0)
-	if r.Unrecorded, err = inspectUnrecorded(h, &l); err != nil {
+	if r.Unrecorded, err = inspectUnrecorded(h, l.records); err != nil {
 		return r, err
 	}
-	r.Damaged = damagedLines(all.damaged)
+	r.Damaged = damagedLines(all.Damaged)
 	r.Warnings = pooldir.LooseMode(h.Base, path)
 	r.Trash, err = inspectTrash(h)
 	return r, err
@@ -144,7 +145,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 
 func inspectVolumes(h *handle, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
-	for _, r := range l.sorted(func(Record) bool { return true }) {
+	for _, r := range l.records.Sorted(func(Record) bool { return true }) {
 		h.call.Progress()
 		there, err := file.IsDir(h.Base, r.Name)
 		u, unlimited := h.usage(r)

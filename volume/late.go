@@ -18,7 +18,7 @@ const lateAtOnce = 8
 // flushLateRecords writes the records that are ahead of what the disk says.
 func (p *Pool) flushLateRecords(ctx context.Context, h *handle) error {
 	var errs []error
-	for names := range slices.Chunk(p.allLate(), lateAtOnce) {
+	for names := range slices.Chunk(p.records.AllLate(), lateAtOnce) {
 		if ctx.Err() != nil {
 			break
 		}
@@ -36,7 +36,7 @@ func (p *Pool) putLate(h *handle, names []string) error {
 			continue
 		}
 		defer unlock()
-		if r, late := p.lateRecord(name); late {
+		if r, late := p.records.Late(name); late {
 			records = append(records, r)
 		}
 	}

@@ -8,147 +8,52 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// ledger is what a pool knows of its volumes in memory: the records, as they
-// stand on disk, and what follows from them.
+// ledger accounts for the space of a pool: what its volumes use, as far as that is
+// known, and what is allocated to volumes whose record does not have it yet. It may
+// ask the records while it holds mu; they never call it while they hold their lock.
 type ledger struct {
+	records  *record.Store
 	mu       sync.Mutex
-	records  map[string]Record
-	damaged  map[string]error  // records that are there and mean nothing to us
 	reserved map[string]int64  // bytes of volumes whose record does not have them yet
 	used     map[string]int64  // bytes as last measured, of volumes that have a record
 	metered  map[string]int64  // bytes as the kernel counts them, of volumes with a limit
 	sure     evidence          // what volumes use at least
-	late     map[string]State  // the disk's, of volumes that are further; see rememberLate
 	strays   map[string]string // why volumes are not held to the limit that they were given; see stray
-	ids      map[uint64]int    // how many volumes are recorded with each limit ID
 	notes    []string          // what recovery left for a person to look at
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
 }
 
-// reset replaces everything but reservations with what was read from the disk.
-func (l *ledger) reset(records map[string]Record, damaged map[string]error, notes []string) {
+// init makes the ledger of a pool without records.
+func (l *ledger) init() {
+	l.records = record.NewStore(l.left)
+	l.reserved = map[string]int64{}
+	l.reset(nil)
+}
+
+// reset forgets everything but reservations. The records were read from the disk.
+func (l *ledger) reset(notes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records, l.damaged, l.notes = records, damaged, notes
-	l.used, l.metered, l.late = map[string]int64{}, map[string]int64{}, map[string]State{}
+	l.notes = notes
+	l.used, l.metered = map[string]int64{}, map[string]int64{}
 	l.sure = newEvidence()
-	l.strays, l.ids = map[string]string{}, map[uint64]int{}
-	for _, r := range records {
-		l.countID(r, 1)
-	}
-	if l.reserved == nil {
-		l.reserved = map[string]int64{}
-	}
+	l.strays = map[string]string{}
 }
 
-func (l *ledger) remember(r Record) {
+// left forgets the use of a volume that went, or is being deleted: a volume whose
+// deletion is rolled back was not measured meanwhile.
+func (l *ledger) left(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.replace(r)
-	delete(l.late, r.Name)
-}
-
-// replace sets the record of a volume. The caller holds mu.
-func (l *ledger) replace(r Record) {
-	l.countID(l.records[r.Name], -1)
-	l.countID(r, 1)
-	l.records[r.Name] = r
-}
-
-// countID adds so many volumes to those with the ID of the record. The caller holds
-// mu.
-func (l *ledger) countID(r Record, volumes int) {
-	if r.LimitID == 0 {
-		return
-	}
-	if l.ids[r.LimitID] += volumes; l.ids[r.LimitID] == 0 {
-		delete(l.ids, r.LimitID)
-	}
-}
-
-// recordedWith returns how many volumes are recorded with the limit ID.
-func (l *ledger) recordedWith(id uint64) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ids[id]
-}
-
-// rememberLate is remember for a record whose state is ahead of the disk's: what
-// it says beyond that, the next start finds out again. A purge writes it.
-func (l *ledger) rememberLate(r Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, late := l.late[r.Name]; !late {
-		l.late[r.Name] = l.records[r.Name].State
-	}
-	l.replace(r)
-	if r.State == Deleting {
-		// What comes back from there was not looked at meanwhile.
-		l.forgetUse(r.Name)
-	}
-}
-
-// isLate reports whether that state is all that the disk says of a volume that is
-// further.
-func (l *ledger) isLate(name string, onDisk State) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	state, late := l.late[name]
-	return late && state == onDisk
-}
-
-// lateRecord returns the record that is ahead of the disk's, if it is.
-func (l *ledger) lateRecord(name string) (r Record, late bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, late = l.late[name]
-	return l.records[name], late
-}
-
-// allLate lists the volumes whose records are ahead of the disk's.
-func (l *ledger) allLate() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Collect(maps.Keys(l.late))
-}
-
-func (l *ledger) forget(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.countID(l.records[name], -1)
-	delete(l.records, name)
-	delete(l.strays, name)
 	l.forgetUse(name)
-	delete(l.late, name)
-}
-
-func (l *ledger) record(name string) (Record, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r, ok := l.records[name]
-	return r, ok
-}
-
-// recordedPV reports whether a volume that is in place is the PV's.
-func (l *ledger) recordedPV(pv string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range l.records {
-		if pv != "" && r.PV == pv && r.InPlace() {
-			return true
-		}
+	if _, there := l.records.Get(name); !there {
+		delete(l.strays, name)
 	}
-	return false
-}
-
-// damage returns why the record of a volume cannot be understood, or nil.
-func (l *ledger) damage(name string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.damaged[name]
 }
 
 func (l *ledger) note(text string) {
@@ -168,13 +73,17 @@ func (l *ledger) unnote(begin string) {
 // be made. The caller holds mu.
 func (l *ledger) promised() int64 {
 	var sum int64
-	for _, r := range l.records {
+	waiting := maps.Clone(l.reserved)
+	l.records.Each(func(r Record) {
 		if r.State != Deleting {
 			sum = add(sum, r.Bytes)
 		}
-	}
-	for name, bytes := range l.reserved {
-		sum = add(sum, max(0, bytes-l.records[name].Bytes))
+		if bytes, ok := waiting[r.Name]; ok {
+			waiting[r.Name] = max(0, bytes-r.Bytes)
+		}
+	})
+	for _, bytes := range waiting {
+		sum = add(sum, bytes)
 	}
 	return sum
 }
@@ -245,5 +154,5 @@ func scale(bytes int64, ratio float64) int64 {
 func (l *ledger) everUsed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.records)+len(l.damaged)+len(l.reserved)+len(l.notes) > 0
+	return !l.records.IsEmpty() || len(l.reserved)+len(l.notes) > 0
 }

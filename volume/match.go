@@ -18,7 +18,7 @@ func (p *Pool) matchLimits(h *handle) {
 		p.noteUnenforced(h)
 		return
 	}
-	for _, r := range p.settled() {
+	for _, r := range p.records.InPlace() {
 		h.call.Progress()
 		if _, err := p.matchedLimit(h, r); err != nil && !errors.Is(err, unix.ENOENT) {
 			p.note(fmt.Sprintf("the limit of volume %s is not as recorded: %v", r.Name, err))
@@ -27,7 +27,7 @@ func (p *Pool) matchLimits(h *handle) {
 }
 
 func (p *Pool) noteUnenforced(h *handle) {
-	n := len(p.sorted(func(r Record) bool { return r.InPlace() && r.LimitID != 0 }))
+	n := len(p.records.Sorted(func(r Record) bool { return r.InPlace() && r.LimitID != 0 }))
 	if n > 0 {
 		p.note(fmt.Sprintf("%d volumes were made with a limit, and now have none: %s", n, h.support.Reason))
 	}

@@ -90,7 +90,7 @@ func (p *Pool) elsewhere(h *handle) func(fd int) bool {
 func (p *Pool) noteUse(r Record, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; ok && now.Same(r) {
+	if now, ok := p.records.Get(r.Name); ok && now.Same(r) {
 		p.used[r.Name] = bytes
 	}
 }
@@ -98,14 +98,18 @@ func (p *Pool) noteUse(r Record, bytes int64) {
 // uncounted returns the volumes in place whose use the kernel does not count;
 // unknown those of them that were never walked.
 func (l *ledger) uncounted() []Record {
-	return l.sorted(func(r Record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.records.Sorted(func(r Record) bool {
 		_, counted := l.metered[r.Name]
 		return r.InPlace() && !counted
 	})
 }
 
 func (l *ledger) unknown() []Record {
-	return l.sorted(func(r Record) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.records.Sorted(func(r Record) bool {
 		_, counted := l.metered[r.Name]
 		_, walked := l.sure.last[r.Name]
 		return r.InPlace() && !counted && !walked

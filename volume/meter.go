@@ -58,7 +58,7 @@ func (p *Pool) counters(h *handle, before []reading) []reading {
 		return before
 	}
 	all := survey{risen: risen, found: map[string]int64{}, of: map[string]Record{}}
-	for _, r := range p.settled() {
+	for _, r := range p.records.InPlace() {
 		if r.LimitID == 0 {
 			continue
 		}
@@ -95,7 +95,7 @@ func (p *Pool) meterOne(h *handle, r Record) (u quota.Usage, ok bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now, ok := p.records[r.Name]; !ok || !now.Same(r) {
+	if now, ok := p.records.Get(r.Name); !ok || !now.Same(r) {
 		return u, false // it went meanwhile
 	}
 	p.strayed(r.Name, stray)
@@ -150,7 +150,7 @@ func (p *Pool) Usage(name string) (quota.Usage, error) {
 	}
 	var u quota.Usage
 	err := p.enter(op, func(h *handle) (err error) {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}

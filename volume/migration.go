@@ -94,7 +94,7 @@ func (p *Pool) StopMigration(name, why string) error {
 // migrate changes a record's journal and nothing else of it.
 func (p *Pool) migrate(op, name, step string, change func(*handle, *Record) error) error {
 	return p.on(op, name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}

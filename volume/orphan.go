@@ -21,7 +21,7 @@ import (
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, error) {
 	var noted Record
 	err := p.on("note orphan", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
 		}
@@ -68,7 +68,7 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 			return err
 		}
 		for _, name := range names {
-			if p.checkName(name) != nil || p.recorded(name) {
+			if p.checkName(name) != nil || p.records.Has(name) {
 				continue
 			}
 			h.call.Progress()
@@ -103,12 +103,6 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 	return err == nil && there, fault.Failed(op, name, err)
 }
 
-// recorded reports whether there is a record for the name, damaged or not.
-func (p *Pool) recorded(name string) bool {
-	_, ok := p.record(name)
-	return ok || p.damage(name) != nil
-}
-
 // unrecorded looks again while nobody works on the name: what was listed may
 // have been a volume on its way out.
 func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err error) {
@@ -117,7 +111,7 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 		return u, false, err
 	}
 	defer unlock()
-	if p.recorded(name) || h.isPool(name) {
+	if p.records.Has(name) || h.isPool(name) {
 		return u, false, nil
 	}
 	if ok, err = file.IsDir(h.Base, name); !ok || err != nil {
@@ -142,14 +136,14 @@ func (h *handle) children() ([]string, error) {
 
 // inspectUnrecorded is Unrecorded for a reader beside the process that owns the
 // pool, who sees what that one is changing.
-func inspectUnrecorded(h *handle, l *ledger) ([]Unrecorded, error) {
+func inspectUnrecorded(h *handle, known *record.Store) ([]Unrecorded, error) {
 	names, err := h.children()
 	if err != nil {
 		return nil, err
 	}
 	var all []Unrecorded
 	for _, name := range names {
-		if _, ok := l.record(name); ok || l.damage(name) != nil || CheckName(name) != nil || h.isPool(name) {
+		if known.Has(name) || CheckName(name) != nil || h.isPool(name) {
 			continue
 		}
 		is, err := file.IsDir(h.Base, name)

@@ -32,7 +32,7 @@ type Pinned struct {
 // where something is mounted over it; or what do returned.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
 	return p.on("use volume", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
@@ -60,4 +60,4 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 // Remembered returns the record of a volume as this process knew it last, even
 // while the pool is not ready. Only Get and Pin look at the disk; this serves
 // whoever has to decide without it.
-func (p *Pool) Remembered(name string) (Record, bool) { return p.record(name) }
+func (p *Pool) Remembered(name string) (Record, bool) { return p.records.Get(name) }

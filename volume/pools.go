@@ -98,14 +98,14 @@ func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
 		return nil, Volume{}, fault.Failed("find volume", name, err)
 	}
-	return s.first("find volume", name, func(p *Pool) bool { return p.recorded(name) },
+	return s.first("find volume", name, func(p *Pool) bool { return p.records.Has(name) },
 		func(p *Pool) (Volume, error) { return p.Get(name) })
 }
 
 // ByPV looks for the volume that the PV names in every pool. Errors are those
 // of Find.
 func (s *Pools) ByPV(pv string) (*Pool, Volume, error) {
-	return s.first("find volume of PV", pv, func(p *Pool) bool { return p.recordedPV(pv) },
+	return s.first("find volume of PV", pv, func(p *Pool) bool { return p.records.HasPV(pv) },
 		func(p *Pool) (Volume, error) { return p.ByPV(pv) })
 }
 

@@ -206,7 +206,7 @@ func TestPoolsDeleteAsksAll(t *testing.T) {
 				return
 			}
 			// Half gone, so that looking for it finds nothing, and Delete goes on with it.
-			r, _ := one.record("v")
+			r, _ := one.records.Get("v")
 			inTheWay := filepath.Join(one.Path(), pooldir.PrivateName, pooldir.TrashName, r.Trash+record.Suffix)
 			at = func(step string) {
 				if step == row.closed {

@@ -60,7 +60,7 @@ func (p *Pool) Stuck() []string { return p.trash.Stuck() }
 func (p *Pool) recoverDeletions(h *handle, names []string) (moving map[string]bool, err error) {
 	moving = map[string]bool{}
 	var errs []error
-	for _, r := range p.unsettled() {
+	for _, r := range p.records.Unfinished() {
 		if r.State != Deleting || !slices.Contains(names, r.Trash) {
 			continue
 		}

@@ -24,7 +24,7 @@ func (p *Pool) recover(h *handle) error {
 	if err := p.load(h); err != nil {
 		return err
 	}
-	for _, r := range p.unsettled() {
+	for _, r := range p.records.Unfinished() {
 		h.call.Progress()
 		if err := p.settle(h, r.Name); err != nil {
 			if err = h.Explain(err); errors.Is(err, ErrNotReady) || errors.Is(err, unix.EIO) {
@@ -76,7 +76,7 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 func (p *Pool) Settle() error {
 	err := p.visit("settle pool", func(h *handle) error {
 		var errs []error
-		for _, r := range p.unsettled() {
+		for _, r := range p.records.Unfinished() {
 			h.call.Progress()
 			errs = append(errs, fault.Failed("settle volume", r.Name, p.settleLocked(h, r.Name)))
 		}
@@ -116,7 +116,7 @@ func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", nam
 // after. It does nothing for any other. The caller holds the volume's lock, or has
 // the pool to itself.
 func (p *Pool) settle(h *handle, name string) error {
-	r, ok := p.record(name)
+	r, ok := p.records.Get(name)
 	switch {
 	case ok && r.State == Creating:
 		return p.settleCreating(h, r)
@@ -161,7 +161,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	err = p.put(h, r)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		// Who was told of it finds it. A purge writes the record once there is space.
-		p.rememberLate(r)
+		p.records.SetLate(r)
 		return nil
 	}
 	return err
@@ -207,7 +207,7 @@ func (p *Pool) unstageLeft(h *handle, name string) error {
 		return err
 	}
 	defer unlock()
-	if r, ok := p.record(name); ok && r.State == Creating {
+	if r, ok := p.records.Get(name); ok && r.State == Creating {
 		return nil
 	}
 	there, err := file.Exists(h.Staging, name)

@@ -29,7 +29,7 @@ func (p *Pool) Delete(name string) error {
 // call with nothing removed. may must not call the pool, and is waited for.
 func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	return p.on("delete volume", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok {
 			return absent(h, name)
 		}
@@ -59,7 +59,7 @@ func (p *Pool) delete(h *handle, r Record) error {
 	}
 	before := r
 	r.State = Deleting
-	p.rememberLate(r) // or a purge would take its entry for one without a record
+	p.records.SetLate(r) // or a purge would take its entry for one without a record
 	if err := p.finishDelete(h, r); err != nil {
 		p.restore(h, before)
 		return err
@@ -80,11 +80,11 @@ func absent(h *handle, name string) error {
 // restore takes back a deletion of which nothing is on the disk. Where the
 // directory moved, the next call, purge or start goes on with it.
 func (p *Pool) restore(h *handle, r Record) {
-	if _, ok := p.record(r.Name); !ok {
+	if _, ok := p.records.Get(r.Name); !ok {
 		return
 	}
 	if moved, err := file.Exists(h.Trash, r.Trash); !moved && err == nil {
-		p.rememberLate(r)
+		p.records.SetLate(r)
 	}
 }
 
@@ -117,7 +117,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	if err := unix.Renameat(h.Records, r.Name, h.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", r.Name, err)
 	}
-	p.forget(r.Name)
+	p.records.Forget(r.Name)
 	if there || trashed {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 // ready as before, for a person to judge. A bound volume is an ErrConflict.
 func (p *Pool) Undo(name string) error {
 	return p.on("undo volume", name, func(h *handle) error {
-		r, ok := p.record(name)
+		r, ok := p.records.Get(name)
 		if !ok {
 			return absent(h, name)
 		}

@@ -5,11 +5,7 @@ package volume
 // half done. A volume that is in the trash with its record is none of them.
 // Every state has a count. It asks memory alone.
 func (p *Pool) States() map[State]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	counts := map[State]int{Creating: 0, Ready: 0, Bound: 0, Deleting: 0}
-	for _, r := range p.records {
-		counts[r.State]++
-	}
+	p.records.Each(func(r Record) { counts[r.State]++ })
 	return counts
 }

@@ -1,65 +1,19 @@
 package volume
 
 import (
-	"errors"
-	"io/fs"
-
 	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// put writes records to the disk, then to memory. Where that fails, memory takes
-// over what stands on the disk.
+// put writes records to the disk, then to memory; see record.Store.
 func (p *Pool) put(h *handle, records ...Record) error {
-	return p.write(h, records, func(files []file.Content) error {
-		return file.Replace(h.Records, files, p.steps("record"))
-	})
-}
-
-// putNew is put for a volume that has no record, and waits for the disk but once:
-// for the record and what is beside it, such as the directory of records. A crash
-// may leave an empty record, so nothing may have the volume's name before; see found.
-func (p *Pool) putNew(h *handle, r Record, beside ...int) error {
-	return p.write(h, []Record{r}, func(files []file.Content) error {
-		err := file.Create(h.Records, files[0], p.steps("record"), beside...)
-		if errors.Is(err, fs.ErrExist) { // an earlier call could not take it back
-			err = file.Replace(h.Records, files, p.steps("record"), beside...)
-		}
-		return err
-	})
-}
-
-// write encodes records, and remembers them once do has put them in place.
-func (p *Pool) write(h *handle, records []Record, do func([]file.Content) error) error {
-	files := make([]file.Content, len(records))
-	for i := range records {
-		records[i].Version = record.Version
-		data, err := file.JSON(records[i])
-		if err != nil {
-			return err
-		}
-		files[i] = file.Content{Name: records[i].Name, Data: data}
-	}
-	err := do(files)
-	for _, r := range records {
-		if err != nil {
-			p.reload(h, r.Name)
-		} else {
-			p.remember(r)
-		}
-	}
-	return err
+	return p.records.Put(h.Records, p.steps("record"), records...)
 }
 
 // drop removes a record from the disk, then from memory.
 func (p *Pool) drop(h *handle, name string) error {
-	p.step("record.remove")
-	if err := file.Remove(h.Records, name); err != nil {
-		return err
-	}
-	p.forget(name)
-	p.step("record.sync")
-	return file.Flush(h.Records)
+	return p.records.Drop(h.Records, p.steps("record"), name)
 }
 
 // dropGone removes the record of a volume whose directory was just removed, or
@@ -73,14 +27,31 @@ func (p *Pool) dropGone(h *handle, name string) error {
 	return p.drop(h, name)
 }
 
-// reload takes over into memory what stands on the disk, if it can be told.
-func (p *Pool) reload(h *handle, name string) {
-	r, err := record.Read(h.Records, name)
-	switch {
-	case err == nil && p.isLate(name, r.State): // it knows more than the disk
-	case err == nil:
-		p.remember(r)
-	case errors.Is(err, fs.ErrNotExist):
-		p.forget(name)
+// load reads every record into memory, and removes those without a content.
+func (p *Pool) load(h *handle) error {
+	all, err := record.Load(h.recordDirs())
+	if err != nil {
+		return err
+	}
+	for _, name := range all.Unwritten {
+		p.step("recover.unwritten")
+		if err := file.Remove(h.Records, name); err != nil {
+			return err
+		}
+	}
+	p.reset(h.notes) // first: another pool must not count old use for new records
+	p.records.Reset(all)
+	p.meterAgain()
+	return nil
+}
+
+// recordDirs are the directories from which records are loaded.
+func (h *handle) recordDirs() record.Dirs {
+	list := func(name string) func() ([]string, error) {
+		return func() ([]string, error) { return file.List(h.Private, name) }
+	}
+	return record.Dirs{
+		Base: h.Base, Records: h.Records, Progress: h.call.Progress,
+		ListRecords: list(pooldir.RecordsName), ListTrash: list(pooldir.TrashName),
 	}
 }

@@ -19,7 +19,7 @@ func (p *Pool) Uses() ([]Use, error) {
 	var all []Use
 	err := p.enter(op, func(h *handle) error {
 		p.meter(h)
-		for _, r := range p.settled() {
+		for _, r := range p.records.InPlace() {
 			all = append(all, p.use(r))
 		}
 		return nil

@@ -23,7 +23,7 @@ func (w *world) create() {
 	}
 	w.next++
 	r := Record{Name: fmt.Sprint("v", w.next), State: Ready, Bytes: bytes, Trash: fmt.Sprint(w.next)}
-	p.remember(r)
+	p.records.Set(r)
 	if w.counted[r.Name] = w.rand.IntN(3) == 0; w.counted[r.Name] {
 		p.begin(r.Name)
 	}
@@ -34,7 +34,7 @@ func (w *world) create() {
 func (w *world) meter(p *Pool) {
 	w.space(p)
 	s := survey{risen: w.f.rises[worldName].sum, found: map[string]int64{}, of: map[string]Record{}}
-	for _, r := range p.settled() {
+	for _, r := range p.records.InPlace() {
 		if w.counted[r.Name] {
 			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
 		}
@@ -97,7 +97,7 @@ func (w *world) something() {
 		if w.rand.IntN(2) == 0 && !w.lately(w.grew, r.Name) {
 			w.files[".trash"] = append(w.files[".trash"], w.files[r.Name]...)
 			delete(w.files, r.Name)
-			of[r.Name].forget(r.Name)
+			of[r.Name].records.Forget(r.Name)
 			w.say("%s is deleted", r.Name)
 		}
 	default:

@@ -196,7 +196,7 @@ func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Spri
 func (w *world) volumes() (all []Record, of map[string]*Pool) {
 	of = map[string]*Pool{}
 	for _, p := range w.pools {
-		for _, r := range p.sorted(func(Record) bool { return true }) {
+		for _, r := range p.records.Sorted(func(Record) bool { return true }) {
 			all, of[r.Name] = append(all, r), p
 		}
 	}

@@ -1,0 +1,88 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+)
+
+// Dirs are a pool's directories.
+type Dirs struct {
+	Base, Records int // open for reading
+	// ListRecords and ListTrash return the names in the directory of records and in
+	// the trash.
+	ListRecords, ListTrash func() ([]string, error)
+	// Progress is called before each record is read.
+	Progress func()
+}
+
+// Loaded is what stands in a pool's records.
+type Loaded struct {
+	Records map[string]Record
+	Damaged map[string]error // and why
+	// Unwritten are those of creations that the power cut short: the file is there,
+	// and nothing in it. What follows a record was not begun then.
+	Unwritten []string
+}
+
+// Load reads every record, and looks which volumes are in the trash.
+func Load(d Dirs) (all Loaded, err error) {
+	names, err := d.ListRecords()
+	if err != nil {
+		return all, err
+	}
+	all.Records, all.Damaged = map[string]Record{}, map[string]error{}
+	for _, name := range names {
+		if file.IsTemporary(name) {
+			continue // being written
+		}
+		d.Progress()
+		r, err := Read(d.Records, name)
+		switch {
+		case err == nil:
+			all.Records[name] = r
+		case errors.Is(err, fs.ErrNotExist):
+		case unwritten(d, name):
+			all.Unwritten = append(all.Unwritten, name)
+		default:
+			all.Damaged[name] = err
+		}
+	}
+	// Later than the records: what a running process deletes meanwhile has either
+	// no record, or its entry.
+	return all, all.lookInTrash(d)
+}
+
+// lookInTrash finds the volumes that are there: their deletion began.
+func (all *Loaded) lookInTrash(d Dirs) error {
+	trash, err := d.ListTrash()
+	if err != nil || len(trash) == 0 {
+		return err
+	}
+	entries := make(map[string]bool, len(trash))
+	for _, name := range trash {
+		entries[name] = true
+	}
+	for name, r := range all.Records {
+		if entries[r.Trash] {
+			r.State = Deleting
+			all.Records[name] = r
+		}
+	}
+	return nil
+}
+
+// unwritten reports whether a record has no content, and nothing is in place of
+// its name. Where something is, it was damaged later. Some filesystems have a
+// file's size before what is in it, and show zeros instead.
+func unwritten(d Dirs, name string) bool {
+	data, err := file.Read(d.Records, name)
+	if err != nil || fault.CheckName(name) != nil || len(bytes.Trim(data, "\x00")) > 0 {
+		return false
+	}
+	there, err := file.Exists(d.Base, name)
+	return !there && err == nil
+}

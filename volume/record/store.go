@@ -1,0 +1,211 @@
+package record
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A Store holds the records of one pool, in memory and on the disk. Methods may be
+// called from many goroutines. A caller that changes a record holds the lock of the
+// volume's name.
+type Store struct {
+	left func(name string)
+
+	mu      sync.Mutex // guards what follows
+	records map[string]Record
+	damaged map[string]error // records that no program of this version understands
+	late    map[string]State // states on the disk, of volumes that are ahead of it
+	ids     map[uint64]int   // how many volumes are recorded with each limit ID
+}
+
+// NewStore returns an empty store. It calls left, without its lock, after a volume
+// was forgotten or began to be deleted.
+func NewStore(left func(name string)) *Store {
+	s := &Store{left: left}
+	s.Reset(Loaded{})
+	return s
+}
+
+// Reset replaces everything with what was read from the disk.
+func (s *Store) Reset(all Loaded) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records, s.damaged, s.late, s.ids = all.Records, all.Damaged, map[string]State{}, map[uint64]int{}
+	if s.records == nil {
+		s.records = map[string]Record{}
+	}
+	for _, r := range s.records {
+		s.countID(r, 1)
+	}
+}
+
+// Set remembers a record as it is on the disk.
+func (s *Store) Set(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replace(r)
+	delete(s.late, r.Name)
+}
+
+// replace sets the record of a volume. The caller holds mu.
+func (s *Store) replace(r Record) {
+	s.countID(s.records[r.Name], -1)
+	s.countID(r, 1)
+	s.records[r.Name] = r
+}
+
+// countID adds so many volumes to those with the ID of the record. The caller holds
+// mu.
+func (s *Store) countID(r Record, volumes int) {
+	if r.LimitID == 0 {
+		return
+	}
+	if s.ids[r.LimitID] += volumes; s.ids[r.LimitID] == 0 {
+		delete(s.ids, r.LimitID)
+	}
+}
+
+// WithLimitID returns how many volumes are recorded with the limit ID.
+func (s *Store) WithLimitID(id uint64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[id]
+}
+
+// SetLate remembers a record that is ahead of the disk's: the next start derives
+// from the disk what the record has more. The next purge writes it.
+func (s *Store) SetLate(r Record) {
+	s.setLate(r)
+	if r.State == Deleting {
+		s.left(r.Name)
+	}
+}
+
+func (s *Store) setLate(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, late := s.late[r.Name]; !late {
+		s.late[r.Name] = s.records[r.Name].State
+	}
+	s.replace(r)
+}
+
+// isLate reports whether that state is all that the disk has of a volume that is
+// further.
+func (s *Store) isLate(name string, onDisk State) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, late := s.late[name]
+	return late && state == onDisk
+}
+
+// Late returns the record that is ahead of the disk's, if it is.
+func (s *Store) Late(name string) (r Record, late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, late = s.late[name]
+	return s.records[name], late
+}
+
+// AllLate lists the volumes whose records are ahead of the disk's.
+func (s *Store) AllLate() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.late))
+}
+
+// Forget removes a record from memory alone.
+func (s *Store) Forget(name string) {
+	s.forget(name)
+	s.left(name)
+}
+
+func (s *Store) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.countID(s.records[name], -1)
+	delete(s.records, name)
+	delete(s.late, name)
+}
+
+// Get returns the record of a volume.
+func (s *Store) Get(name string) (Record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.records[name]
+	return r, ok
+}
+
+// HasPV reports whether a volume that is in place is the PV's.
+func (s *Store) HasPV(pv string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		if pv != "" && r.PV == pv && r.InPlace() {
+			return true
+		}
+	}
+	return false
+}
+
+// Damage returns why the record of a volume cannot be understood, or nil.
+func (s *Store) Damage(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.damaged[name]
+}
+
+// Damaged returns the names of the records that cannot be understood, with the
+// reason.
+func (s *Store) Damaged() map[string]error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.damaged)
+}
+
+// Has reports whether there is a record for the name, damaged or not.
+func (s *Store) Has(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.records[name]
+	return ok || s.damaged[name] != nil
+}
+
+// IsEmpty reports whether there is no record, damaged ones included.
+func (s *Store) IsEmpty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.records)+len(s.damaged) == 0
+}
+
+// Each calls do for every record, in no order, while no record can change. do must
+// not call the store.
+func (s *Store) Each(do func(Record)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.records {
+		do(r)
+	}
+}
+
+// InPlace returns the records of the volumes that are in place, by name.
+func (s *Store) InPlace() []Record { return s.Sorted(Record.InPlace) }
+
+// Unfinished returns the records of the volumes that are half made or half deleted,
+// by name.
+func (s *Store) Unfinished() []Record {
+	return s.Sorted(func(r Record) bool { return !r.InPlace() })
+}
+
+// Sorted returns the records to keep, by name. keep must not call the store.
+func (s *Store) Sorted(keep func(Record) bool) (all []Record) {
+	s.Each(func(r Record) {
+		if keep(r) {
+			all = append(all, r)
+		}
+	})
+	slices.SortFunc(all, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,62 @@
+package record
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+func none(string) {}
+
+// A late record survives a write that fails, and any other is what the disk has.
+func TestStoreAfterFailedWrite(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	var left []string
+	s := NewStore(func(name string) { left = append(left, name) })
+	v := Record{Name: "v", State: Ready, Bytes: 1, LimitID: 7}
+	if err := s.PutNew(fd, none, v); err != nil {
+		t.Fatal(err)
+	}
+	bound := v
+	bound.State, bound.PV = Bound, "pv"
+	s.SetLate(bound)
+	if r, late := s.Late("v"); !late || r.State != Bound || !s.HasPV("pv") {
+		t.Errorf("%+v, late %v", r, late)
+	}
+	grown := bound
+	grown.Bytes = 2
+	if err := s.Put(-1, none, grown); err == nil {
+		t.Error("written into no directory")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "w"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(fd, "w"); !errors.Is(err, fault.ErrDamaged) {
+		t.Error(err)
+	}
+	s.reload(fd, "v")
+	if r, ok := s.Get("v"); !ok || r.State != Bound || r.Bytes != 1 || s.WithLimitID(7) != 1 {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	if err := s.Drop(fd, none, "v"); err != nil || s.Has("v") || s.WithLimitID(7) != 0 || len(s.AllLate()) > 0 || !slices.Equal(left, []string{"v"}) {
+		t.Errorf("%v; left %q", err, left)
+	}
+}
+
+// Programs that wrote other keys are understood.
+func TestParseIgnoresUnknownKeys(t *testing.T) {
+	r, err := Parse("v", []byte(`{"version":1,"name":"v","state":"bound","bytes":1,"adopted":true,"pendingID":1073741824,"switching":true}`))
+	if err != nil || r.State != Bound || !r.Adopted || r.LimitID != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
