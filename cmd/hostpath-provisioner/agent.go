@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
@@ -37,8 +38,8 @@ type agent struct {
 	volumes   *monitor.Volumes
 	orphans   *orphans.Checker
 	driver    *csi.Server
-	kubelet   *csi.Registration // nil where a sidecar tells the kubelet
-	library   metrics.Metrics   // of the claim loop
+	kubelet   *kubelet.Registration // nil where a sidecar tells the kubelet
+	library   metrics.Metrics       // of the claim loop
 }
 
 // runAgent builds the parts, joins them, and runs them until the context ends.

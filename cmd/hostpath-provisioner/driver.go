@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 )
 
 // driverOptions are the flags of the CSI driver. Their names and meanings are
@@ -44,7 +45,7 @@ func (d *driverOptions) register(f *pflag.FlagSet) {
 func (d *driverOptions) check() error {
 	switch {
 	case d.endpoint != "":
-		_, err := csi.SocketPath(d.endpoint)
+		_, err := kubelet.SocketPath(d.endpoint)
 		return err
 	case d.socketSeen != "":
 		return errors.New("--kubelet-registration-path registers a CSI driver, and there is none without --endpoint")
@@ -55,11 +56,11 @@ func (d *driverOptions) check() error {
 }
 
 // registration is nil where the registrar sidecar tells the kubelet.
-func (d *driverOptions) registration() (*csi.Registration, error) {
+func (d *driverOptions) registration() (*kubelet.Registration, error) {
 	if d.socketSeen == "" {
 		return nil, nil
 	}
-	r, err := csi.NewRegistration(d.name, d.socketSeen)
+	r, err := kubelet.NewRegistration(d.name, d.socketSeen)
 	if err != nil {
 		return nil, fmt.Errorf("--kubelet-registration-path: %w", err)
 	}
@@ -68,8 +69,8 @@ func (d *driverOptions) registration() (*csi.Registration, error) {
 
 // listen opens the sockets at once, so that one that cannot be is an error at
 // start. That of the registration comes last: the kubelet then calls.
-func (d *driverOptions) listen(server *csi.Server, r *csi.Registration) (parts []func(context.Context) error, err error) {
-	l, err := csi.Listen(d.endpoint)
+func (d *driverOptions) listen(server *csi.Server, r *kubelet.Registration) (parts []func(context.Context) error, err error) {
+	l, err := kubelet.Listen(d.endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (d *driverOptions) listen(server *csi.Server, r *csi.Registration) (parts [
 	if r == nil {
 		return parts, nil
 	}
-	told, err := csi.Listen(csi.RegistrationSocket(d.pluginDir, d.name))
+	told, err := kubelet.Listen(kubelet.RegistrationSocket(d.pluginDir, d.name))
 	if err != nil {
 		return nil, fmt.Errorf("--plugin-registration-path: %w", errors.Join(err, l.Close()))
 	}

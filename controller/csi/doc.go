@@ -7,10 +7,8 @@
 // codes and turns a panic into an answer.
 //
 //	server.go       what the driver is made of
-//	listen.go       the socket is opened
-//	socket.go       and made again when somebody removes it
 //	serve.go        serving on it
-//	registration.go the kubelet is told of it
+//	kubelet/        the socket, and the registration with the kubelet
 //	interceptor.go  around every call
 //	errors.go       an error becomes a code (pure)
 //	secrets.go      what may be logged of a request (pure)

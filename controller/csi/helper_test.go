@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -85,7 +86,7 @@ func (d *driver) serve(t testing.TB, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := csi.Listen("unix://" + path)
+	l, err := kubelet.Listen("unix://" + path)
 	if err != nil {
 		t.Fatal(err)
 	}

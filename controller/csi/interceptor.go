@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 )
 
 // intercept is what goes around every call. Calls log as base does.
@@ -48,7 +48,7 @@ func bounded(ctx context.Context, req any, handler grpc.UnaryHandler) (any, erro
 	}
 	done := make(chan result, 1)
 	go func() {
-		answer, err := guarded(ctx, req, handler)
+		answer, err := kubelet.Guard(ctx, req, handler)
 		done <- result{answer, err}
 	}()
 	select {
@@ -57,16 +57,4 @@ func bounded(ctx context.Context, req any, handler grpc.UnaryHandler) (any, erro
 	case <-ctx.Done():
 		return nil, fmt.Errorf("the call is still under way: %w; a disk may not answer", ctx.Err())
 	}
-}
-
-// guarded calls the handler. A panic of it becomes an error: one request must
-// not take down the volumes of all others.
-func guarded(ctx context.Context, req any, handler grpc.UnaryHandler) (answer any, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			klog.FromContext(ctx).Error(nil, "Panic", "cause", cause, "stack", string(debug.Stack()))
-			answer, err = nil, status.Error(codes.Internal, fmt.Sprintf("panic: %v; the log has the stack", cause))
-		}
-	}()
-	return handler(ctx, req)
 }

@@ -12,7 +12,7 @@ import (
 	proto "github.com/container-storage-interface/spec/lib/go/csi"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/csi"
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 )
 
 const (
@@ -21,14 +21,14 @@ const (
 )
 
 // register serves a registration in a plugin directory until stop.
-func register(t *testing.T, dir string) (r *csi.Registration, path string, stop func()) {
+func register(t *testing.T, dir string) (r *kubelet.Registration, path string, stop func()) {
 	t.Helper()
-	r, err := csi.NewRegistration(driverName, seen)
+	r, err := kubelet.NewRegistration(driverName, seen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path = csi.RegistrationSocket(dir, driverName)
-	l, err := csi.Listen(path)
+	path = kubelet.RegistrationSocket(dir, driverName)
+	l, err := kubelet.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestRegistration(t *testing.T) {
 
 func TestRegistrationAfterAKill(t *testing.T) {
 	dir := t.TempDir()
-	path := csi.RegistrationSocket(dir, driverName)
+	path := kubelet.RegistrationSocket(dir, driverName)
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestRegistrationAfterAKill(t *testing.T) {
 
 func TestRegistrationNeedsAPath(t *testing.T) {
 	for _, path := range []string{"", "csi.sock", "unix:///csi/csi.sock", "/var/lib/../csi.sock", "/csi/"} {
-		if _, err := csi.NewRegistration(driverName, path); err == nil {
+		if _, err := kubelet.NewRegistration(driverName, path); err == nil {
 			t.Errorf("%q is taken for the driver's socket", path)
 		}
 	}

@@ -1,4 +1,4 @@
-package csi
+package kubelet
 
 import (
 	"context"
@@ -58,13 +58,13 @@ func (r *Registration) Serve(ctx context.Context, l *Socket) error {
 	// The log goes where that of everything else goes.
 	g := grpc.NewServer(grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			return guarded(klog.NewContext(ctx, log), req, handler)
+			return Guard(klog.NewContext(ctx, log), req, handler)
 		}))
 	registration.RegisterRegistrationServer(g, r)
 	r.mu.Lock()
 	r.socket = l
 	r.mu.Unlock()
-	return serve(ctx, l, g)
+	return Serve(ctx, l, g)
 }
 
 // GetInfo tells the kubelet where the driver is.
