@@ -1,14 +1,11 @@
 package vm_test
 
-import (
-	"os"
-	"testing"
-)
+import "testing"
 
 // A disk that answers no read, which takes device-mapper.
 func TestReadHangs(t *testing.T) {
 	m := machine(t, "./volume")
 	m.Disks, m.Env = []string{disk(t, "mkfs.ext4")}, []string{"PLAIN=/dev/vda"}
-	m.Modules, m.Output = []string{"ext4", "dm_mod"}, os.Stdout
+	m.Modules, m.Output = []string{"ext4", "dm_mod"}, linesOf(t)
 	run(t, m, "-test.run=^TestVMReadHangs$")
 }

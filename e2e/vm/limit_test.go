@@ -7,33 +7,36 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/vm"
 )
 
-// The tests of volume/quota on filesystems with project quota, which not every kernel has.
-func TestLimits(t *testing.T) {
-	m := limits(t, "./volume/quota")
-	run(t, m, "-test.skip=PowerCut$")
-}
-
-// The tests of pools with limits, likewise.
+// The tests of pools with limits, on filesystems with project quota, which not every kernel has. It starts first, because it
+// takes longest.
 func TestPoolLimits(t *testing.T) {
+	t.Parallel()
 	m := limits(t, "./volume")
 	run(t, m, "-test.run=^TestVMLimits$")
 }
 
+// The tests of volume/quota, likewise.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	m := limits(t, "./volume/quota")
+	run(t, m, "-test.skip=PowerCut$")
+}
+
 // A machine whose power goes right after a volume was put into place, and the next one with the same disks.
 func TestLimitsSurviveAPowerCut(t *testing.T) {
+	t.Parallel()
 	m := limits(t, "./volume/quota")
-	ctx, cut := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cut := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cut()
 	cutting := m
 	cutting.Args = []string{"-test.run=^TestVMBeforePowerCut$"}
-	cutting.Output = io.MultiWriter(os.Stdout, when("ready for the power cut", cut))
+	cutting.Output = io.MultiWriter(linesOf(t), when("ready for the power cut", cut))
 	if err := vm.Run(ctx, cutting); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; want the machine to be killed", err)
 	}
@@ -62,18 +65,16 @@ func limits(t *testing.T, pkg string) vm.Machine {
 	}
 	m.Env = []string{"XFS=/dev/vda", "EXT4=/dev/vdb", "PLAIN=/dev/vdc"}
 	m.Modules = []string{"xfs", "quota_v2"}
-	m.Output = os.Stdout
+	m.Output = linesOf(t)
 	return m
 }
 
 // machine is one with the tests of a package.
 func machine(t *testing.T, pkg string) vm.Machine {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "limit.test")
-	cmd := exec.Command("go", "test", "-c", "-tags", "vm", "-o", program, pkg)
-	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	program, err := programs.build(pkg)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return vm.Machine{Program: program, Log: os.Stdout}
 }

@@ -28,6 +28,7 @@ import (
 //
 //	operations 512 cuts 6 lost 0 leaked 0 double 0
 func TestPowerCutPools(t *testing.T) {
+	t.Parallel()
 	rounds := 2
 	if text := os.Getenv("POWER_ROUNDS"); text != "" {
 		var err error
@@ -101,7 +102,7 @@ func (c *campaign) cut(t *testing.T, round int) {
 		w.pattern, w.left = regexp.MustCompile(`(?m)^power: \w+ quiet$`), len(filesystems)*(2+rand.IntN(4))
 	}
 	m := c.machine
-	m.Output = io.MultiWriter(w, errorsOf(os.Stdout))
+	m.Output = io.MultiWriter(w, errorsOf(linesOf(t)))
 	began := time.Now()
 	if err := vm.Run(ctx, m); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; want the machine to be killed", err)
@@ -117,7 +118,7 @@ func (c *campaign) last(t *testing.T) {
 	c.note(t)
 	w := &listener{}
 	m := c.machine
-	m.Env, m.Output = append(m.Env, "POWER_LAST=1"), io.MultiWriter(w, errorsOf(os.Stdout))
+	m.Env, m.Output = append(m.Env, "POWER_LAST=1"), io.MultiWriter(w, errorsOf(linesOf(t)))
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
 	if err := vm.Run(ctx, m); err != nil {

@@ -28,6 +28,7 @@ func busybox(t *testing.T, script string, disks ...string) (vm.Machine, *bytes.B
 
 // What the program says and how it ends comes out, whatever is in it.
 func TestExitCode(t *testing.T) {
+	t.Parallel()
 	m, out := busybox(t, `echo "it's $1"; echo "$V" >&2; exit 3`)
 	m.Args = append(m.Args, "sh", "a b'c")
 	m.Env = []string{"V=two words"}
@@ -42,6 +43,7 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestPanicIsAnError(t *testing.T) {
+	t.Parallel()
 	m, _ := busybox(t, "echo c >/proc/sysrq-trigger; sleep 60")
 	err := vm.Run(t.Context(), m)
 	if err == nil || !strings.Contains(err.Error(), "kernel panic: not syncing: sysrq") {
@@ -52,8 +54,9 @@ func TestPanicIsAnError(t *testing.T) {
 // The power goes while a program writes: what it flushed is on the disk, the
 // disk can be mounted again, and a machine that hangs ends.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	image := disk(t, "mkfs.ext4")
-	ctx, cut := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cut := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cut()
 	m, _ := busybox(t, `mount -t ext4 /dev/vda /mnt && echo one >/mnt/flushed && sync && echo two >/mnt/lost && echo ready && sleep 600`, image)
 	m.Output = when("ready", cut)
