@@ -22,13 +22,17 @@ var (
 	ErrDamaged   = fault.ErrDamaged
 )
 
-// The types of errors; see package fault.
-type (
-	Error      = fault.Error
-	HeldError  = fault.HeldError
-	HangError  = fault.HangError
-	SpaceError = fault.SpaceError
-)
+// Error says which operation failed on which volume, and why.
+type Error = fault.Error
+
+// HeldError is the cause where another process owns the pool.
+type HeldError = fault.HeldError
+
+// HangError is the cause where the disk of a pool does not answer.
+type HangError = fault.HangError
+
+// SpaceError is the cause of a refusal for want of space, in bytes.
+type SpaceError = fault.SpaceError
 
 // CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
 // bytes, no leading dot. The error is an ErrInvalid and says what is wrong.

@@ -52,6 +52,7 @@ type Opener struct {
 	id string // of the pool that was opened first or last; guarded by mu
 }
 
+// New returns what opens a directory. It touches nothing on disk.
 func New(c Config) *Opener {
 	return &Opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
 }
