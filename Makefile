@@ -17,6 +17,8 @@ CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 bu
 DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
+# Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
+export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint image push demo deploy \
 	cluster-up cluster-sync cluster-down clean
