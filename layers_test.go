@@ -55,6 +55,8 @@ var arrows = []struct {
 		why: "every package below volume returns these errors"},
 	{from: "volume/bounded", may: []string{module + "/volume/fault"},
 		why: "waiting for a disk has nothing to do with what is on it"},
+	{from: "volume/record", may: []string{module + "/volume/fault", module + "/volume/file"},
+		why: "a record is read and written without a pool"},
 	{from: "volume/pooldir", may: []string{"golang.org/x/sys", module + "/volume/bounded", module + "/volume/fault",
 		module + "/volume/file", module + "/volume/mount", module + "/volume/quota", module + "/volume/tree"},
 		why: "the pool's directory is opened without knowing what is kept in it"},

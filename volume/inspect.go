@@ -121,7 +121,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 		return r, err
 	}
 	var l ledger
-	l.init()
+	l.initLedger()
 	l.records.Reset(all)
 	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err

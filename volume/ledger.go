@@ -28,8 +28,8 @@ type ledger struct {
 	filesystem string
 }
 
-// init makes the ledger of a pool without records.
-func (l *ledger) init() {
+// initLedger makes the ledger of a pool without records.
+func (l *ledger) initLedger() {
 	l.records = record.NewStore(l.left)
 	l.reserved = map[string]int64{}
 	l.reset(nil)

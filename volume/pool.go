@@ -122,7 +122,7 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
-	p.ledger.init()
+	p.initLedger()
 	p.dir = pooldir.New(p.dirConfig())
 	p.family.Store(newFamily(p))
 	return p, nil

@@ -2,15 +2,21 @@ package volume
 
 import "kubevirt.io/hostpath-provisioner/volume/record"
 
-// What callers know of a volume; see package record.
 type (
-	Record        = record.Record
-	State         = record.State
-	Owner         = record.Owner
-	Orphan        = record.Orphan
-	Migration     = record.Migration
+	// Record is what the agent remembers of a volume.
+	Record = record.Record
+	// State is the point in its life at which a volume is.
+	State = record.State
+	// Owner is the claim of a volume.
+	Owner = record.Owner
+	// Orphan is what was last noted of a volume whose PV is gone.
+	Orphan = record.Orphan
+	// Migration is the journal of a volume whose PV is replaced.
+	Migration = record.Migration
+	// MigrationStep is how far a migration is.
 	MigrationStep = record.MigrationStep
-	LimitPolicy   = record.LimitPolicy
+	// LimitPolicy decides what happens to a volume if its pool enforces no quotas.
+	LimitPolicy = record.LimitPolicy
 )
 
 // The states of a volume, in the order of its life.
