@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -44,13 +45,13 @@ func inspect(args []string, out io.Writer) error {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
 	case err != nil:
-		return usagef("inspect: %w; --help lists the flags", err)
+		return agent.Usagef("inspect: %w; --help lists the flags", err)
 	case *format != "table" && *format != "json":
-		return usagef("inspect: output %q is neither table nor json", *format)
+		return agent.Usagef("inspect: output %q is neither table nor json", *format)
 	}
 	paths, err := poolsToInspect(flags.Args())
 	if err != nil {
-		return usagef("inspect: %w", err)
+		return agent.Usagef("inspect: %w", err)
 	}
 	var errs []error
 	for i, path := range paths {
@@ -117,7 +118,7 @@ func poolsOfEnvironment() (paths []string, err error) {
 	for _, name := range []string{"PV_DIR", "DATADIR"} {
 		value := os.Getenv(name)
 		if strings.HasPrefix(value, "[") {
-			all, err := parseDataDirs(value)
+			all, err := agent.ParseDataDirs(value)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}

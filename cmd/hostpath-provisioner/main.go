@@ -2,15 +2,9 @@
 // on every node. It turns the claims of its node into directories and the PVs
 // that name them, and serves them through CSI.
 //
-//	options.go    the flags, and what is wrong with them
-//	driver.go provision.go serve.go pprof.go    flags of one concern, and what they mean
-//	datadir.go pools.go    which directories are pools
-//	agent.go      the parts are built
-//	run.go        joined, and run
 //	inspect.go    the command that prints pools
-//	migrate.go    flags and command of the migration to CSI PVs
+//	migrate.go    the command that prints what becomes of PVs
 //	version.go    the command that prints the version
-//	usage.go      which errors are the caller's
 package main
 
 import (
@@ -20,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent"
 )
 
 func main() {
@@ -28,7 +24,7 @@ func main() {
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "hostpath-provisioner: %v\n", err)
 		stop()
-		os.Exit(exitCode(err))
+		os.Exit(agent.ExitCode(err))
 	}
 }
 
@@ -48,9 +44,5 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 1 && args[0] == "--version" {
 		return printVersion(nil, out)
 	}
-	o, err := parseOptions(args, out)
-	if err != nil || o == nil {
-		return settingError(err)
-	}
-	return runAgent(ctx, o)
+	return agent.Run(ctx, version, args, out)
 }

@@ -8,105 +8,14 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 )
-
-// migrateOptions are the flags of the migration to CSI PVs.
-type migrateOptions struct {
-	text    string
-	from    string
-	used    bool
-	workers int
-
-	// What text and from mean, set by check.
-	mode   migrate.Mode
-	others []class.Other
-}
-
-func (m *migrateOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&m.text, "migrate-to-csi", envOr("MIGRATE_TO_CSI", string(migrate.Off)),
-		"hostPath PVs of this node become CSI PVs on the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi [MIGRATE_TO_CSI]")
-	f.StringVar(&m.from, "migrate-from", os.Getenv("MIGRATE_FROM"),
-		"also PVs of these other provisioners, on their directories right below a pool: hostpath, rancher.io/local-path, or both with a comma between; all PVs of the cluster are then read every few minutes [MIGRATE_FROM]")
-	f.BoolVar(&m.used, "migrate-used", strings.EqualFold(os.Getenv("MIGRATE_USED"), "true"),
-		"also those that pods use now; without it, they wait until the pods have gone [MIGRATE_USED]")
-	f.IntVar(&m.workers, "migrate-workers", 1, "PVs that are replaced at the same time")
-}
-
-func envOr(name, fallback string) string {
-	if value, set := os.LookupEnv(name); set && value != "" {
-		return value
-	}
-	return fallback
-}
-
-// check works out what the flags mean. both: the process serves claims of both
-// kinds.
-func (m *migrateOptions) check(both bool) (err error) {
-	if m.mode, err = migrate.ParseMode(m.text); err != nil {
-		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
-	}
-	if m.mode != migrate.Off && !both {
-		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
-			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
-	}
-	if m.others, err = class.ParseOthers(m.from); err != nil {
-		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
-	}
-	if m.mode == migrate.Off {
-		m.others = nil // nothing is looked for that nothing is done about
-	}
-	if m.workers < 1 {
-		return errors.New("--migrate-workers must be above zero")
-	}
-	return nil
-}
-
-// newMigrator makes what replaces PVs; the loop runs it. Also where nothing is to
-// be migrated: what an earlier start began is finished.
-func (a *agent) newMigrator() (err error) {
-	if !a.provision.hostPath || !a.provision.csi {
-		return nil
-	}
-	m := &a.migrate
-	a.migrator, err = migrate.New(migrate.Config{
-		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, Loop: a.loop, Events: a.recorder,
-		Mode: m.mode, Used: m.used, Workers: m.workers, Step: step,
-	})
-	return err
-}
-
-// migrationPath is where the agent shows its plan, to its own container only: it
-// names claims of all namespaces.
-const migrationPath = "/migration"
-
-// withPlan adds the plan to what the health port serves.
-func (a *agent) withPlan(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != migrationPath || a.migrator == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-			http.Error(w, "from this pod only: kubectl exec ... -- /hostpath-provisioner migrate", http.StatusForbidden)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(a.migrator.Report()); err != nil {
-			klog.FromContext(r.Context()).V(2).Info("Cannot show the plan", "err", err)
-		}
-	})
-}
 
 const migrateHelp = `hostpath-provisioner migrate prints which PVs of this node are, will be, or
 cannot be, replaced by CSI PVs, as the agent that runs in this container last
@@ -122,17 +31,17 @@ Flags:
 func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("migrate", pflag.ContinueOnError)
 	format := flags.StringP("output", "o", "table", "table or json")
-	address := flags.String("http-address", defaultAddress, "that of the agent")
+	address := flags.String("http-address", agent.DefaultAddress, "that of the agent")
 	flags.Usage = func() { fmt.Fprintf(out, migrateHelp, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil
 	case err != nil:
-		return usagef("migrate: %w; --help lists the flags", err)
+		return agent.Usagef("migrate: %w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return usagef("migrate: %q is no flag; the agent's --migrate-to-csi says what is done", flags.Arg(0))
+		return agent.Usagef("migrate: %q is no flag; the agent's --migrate-to-csi says what is done", flags.Arg(0))
 	case *format != "table" && *format != "json":
-		return usagef("migrate: output %q is neither table nor json", *format)
+		return agent.Usagef("migrate: output %q is neither table nor json", *format)
 	}
 	report, err := askPlan(ctx, *address)
 	if err != nil {
@@ -157,7 +66,7 @@ func askPlan(ctx context.Context, address string) (report migrate.Report, err er
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+migrationPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+agent.MigrationPath, nil)
 	if err != nil {
 		return report, err
 	}

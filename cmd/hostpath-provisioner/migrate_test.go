@@ -10,14 +10,15 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// planning is an agent with a plan, though nothing was looked at.
-func planning(t *testing.T) *agent {
+// planning is a migrator with a plan, though nothing was looked at.
+func planning(t *testing.T) *migrate.Migrator {
 	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: t.TempDir() + "/pool"})
 	if err != nil {
@@ -33,27 +34,11 @@ func planning(t *testing.T) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &agent{migrator: m}
-}
-
-// The plan names claims of all namespaces, and the port is open to all pods.
-func TestPlanIsForItsContainerAlone(t *testing.T) {
-	handler := planning(t).withPlan(http.NotFoundHandler())
-	for remote, want := range map[string]int{
-		"127.0.0.1:1": http.StatusOK, "[::1]:1": http.StatusOK, "10.244.1.7:1": http.StatusForbidden, "nonsense": http.StatusForbidden,
-	} {
-		r := httptest.NewRequest(http.MethodGet, migrationPath, nil)
-		r.RemoteAddr = remote
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%s: %d, want %d", remote, w.Code, want)
-		}
-	}
+	return m
 }
 
 func TestPlanIsPrinted(t *testing.T) {
-	server := httptest.NewServer(planning(t).withPlan(http.NotFoundHandler()))
+	server := httptest.NewServer(agent.WithPlan(planning(t), http.NotFoundHandler()))
 	defer server.Close()
 	address := "--http-address=" + strings.TrimPrefix(server.URL, "http://")
 	for _, args := range [][]string{{"migrate", address}, {"migrate", "-o", "json", address}} {
@@ -62,7 +47,7 @@ func TestPlanIsPrinted(t *testing.T) {
 			t.Errorf("%v: %v, %q", args, err, out.String())
 		}
 	}
-	none := httptest.NewServer((&agent{}).withPlan(http.NotFoundHandler()))
+	none := httptest.NewServer(agent.WithPlan(nil, http.NotFoundHandler()))
 	defer none.Close()
 	err := run(context.Background(), []string{"migrate", "--http-address=" + strings.TrimPrefix(none.URL, "http://")}, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "--provision=hostpath,csi") {

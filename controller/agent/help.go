@@ -1,4 +1,4 @@
-package main
+package agent
 
 // helpText is what --help prints around the flags.
 const helpText = `hostpath-provisioner turns the claims of one node into directories.

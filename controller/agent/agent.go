@@ -1,8 +1,18 @@
-package main
+// Package agent is the node agent: flags and environment are read and checked, the parts that they
+// ask for are built, joined and run.
+//
+//	options.go    the flags, and what is wrong with them
+//	driver.go migrate.go orphans.go provision.go serve.go    flags of one concern, and what they mean
+//	datadir.go pools.go    which directories are pools
+//	agent.go      the parts are built
+//	run.go        joined, and run
+//	usage.go      which errors are the caller's
+package agent
 
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -42,6 +52,16 @@ type agent struct {
 	library   metrics.Metrics       // of the claim loop
 }
 
+// Run runs the agent, as the arguments of its command line say, until the context ends. It prints
+// to out if help is asked for. ExitCode tells which errors are the caller's.
+func Run(ctx context.Context, version string, args []string, out io.Writer) error {
+	o, err := parseOptions(version, args, out)
+	if err != nil || o == nil {
+		return settingError(err)
+	}
+	return runAgent(ctx, o)
+}
+
 // runAgent builds the parts, joins them, and runs them until the context ends.
 func runAgent(ctx context.Context, o *options) error {
 	if err := volume.CheckKernel(); err != nil {
@@ -49,7 +69,7 @@ func runAgent(ctx context.Context, o *options) error {
 	}
 	log := klog.Background().WithValues("node", o.nodeName)
 	ctx = klog.NewContext(ctx, log)
-	log.Info("Starting", "version", version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
+	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
 	a := &agent{options: o, keepers: map[*volume.Pool]*monitor.Keeper{}, events: events.Discard{}}
 	if !o.plain() {
@@ -116,7 +136,7 @@ func (a *agent) newPools() (err error) {
 	return nil
 }
 
-func (a *agent) newPool(at dataDir) (pool *volume.Pool, err error) {
+func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	c := volume.Config{
 		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode, Label: a.selinuxLabel,
 		Reserve: a.reserveBytes, Overcommit: a.overcommit, PurgeRate: a.purgeRate, EnableBtrfsQuota: a.btrfsQuota,

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestLayout(t *testing.T) {
 		"both, one with its disk":   {[]string{node, socket, space, both, "--pv-dir=" + inner, "--pv-dir-mount=" + outer, list("local", inner)}, "local=" + inner + " on " + outer, "local"},
 		"hostPath, sidecars beside": {[]string{node, socket, "--provision=hostpath", "--pv-dir=" + outer, list("local", inner)}, "local=" + inner + " hostpath=" + outer + "[csi]", "hostpath"},
 	} {
-		o, err := parseOptions(row.args, &bytes.Buffer{})
+		o, err := parseOptions("test", row.args, &bytes.Buffer{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -77,7 +77,7 @@ func TestLayout(t *testing.T) {
 		"pools for nobody":   {[]string{node, "--pv-dir=" + outer, list("local", inner)}, "--endpoint"},
 		"no node":            {[]string{socket, space, csi, "--pv-dir=" + outer}, "NODE_NAME"},
 	} {
-		if _, err := parseOptions(row.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := parseOptions("test", row.args, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
 		}
 	}

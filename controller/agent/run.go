@@ -1,7 +1,8 @@
-package main
+package agent
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -95,7 +96,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), a.withPlan, a.client)
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(a.migrator, next) }, a.client)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type driverOptions struct {
 	socketSeen, pluginDir string
 }
 
-func (d *driverOptions) register(f *pflag.FlagSet) {
+func (d *driverOptions) register(f *pflag.FlagSet, version string) {
 	f.StringVar(&d.endpoint, "endpoint", "",
 		"socket of the CSI driver, as unix:///csi/csi.sock; with it and without --provision this is a plain driver for the standard sidecars: PV_DIR is not looked at, and --http-address is off unless it is given")
 	f.StringVar(&d.name, "drivername", class.CSIProvisioner, "name of the CSI driver")

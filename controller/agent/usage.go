@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"errors"
@@ -13,7 +13,8 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+// Usagef returns an error in the command line, formatted as fmt.Errorf does.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // settingError returns err as a usageError. A disk that is not mounted is not
 // one: it can be mounted later.
@@ -24,9 +25,9 @@ func settingError(err error) error {
 	return usageError{err}
 }
 
-// exitCode returns the exit code of a process that ends with the error: 2 if
+// ExitCode returns the exit code of a process that ends with the error: 2 if
 // the caller has to change the command line or a setting, else 1.
-func exitCode(err error) int {
+func ExitCode(err error) int {
 	if errors.As(err, new(usageError)) {
 		return 2
 	}

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const plainPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}
 // layout is which directories are pools, and which of them is for hostPath
 // claims.
 type layout struct {
-	dirs     []dataDir
+	dirs     []DataDir
 	hostPath string // the pool's name, "" where no hostPath claims are served
 }
 
@@ -30,11 +30,11 @@ type layout struct {
 func (o *options) newLayout() (l layout, err error) {
 	switch {
 	case o.plain():
-		l.dirs, err = parseDataDirs(cmp.Or(o.driver.dataDirs, plainPools))
+		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, plainPools))
 	case o.driver.dataDirs != "":
-		l.dirs, err = parseDataDirs(o.driver.dataDirs)
+		l.dirs, err = ParseDataDirs(o.driver.dataDirs)
 	default:
-		l.dirs = []dataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
+		l.dirs = []DataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
 		err = checkPVDir(o.pvDir)
 	}
 	if err == nil && o.provision.hostPath {
@@ -79,7 +79,7 @@ func (l *layout) check(pvDir string) error {
 }
 
 // check reports what the pool can never be.
-func (d *dataDir) check() error {
+func (d *DataDir) check() error {
 	if _, err := volume.New(volume.Config{Path: d.Path, Mount: d.Mount}); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (l *layout) addHostPath(pvDir, mount string) error {
 		}
 	}
 	l.hostPath = hostPathPool
-	l.dirs = append(l.dirs, dataDir{Name: hostPathPool, Path: path, Mount: mount})
+	l.dirs = append(l.dirs, DataDir{Name: hostPathPool, Path: path, Mount: mount})
 	return nil
 }
 

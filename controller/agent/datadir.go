@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// dataDir is one entry of --datadir.
-type dataDir struct {
+// DataDir is one entry of --datadir.
+type DataDir struct {
 	Name string `json:"name"`
 	// Path of the pool; a relative one resolves against /.
 	Path string `json:"path"`
@@ -32,7 +32,7 @@ type dataDir struct {
 const snapshotsName = "snapshots"
 
 // notOffered says why the pool is not served, "" if it is.
-func (d *dataDir) notOffered() string {
+func (d *DataDir) notOffered() string {
 	if !d.Shared {
 		return ""
 	}
@@ -40,17 +40,17 @@ func (d *dataDir) notOffered() string {
 		"remove the pool from --datadir, or keep the older driver for it"
 }
 
-// parseDataDirs reads the value of --datadir. Paths come back absolute and
+// ParseDataDirs reads the value of --datadir. Paths come back absolute and
 // clean, in the order given. The error names the entry and what to do.
-func parseDataDirs(text string) ([]dataDir, error) {
-	var all []dataDir
+func ParseDataDirs(text string) ([]DataDir, error) {
+	var all []DataDir
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
 		return nil, fmt.Errorf(`--datadir is not a JSON list such as [{"name":"local","path":"/var/hpvolumes"}]: %w`, err)
 	}
 	// A misspelt key would otherwise be a setting that is not applied.
 	strict := json.NewDecoder(strings.NewReader(text))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(new([]dataDir)); err != nil {
+	if err := strict.Decode(new([]DataDir)); err != nil {
 		return nil, fmt.Errorf("--datadir: %w", err)
 	}
 	if len(all) == 0 {
@@ -78,7 +78,7 @@ func parseDataDirs(text string) ([]dataDir, error) {
 
 // reserveInner notes in every pool the names through which the way to another
 // pool, or to its snapshots, leads.
-func reserveInner(all []dataDir) {
+func reserveInner(all []DataDir) {
 	for i := range all {
 		all[i].inner = []string{snapshotsName}
 		for _, other := range all {
@@ -90,7 +90,7 @@ func reserveInner(all []dataDir) {
 	}
 }
 
-func (d *dataDir) reserve(path string) {
+func (d *DataDir) reserve(path string) {
 	rest, below := strings.CutPrefix(path, strings.TrimSuffix(d.Path, "/")+"/")
 	name, _, _ := strings.Cut(rest, "/")
 	if below && name != "" && !slices.Contains(d.inner, name) {

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestDriverRegistersItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--endpoint=unix://" + socket, "--nodeid=node-01", "--drivername=the.driver",
+		done <- Run(ctx, "test", []string{"--endpoint=unix://" + socket, "--nodeid=node-01", "--drivername=the.driver",
 			fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool")), "--http-address=" + address,
 			"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir}, &bytes.Buffer{})
 	}()
@@ -74,7 +74,7 @@ func TestSharedPoolAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01", "--http-address=" + address,
+		done <- Run(ctx, "test", []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01", "--http-address=" + address,
 			fmt.Sprintf(`--datadir=[{"name":"nfs","path":"%[1]s/no/nfs","shared":true},{"name":"local","path":"%[1]s/pool"}]`, dir)}, &bytes.Buffer{})
 	}()
 	wantReadyz(t, address, http.StatusServiceUnavailable, "[+] pool "+dir+"/pool ok")
@@ -95,7 +95,7 @@ func TestDriverWantsThePluginDirectory(t *testing.T) {
 		"--plugin-registration-path":  {"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir + "/none"},
 		"--kubelet-registration-path": {"--kubelet-registration-path=csi.sock"},
 	} {
-		err := run(t.Context(), append(args, more...), &bytes.Buffer{})
+		err := Run(t.Context(), "test", append(args, more...), &bytes.Buffer{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v; want words about %s", err, want)
 		}

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func TestPprofAddress(t *testing.T) {
 		"[::]:6060":      "[::]:6060",
 		"localhost:6060": "localhost:6060",
 	} {
-		o, err := parseOptions([]string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--pprof-address=" + given}, &bytes.Buffer{})
+		o, err := parseOptions("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--pprof-address=" + given}, &bytes.Buffer{})
 		if err != nil || o.pprof.address != want {
 			t.Errorf("--pprof-address=%s: got %v, %v; want %s", given, o, err, want)
 		}

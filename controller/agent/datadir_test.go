@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 func TestParseDataDirs(t *testing.T) {
 	// As the existing operator writes it, with a pool inside another.
-	all, err := parseDataDirs(`[{"name":"local","path":"local-data-dir/csi","shared":false},
+	all, err := ParseDataDirs(`[{"name":"local","path":"local-data-dir/csi","shared":false},
 		{"name":"outer","path":"/srv/x/","snapshotPath":"/srv/x/snaps","snapshotProvider":"reflink"},
 		{"name":"inner","path":"/srv/x/csi"}]`)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestParseDataDirs(t *testing.T) {
 		"misspelt":   {`[{"name":"a","path":"/srv/a"},{"name":"b","path":"/srv/b","snapshotpath":"/s","capacty":1}]`, `unknown field "capacty"`},
 		"more":       {`[{"name":"a","path":"/srv/a"}] []`, "JSON list"},
 	} {
-		if _, err := parseDataDirs(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
+		if _, err := ParseDataDirs(row.text); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
 		}
 	}
@@ -76,11 +76,11 @@ func TestDriverSettingsAreRefused(t *testing.T) {
 	} {
 		// What a row names comes last and wins.
 		args := append([]string{"--metrics-address="}, row.args...)
-		err := run(context.Background(), args, &bytes.Buffer{})
+		err := Run(context.Background(), "test", args, &bytes.Buffer{})
 		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want words %q", name, err, row.want)
 		}
-		if got, want := exitCode(err), cmp.Or(exit[name], 2); got != want {
+		if got, want := ExitCode(err), cmp.Or(exit[name], 2); got != want {
 			t.Errorf("%s: exit code %d after %v, want %d", name, got, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"cmp"
@@ -23,6 +23,7 @@ import (
 // options are the flags of the agent. Flags that have an environment variable
 // take their default from it.
 type options struct {
+	version       string // of the program
 	nodeName      string
 	pvDir         string
 	pvDirMount    string
@@ -55,8 +56,8 @@ type options struct {
 	layout       layout
 }
 
-// defaultAddress is that of --http-address.
-const defaultAddress = ":9898"
+// DefaultAddress is that of --http-address.
+const DefaultAddress = ":9898"
 
 // plain reports whether the process is a CSI driver and nothing else: it then
 // never asks the API server.
@@ -65,8 +66,8 @@ func (o *options) plain() bool {
 }
 
 // parseOptions returns nil options where only help was asked for.
-func parseOptions(args []string, out io.Writer) (*options, error) {
-	o := &options{}
+func parseOptions(version string, args []string, out io.Writer) (*options, error) {
+	o := &options{version: version}
 	flags := o.flags()
 	flags.Usage = func() { fmt.Fprintf(out, helpText, flags.FlagUsagesWrapped(100)) }
 	switch err := flags.Parse(args); {
@@ -120,12 +121,12 @@ func (o *options) flags() *pflag.FlagSet {
 	o.migrate.register(f)
 	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests a second to the API server, sustained")
 	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
-	f.StringVar(&o.address, "http-address", defaultAddress,
+	f.StringVar(&o.address, "http-address", DefaultAddress,
 		"address of /healthz, /readyz and /metrics; an empty one turns them off")
 	o.metrics.register(f)
 	o.pprof.register(f)
 
-	o.driver.register(f)
+	o.driver.register(f, o.version)
 	o.orphans.register(f)
 
 	var logging flag.FlagSet

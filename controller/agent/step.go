@@ -1,6 +1,6 @@
 //go:build !faults
 
-package main
+package agent
 
 // step is the volume library's hook for tests; it does nothing here.
 var step func(string)

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func TestAddresses(t *testing.T) {
 		"driver, both":           {append(driver, "--http-address=:2", "--metrics-address=:1"), ":2", ":1"},
 		"driver, older operator": {append(driver, "--metrics-tls-version="), "", ":8443"},
 	} {
-		o, err := parseOptions(row.args, &bytes.Buffer{})
+		o, err := parseOptions("test", row.args, &bytes.Buffer{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if o.address != row.http || o.metrics.address != row.metrics {
@@ -59,7 +59,7 @@ func TestMetricsAuth(t *testing.T) {
 		"plain driver":   {driver, "--provision"},
 		"driver, claims": {append(driver, "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
 	} {
-		_, err := parseOptions(row.args, &bytes.Buffer{})
+		_, err := parseOptions("test", row.args, &bytes.Buffer{})
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", name, err, row.want)
 		}
@@ -90,7 +90,7 @@ func TestDriverServesMetricsOverHTTPS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- run(ctx, []string{"--endpoint=unix://" + dir + "/csi.sock", "--nodeid=node-01", "--metrics-address=" + address,
+		done <- Run(ctx, "test", []string{"--endpoint=unix://" + dir + "/csi.sock", "--nodeid=node-01", "--metrics-address=" + address,
 			"--metrics-tls-version=", fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}, &bytes.Buffer{})
 	}()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
