@@ -20,7 +20,7 @@ export K8S_VERSION IMAGE
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint image push demo deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push demo deploy \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -83,6 +83,9 @@ lint: ## gofmt, vet and golangci-lint
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
+
+measure: ## how large packages, interfaces and the whole code are
+	@cd e2e && go run ./cmd/measure ..
 
 image: build ## the image as a docker-archive, with docker, podman or buildah; ARCH=arm64 for another machine
 	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
