@@ -84,10 +84,16 @@ func (d *disk) unmount() error {
 	return err
 }
 
+// Each row disturbs the agent of one node, so the rows run at once, and no other test meanwhile.
+func TestAgentOfOneNode(t *testing.T) {
+	csiTogether(t, "Group", map[string]csiRow{
+		"mountedoverthepool": diskMountedOverThePool, "hostnamelabelthatdiffers": hostnameLabelThatDiffers,
+	})
+}
+
 // A mount on the node reaches the agent that runs already. It is not the disk that the PVs are on, so nothing is made
 // there and nothing is called deleted, until the right one is in sight again.
-func TestDiskMountedOverThePool(t *testing.T) {
-	s := newScene(t)
+func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 	kept, doomed := s.Create(harness.Claim{Node: one.Name}), s.Create(harness.Claim{Node: one.Name})
 	volume := s.Bound(kept).Name
 	s.Bound(doomed)

@@ -32,7 +32,7 @@ var (
 )
 
 // parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
-const parallel = "8"
+const parallel = "12"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 

@@ -145,10 +145,11 @@ func (m *migration) startWriters(each int) {
 	must(m.Scene, "create StatefulSet", err)
 }
 
-// set has the agents migrate in another way, and waits until they do.
+// set has the agents migrate in another way, and waits until they do. Both nodes get their new agent at once.
 func (m *migration) set(mode string, used bool) {
 	m.Helper()
 	for _, args := range [][]string{
+		{"-n", harness.Namespace, "patch", "daemonset", csiSet, "-p", `{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":2}}}}`},
 		{"-n", harness.Namespace, "set", "env", "daemonset/" + csiSet, "MIGRATE_TO_CSI=" + mode, fmt.Sprintf("MIGRATE_USED=%v", used)},
 		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + csiSet, "--timeout=120s"},
 	} {

@@ -189,8 +189,17 @@ func (m *migration) scale(replicas int) {
 // podsAnew deletes all pods. They come back with their volumes, through the driver or not.
 func (m *migration) podsAnew(csi bool) {
 	m.Helper()
+	for _, p := range m.pods {
+		must(m.Scene, "delete pod", m.Client.CoreV1().Pods(p.Namespace).Delete(m.Context(), p.Name, metav1.DeleteOptions{}))
+	}
 	for name, p := range m.pods {
-		end(m.Scene, p)
+		m.Eventually(soon, "pod "+name+" anew", func() error {
+			now, err := m.Client.CoreV1().Pods(p.Namespace).Get(m.Context(), name, metav1.GetOptions{})
+			if err == nil && now.UID == p.UID {
+				err = errors.New("it is the one of before")
+			}
+			return err
+		})
 		m.pods[name] = awaitReady(m.Scene, name)
 		m.isMounted(name, csi)
 	}

@@ -102,8 +102,7 @@ func claimNamed(s *harness.Scene, name string) *corev1.PersistentVolumeClaim {
 }
 
 // The label is what affinities match, and it need not be the node's name.
-func TestHostnameLabelThatDiffers(t *testing.T) {
-	s := newScene(t)
+func hostnameLabelThatDiffers(t *testing.T, s *harness.Scene) {
 	relabel := func(hostname string) {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, corev1.LabelHostname, hostname)
 		_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), other.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

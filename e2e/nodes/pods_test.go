@@ -105,8 +105,21 @@ func podOf(s *harness.Scene, n *cluster.Node, set string) (*corev1.Pod, error) {
 // end deletes the pod and waits until the kubelet is done with it.
 func end(s *harness.Scene, p *corev1.Pod) {
 	s.Helper()
+	must(s, "delete pod", s.Client.CoreV1().Pods(p.Namespace).Delete(s.Context(), p.Name, metav1.DeleteOptions{}))
+	awaitEnd(s, p)
+}
+
+// endSoon is end for a pod that ignores SIGTERM: it gets one second in place of its own grace period.
+func endSoon(s *harness.Scene, p *corev1.Pod) {
+	s.Helper()
+	grace := int64(1)
+	must(s, "delete pod", s.Client.CoreV1().Pods(p.Namespace).Delete(s.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
+	awaitEnd(s, p)
+}
+
+func awaitEnd(s *harness.Scene, p *corev1.Pod) {
+	s.Helper()
 	pods := s.Client.CoreV1().Pods(p.Namespace)
-	must(s, "delete pod", pods.Delete(s.Context(), p.Name, metav1.DeleteOptions{}))
 	s.Eventually(soon, "pod "+p.Name+" gone", func() error {
 		now, err := pods.Get(s.Context(), p.Name, metav1.GetOptions{})
 		switch {

@@ -86,7 +86,7 @@ func csiReadme(_ *testing.T, s *harness.Scene) {
 	_, err = kubectl(publicImage.ReplaceAllString(string(block[1]), "${1}image: "+cluster.BusyboxImage+"\n${1}imagePullPolicy: IfNotPresent"),
 		"-n", s.Namespace, "apply", "-f", "-")
 	must(s, "apply", err)
-	end(s, awaitReady(s, "db"))
+	endSoon(s, awaitReady(s, "db"))
 	s.Bound(claimNamed(s, "data"))
 }
 
