@@ -31,6 +31,15 @@ func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
 	return claim.Spec.Resources.Requests.Storage().Value()
 }
 
+// NamesNode reports whether the claim itself, not the scheduler, names the node.
+func NamesNode(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Annotations[AnnProvisionOnNode] != ""
+}
+
+// PVName returns the name of the PV that answers a claim, as the provisioner
+// library gives it.
+func PVName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
+
 // CheckOffered returns nil where a directory on one node can be what the claim
 // asks for, in one of the access modes offered. The error names what was asked
 // and what is offered; no retry changes the answer.

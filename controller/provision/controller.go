@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -78,17 +76,15 @@ type Controller struct {
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed func(*volume.Pool)
 
-	events  *events.Recorder
-	waiting *waiting
-	feed    *feed
-	facts   *facts // set by Run before anything reads it
+	events *events.Recorder
+	claims *Claims
+	facts  *facts // set by Run before anything reads it
 	// lateCluster is the cluster's identity where it could be read only after Run
 	// set the facts.
 	lateCluster atomic.Pointer[string]
 	lacking     atomic.Pointer[[]permission] // as last asked; nil before that
 
 	pvs     cache.SharedIndexInformer
-	classes cache.SharedIndexInformer
 	unknown chan struct{}                             // somebody asked for what has no record
 	started chan struct{}                             // closed by Run; see Started
 	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
@@ -131,7 +127,11 @@ func New(c Config) (*Controller, error) {
 	if c.CSIDriver != "" {
 		ctl.shapes = append(ctl.shapes, &csiShape{Controller: ctl, driver: c.CSIDriver})
 	}
-	ctl.waiting = newWaiting(func(uids ...types.UID) { ctl.feed.retry(uids...) })
+	rules := map[string]Rule{}
+	for _, s := range ctl.shapes {
+		rules[s.provisioner()] = s.rule()
+	}
+	ctl.claims = NewClaims(ClaimsConfig{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: ctl, Refusal: ctl.neverServed})
 	ctl.older.Store(&[]corev1.PersistentVolume{})
 	ctl.theirs.Store(&[]corev1.PersistentVolume{})
 	ctl.status.set(stageStart, errors.New("starting"))
@@ -163,7 +163,7 @@ func (c *Config) check() error {
 // PoolChanged tells the loop that a pool became ready or has space again: what
 // had to wait for that is tried again at once. It never blocks.
 func (c *Controller) PoolChanged() {
-	c.waiting.changed()
+	c.claims.Retry()
 }
 
 // Unknown tells the loop that a volume without a record is asked for. Its PV may
@@ -174,15 +174,6 @@ func (c *Controller) Unknown() {
 	case c.unknown <- struct{}{}:
 	default:
 	}
-}
-
-// classNamed returns nil where there is no class of that name yet.
-func (c *Controller) classNamed(name string) *storagev1.StorageClass {
-	obj, ok, err := c.classes.GetStore().GetByKey(name)
-	if err != nil || !ok {
-		return nil
-	}
-	return obj.(*storagev1.StorageClass)
 }
 
 // savedPV returns the PV of that name if it is one of this node's and the API
@@ -199,9 +190,9 @@ func (c *Controller) savedPV(name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// boundHere reports whether the PV of that name is one of this node's that is
+// IsLocal reports whether the PV of that name is one of this node's that is
 // served here.
-func (c *Controller) boundHere(name string) bool {
+func (c *Controller) IsLocal(name string) bool {
 	pv := c.savedPV(name)
 	return pv != nil && c.shapeOf(pv) != nil
 }

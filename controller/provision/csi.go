@@ -22,7 +22,7 @@ type csiShape struct {
 
 func (s *csiShape) provisioner() string { return s.driver }
 
-func (s *csiShape) rule() rule { return placeCSI }
+func (s *csiShape) rule() Rule { return placeCSI }
 
 func (s *csiShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
 	if err := class.CheckOffered(claim, class.CSIModes); err != nil {
@@ -49,7 +49,7 @@ func (s *csiShape) givesBack(_ *corev1.PersistentVolumeClaim, sc *storagev1.Stor
 }
 
 func (s *csiShape) ignored(claim *corev1.PersistentVolumeClaim) string {
-	if !annotated(claim) {
+	if !class.NamesNode(claim) {
 		return ""
 	}
 	return fmt.Sprintf("the annotation %s is ignored: the scheduler chooses the node of a volume of class %q; "+

@@ -121,7 +121,7 @@ func goodPV(t *testing.T, c *Controller, className string) *corev1.PersistentVol
 	t.Helper()
 	claim, sc := testClaim(testUID, className, ""), testClass(className)
 	s := c.shapeNamed(sc.Provisioner)
-	name, pool := pvName(claim), s.pool(sc)
+	name, pool := class.PVName(claim), s.pool(sc)
 	pv := s.newPV(lib.ProvisionOptions{PVName: name, PVC: claim, StorageClass: sc}, pool,
 		volume.Volume{Record: volume.Record{Name: name}, Path: filepath.Join(pool.Path(), name)})
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}

@@ -23,7 +23,7 @@ type hostPathShape struct {
 
 func (s *hostPathShape) provisioner() string { return class.HostPathProvisioner }
 
-func (s *hostPathShape) rule() rule { return placeHostPath }
+func (s *hostPathShape) rule() Rule { return placeHostPath }
 
 func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
 	if err := class.CheckOffered(claim, class.HostPathModes); err != nil {
@@ -37,7 +37,7 @@ func (s *hostPathShape) pool(*storagev1.StorageClass) *volume.Pool { return s.in
 // A claim that an annotation places is never given back: the library would
 // write its prepared copy to the API server.
 func (s *hostPathShape) givesBack(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, r *refusal) bool {
-	return r.topic == topicSpace && class.Delayed(sc) && !annotated(claim)
+	return r.topic == topicSpace && class.Delayed(sc) && !class.NamesNode(claim)
 }
 
 func (s *hostPathShape) ignored(*corev1.PersistentVolumeClaim) string { return "" }

@@ -32,7 +32,7 @@ const (
 // placer knows this node and answers whose a claim is.
 type placer struct {
 	node  string
-	rules map[string]rule // by provisioner; others are not served here
+	rules map[string]Rule // by provisioner; others are not served here
 	// class returns nil where there is no such class yet.
 	class func(name string) *storagev1.StorageClass
 	// offered reports whether the pool of the class, if it is here, is offered.
@@ -41,9 +41,9 @@ type placer struct {
 	boundHere func(pv string) bool
 }
 
-// rule says whose a claim of one provisioner is, which is not bound to a PV of
+// Rule says whose a claim of one provisioner is, which is not bound to a PV of
 // this node. Rules are pure.
-type rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
+type Rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
 
 // place is pure but for the three lookups.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
@@ -101,9 +101,4 @@ func placeCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.Sto
 		return foreign
 	}
 	return unscheduled
-}
-
-// annotated reports whether the claim itself, not the scheduler, names the node.
-func annotated(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Annotations[class.AnnProvisionOnNode] != ""
 }

@@ -41,7 +41,7 @@ func testClass(name string) *storagev1.StorageClass {
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: testClass,
-		rules:     map[string]rule{class.HostPathProvisioner: placeHostPath, class.CSIProvisioner: placeCSI},
+		rules:     map[string]Rule{class.HostPathProvisioner: placeHostPath, class.CSIProvisioner: placeCSI},
 		offered:   func(*storagev1.StorageClass) bool { return true },
 		boundHere: func(pv string) bool { return pv == "pv-here" }}
 }
@@ -144,7 +144,7 @@ func TestPlaceOneShape(t *testing.T) {
 		{class.HostPathProvisioner, "csi-now"}, {class.CSIProvisioner, "now"},
 	} {
 		p := testPlacer()
-		p.rules = map[string]rule{row.serves: p.rules[row.serves]}
+		p.rules = map[string]Rule{row.serves: p.rules[row.serves]}
 		claim := testClaim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
 		if got := p.place(claim); got != foreign {
 			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)

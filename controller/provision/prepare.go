@@ -28,7 +28,7 @@ func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, nod
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}
-	switch placed := c.Provisioner == class.HostPathProvisioner && annotated(out); {
+	switch placed := c.Provisioner == class.HostPathProvisioner && class.NamesNode(out); {
 	case placed && class.Delayed(c):
 		out.Annotations[class.AnnSelectedNode] = node
 	case placed:

@@ -32,10 +32,10 @@ func (c *Controller) SupportsBlock(context.Context) bool { return true }
 // A claim of ours that cannot be served is refused with an event, once; one
 // that the scheduler may place elsewhere goes to Provision, which says so.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	if claim.DeletionTimestamp != nil || c.feed.placer.place(claim) != ours || c.savedPV(pvName(claim)) != nil {
+	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.savedPV(class.PVName(claim)) != nil {
 		return false
 	}
-	sc := c.classNamed(class.Of(claim))
+	sc := c.claims.Class(class.Of(claim))
 	if sc == nil {
 		return false
 	}
@@ -49,7 +49,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	}
 	if s.givesBack(claim, sc, r) {
 		// What is about to be written on it would be in the way of that.
-		return !c.feed.isEarly(claim.UID)
+		return !c.claims.IsEarly(claim.UID)
 	}
 	c.refuse(ctx, claim, r)
 	return false
@@ -207,6 +207,6 @@ func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) err
 		return fmt.Errorf("node %s: %w", c.node, err)
 	}
 	c.changed(pool)
-	c.waiting.changed()
+	c.claims.Retry()
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 func options(className, size string) lib.ProvisionOptions {
 	claim := testClaim(testUID, className, "")
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-	return lib.ProvisionOptions{PVName: pvName(claim), PVC: claim, StorageClass: testClass(className)}
+	return lib.ProvisionOptions{PVName: class.PVName(claim), PVC: claim, StorageClass: testClass(className)}
 }
 
 func TestProvision(t *testing.T) {

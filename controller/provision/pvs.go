@@ -64,7 +64,7 @@ func (r *records) claimChanged(obj any) {
 		return
 	}
 	pv := r.savedPV(claim.Spec.VolumeName)
-	if pv != nil && (pv.Name != pvName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
+	if pv != nil && (pv.Name != class.PVName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
 		r.queue.Add(pv.Name)
 	}
 }

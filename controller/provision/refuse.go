@@ -73,10 +73,10 @@ func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc 
 // made already, by this loop or by the provisioner sidecar: what is recorded
 // is never computed again.
 func (c *Controller) directoryOf(s shape, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
-	if v, err := pool.ByPV(pvName(claim)); err == nil {
+	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
 		return v.Name, true
 	}
-	name = s.directory(pvName(claim), claim)
+	name = s.directory(class.PVName(claim), claim)
 	v, err := pool.Get(name)
 	return name, err == nil && v.Owner.UID == string(claim.UID)
 }
@@ -135,9 +135,6 @@ func (c *Controller) notOffered(pool *volume.Pool) string {
 
 // poolOfClass returns nil where the class is not served, or has no pool here.
 func (c *Controller) poolOfClass(sc *storagev1.StorageClass) *volume.Pool {
-	if sc == nil {
-		return nil
-	}
 	s := c.shapeNamed(sc.Provisioner)
 	if s == nil {
 		return nil
@@ -145,20 +142,14 @@ func (c *Controller) poolOfClass(sc *storagev1.StorageClass) *volume.Pool {
 	return s.pool(sc)
 }
 
-// offered reports whether claims of the class can ever be served from its pool
-// here. A class without a pool on this node is another node's.
-func (c *Controller) offered(sc *storagev1.StorageClass) bool {
+// neverServed returns why claims of the class are never served from its pool
+// here, "" if they are. A class without a pool on this node is another node's.
+func (c *Controller) neverServed(sc *storagev1.StorageClass) string {
 	pool := c.poolOfClass(sc)
-	return pool == nil || pool.NotOffered() == ""
-}
-
-// unserved returns why the pool of the class is not offered, "" if it is.
-func (c *Controller) unserved(className string) string {
-	sc := c.classNamed(className)
-	if c.offered(sc) {
+	if pool == nil || pool.NotOffered() == "" {
 		return ""
 	}
-	return c.notOffered(c.poolOfClass(sc))
+	return c.notOffered(pool)
 }
 
 // noSpace says what was asked, what there is, and what to do. exact is what
@@ -177,9 +168,6 @@ func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeC
 		c.events.Warn(ctx, events.Claim(claim), r.topic, reasonFailed, r.message)
 	}
 	if r.forNow {
-		c.waiting.add(claim.UID)
+		c.claims.RetryLater(claim.UID)
 	}
 }
-
-// pvName is the name of the PV that answers a claim, as the library gives it.
-func pvName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }

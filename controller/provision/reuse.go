@@ -72,7 +72,7 @@ func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume)
 	if waitsForClaim(pv) {
 		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
 	}
-	if c.feed != nil && c.feed.isDeleted(types.UID(class.ClaimUID(pv))) {
+	if c.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
 		return nil
 	}
 	claim, err := live.Claim(ctx, c.client, ownerOf(pv))

@@ -275,11 +275,11 @@ func TestClaimGoneUnasked(t *testing.T) {
 	answers(t, c, func(*http.Request) (int, any) {
 		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
-	c.feed = newFeedTest(t).feed
+	c.claims.feed = newFeedTest(t).feed
 	if err := c.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want the API server's answer", err)
 	}
-	c.feed.deleted.Add(pv.Spec.ClaimRef.UID, nil)
+	c.claims.feed.deleted.Add(pv.Spec.ClaimRef.UID, nil)
 	if err := c.claimGone(t.Context(), pv); err != nil {
 		t.Error(err)
 	}

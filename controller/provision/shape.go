@@ -19,8 +19,8 @@ type shape interface {
 	// provisioner is its name in classes and on PVs.
 	provisioner() string
 
-	// rule says whose a claim of it is.
-	rule() rule
+	// Rule says whose a claim of it is.
+	rule() Rule
 	// check returns nil where claim and class ask for what is offered. The
 	// error is in words for the claim's user; no retry changes the answer.
 	check(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error

@@ -5,12 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -41,15 +36,14 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	c.pvs = c.watchPVs()
-	c.classes = watchClasses(c.client)
-	claims, err := c.watchClaims(ctx)
+	claims, err := c.claims.Watch(ctx)
 	if err != nil {
 		return err
 	}
 	library := c.newLibrary(ctx, claims)
 	close(c.started)
-	c.run(ctx, c.pvs.RunWithContext, c.classes.RunWithContext)
-	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.classes.HasSynced) || !c.eventually(ctx, c.sweep) {
+	c.run(ctx, c.pvs.RunWithContext, c.claims.Classes().RunWithContext)
+	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.sweep) {
 		return nil
 	}
 	for pool, err := range c.pools.Open() {
@@ -62,7 +56,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.status.set(stageStart, nil)
 	beside := func(ctx context.Context) { c.beside(ctx, claims, c.pvs) }
 	c.run(ctx, c.opened, beside, claims.RunWithContext, records.run, records.run,
-		c.waiting.run, c.sweepForever, c.finishForever, c.checkPermissions)
+		c.claims.RunRetries, c.sweepForever, c.finishForever, c.checkPermissions)
 	library.Run(ctx)
 	return nil
 }
@@ -108,39 +102,6 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 	}
 }
 
-// watchClaims builds the filtered feed and the informer that reads from it.
-func (c *Controller) watchClaims(ctx context.Context) (cache.SharedIndexInformer, error) {
-	placer := &placer{node: c.node, rules: map[string]rule{}, class: c.classNamed, offered: c.offered, boundHere: c.boundHere}
-	for _, s := range c.shapes {
-		placer.rules[s.provisioner()] = s.rule()
-	}
-	voice := newVoice(ctx, c.client, c.events, c.node, c.unserved)
-	pvcs := c.client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return pvcs.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return pvcs.Watch(ctx, o)
-		},
-	}
-	c.feed = newFeed(source, placer, voice.hear, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
-		return c.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
-	})
-	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if sc, ok := obj.(*storagev1.StorageClass); ok {
-				c.feed.classAppeared(sc.Name)
-			}
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch classes: %w", err)
-	}
-	lw := &cache.ListWatch{ListWithContextFunc: c.feed.ListWithContext, WatchFuncWithContext: c.feed.WatchWithContext}
-	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, resync, cache.Indexers{}), nil
-}
-
 // newLibrary sets the library up for one instance a node without a leader: it
 // never gives up, never deletes a directory because its PV could not be saved,
 // and never asks which nodes there are.
@@ -164,7 +125,7 @@ func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInf
 		lib.NodesLister(thisNode{c.facts.node}),
 		lib.ClaimsInformer(claims),
 		lib.VolumesInformer(c.pvs),
-		lib.ClassesInformer(c.classes),
+		lib.ClassesInformer(c.claims.Classes()),
 		lib.ResyncPeriod(resync),
 		lib.MetricsInstance(c.metrics),
 	)

@@ -60,7 +60,7 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 		case err == nil:
 			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
 			c.changed(pool)
-			c.waiting.changed()
+			c.claims.Retry()
 		case errors.Is(err, volume.ErrNotEmpty):
 			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
 		default:
