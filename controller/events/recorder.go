@@ -20,6 +20,9 @@ import (
 const (
 	// Component is who speaks in events.
 	Component = "hostpath-provisioner"
+	// ReasonFailed is the reason of every refusal on a claim. It is the one the
+	// library uses, so that one search finds all.
+	ReasonFailed = "ProvisioningFailed"
 	// Silence is how long the same thing is not said again. API servers forget
 	// events after an hour; a claim that still waits then is told once more.
 	Silence = time.Hour

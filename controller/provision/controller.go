@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -76,9 +77,10 @@ type Controller struct {
 	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed func(*volume.Pool)
 
-	events *events.Recorder
-	claims *Claims
-	facts  *facts // set by Run before anything reads it
+	events  *events.Recorder
+	claims  *claims.Claims
+	deleted deletedClaims
+	facts   *facts // set by Run before anything reads it
 	// lateCluster is the cluster's identity where it could be read only after Run
 	// set the facts.
 	lateCluster atomic.Pointer[string]
@@ -117,7 +119,7 @@ func New(c Config) (*Controller, error) {
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		events: c.Events, unknown: make(chan struct{}, 1), started: make(chan struct{}),
-		finished: lru.New(rememberMost),
+		finished: lru.New(claims.RememberMost),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{
@@ -127,11 +129,12 @@ func New(c Config) (*Controller, error) {
 	if c.CSIDriver != "" {
 		ctl.shapes = append(ctl.shapes, &csiShape{Controller: ctl, driver: c.CSIDriver})
 	}
-	rules := map[string]Rule{}
+	rules := map[string]claims.Rule{}
 	for _, s := range ctl.shapes {
 		rules[s.provisioner()] = s.rule()
 	}
-	ctl.claims = NewClaims(ClaimsConfig{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: ctl, Refusal: ctl.neverServed})
+	ctl.claims = claims.New(claims.Config{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: ctl, Refusal: ctl.neverServed})
+	ctl.deleted = ctl.claims
 	ctl.older.Store(&[]corev1.PersistentVolume{})
 	ctl.theirs.Store(&[]corev1.PersistentVolume{})
 	ctl.status.set(stageStart, errors.New("starting"))

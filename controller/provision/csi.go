@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
@@ -22,7 +23,7 @@ type csiShape struct {
 
 func (s *csiShape) provisioner() string { return s.driver }
 
-func (s *csiShape) rule() Rule { return placeCSI }
+func (s *csiShape) rule() claims.Rule { return claims.PlaceCSI }
 
 func (s *csiShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
 	if err := class.CheckOffered(claim, class.CSIModes); err != nil {

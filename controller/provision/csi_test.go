@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -191,7 +192,7 @@ func TestCheck(t *testing.T) {
 		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, `"noatime"`, ""},
 	} {
 		for className, want := range map[string]string{"wait": row.hostPath, "csi": row.csi} {
-			claim, sc := testClaim(testUID, className, ""), testClass(className)
+			claim, sc := classtest.Claim(testUID, className, ""), classtest.Class(className)
 			if row.claim != nil {
 				row.claim(claim)
 			}

@@ -3,18 +3,13 @@
 // The provisioner's name decides the PVs' shape: hostPath, or CSI.
 //
 // One agent runs on every node and there is no leader. Each sees every claim
-// go by and must answer its own only:
+// go by and must answer its own only; controller/claims filters them:
 //
-//	feed.go        filters the claims before anything is cached
-//	placement.go   whose claim is it? (pure)
-//	prepare.go     the two annotations that the provisioner library wants (pure)
 //	provisioner.go what the library calls: Provision, Delete and their guards
 //	shape.go       what depends on the provisioner's name, and is asked for
 //	hostpath.go    so it is for hostPath PVs
 //	csi.go         and so for CSI PVs
 //	refuse.go      why a claim cannot be served, in words
-//	waiting.go     refused for now, tried again when things change
-//	voice.go       the claims that are nobody's, said by one agent of many
 //	pvs.go         PVs of this node: bound to their records, adopted, or refused
 //	reuse.go       kept PVs that are given to another claim
 //	sweep.go       finds PVs of ours that others made

@@ -17,6 +17,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -115,11 +116,11 @@ func podList(objects []metav1.Object, namespace, node string) *corev1.PodList {
 	return list
 }
 
-// goodPV is what the agent itself makes for testClaim in a class, with what the
+// goodPV is what the agent itself makes for classtest.Claim in a class, with what the
 // library adds.
 func goodPV(t *testing.T, c *Controller, className string) *corev1.PersistentVolume {
 	t.Helper()
-	claim, sc := testClaim(testUID, className, ""), testClass(className)
+	claim, sc := classtest.Claim(testUID, className, ""), classtest.Class(className)
 	s := c.shapeNamed(sc.Provisioner)
 	name, pool := class.PVName(claim), s.pool(sc)
 	pv := s.newPV(lib.ProvisionOptions{PVName: name, PVC: claim, StorageClass: sc}, pool,

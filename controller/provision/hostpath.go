@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -23,7 +24,7 @@ type hostPathShape struct {
 
 func (s *hostPathShape) provisioner() string { return class.HostPathProvisioner }
 
-func (s *hostPathShape) rule() Rule { return placeHostPath }
+func (s *hostPathShape) rule() claims.Rule { return claims.PlaceHostPath }
 
 func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
 	if err := class.CheckOffered(claim, class.HostPathModes); err != nil {

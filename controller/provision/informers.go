@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
@@ -43,7 +42,7 @@ func (c *Controller) watchPVs() cache.SharedIndexInformer {
 			return w, err
 		},
 	}
-	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
+	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, claims.Resync, cache.Indexers{})
 }
 
 // labelledOrOlder reports whether a PV carries this node's label, or would get it.
@@ -63,18 +62,4 @@ func (c *Controller) thisNodes(e watch.Event) (watch.Event, bool) {
 		return e, true
 	}
 	return e, false
-}
-
-// watchClasses returns an informer of all classes; a cluster has few.
-func watchClasses(client kubernetes.Interface) cache.SharedIndexInformer {
-	classes := client.StorageV1().StorageClasses()
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return classes.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return classes.Watch(ctx, o)
-		},
-	}
-	return cache.NewSharedIndexInformer(lw, &storagev1.StorageClass{}, resync, cache.Indexers{})
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
@@ -66,9 +67,9 @@ func TestClaimChanged(t *testing.T) {
 		"the next claim":            {k.next, 1},
 		"the first claim":           {k.first, 1},
 		"the first claim, gone":     {cache.DeletedFinalStateUnknown{Obj: k.first}, 1},
-		"a claim with its own PV":   {testClaim("third", "csi", ordinary.Name), 0},
-		"a claim without PV":        {testClaim("fourth", "csi", ""), 0},
-		"a claim of a PV elsewhere": {testClaim("fifth", "csi", "pvc-elsewhere"), 0},
+		"a claim with its own PV":   {classtest.Claim("third", "csi", ordinary.Name), 0},
+		"a claim without PV":        {classtest.Claim("fourth", "csi", ""), 0},
+		"a claim of a PV elsewhere": {classtest.Claim("fifth", "csi", "pvc-elsewhere"), 0},
 	} {
 		r := &records{Controller: k.Controller, queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))}

@@ -9,14 +9,15 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // options are what the library gives for a claim of that size.
 func options(className, size string) lib.ProvisionOptions {
-	claim := testClaim(testUID, className, "")
+	claim := classtest.Claim(testUID, className, "")
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-	return lib.ProvisionOptions{PVName: class.PVName(claim), PVC: claim, StorageClass: testClass(className)}
+	return lib.ProvisionOptions{PVName: class.PVName(claim), PVC: claim, StorageClass: classtest.Class(className)}
 }
 
 func TestProvision(t *testing.T) {
@@ -173,9 +174,9 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 	if words := made("c", volume.Spec{}); words != "" {
 		t.Errorf("said again: %q", words)
 	}
-	sc := testClass("csi-fast")
+	sc := classtest.Class("csi-fast")
 	sc.Parameters = map[string]string{class.LimitParameter: "none"}
-	if s := specOf(testClaim(testUID, "csi-fast", ""), sc); s.Limit != volume.LimitNone || s.Owner.UID != testUID {
+	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Limit != volume.LimitNone || s.Owner.UID != testUID {
 		t.Errorf("%+v", s)
 	}
 	if !limitParameterRecorded(t, c) {
@@ -218,9 +219,9 @@ func TestGivesBack(t *testing.T) {
 		{"csi", false, offered, false},
 		{"csi-now", false, space, false},
 	} {
-		claim, sc := testClaim(testUID, row.class, ""), testClass(row.class)
+		claim, sc := classtest.Claim(testUID, row.class, ""), classtest.Class(row.class)
 		if row.annotated {
-			claim = testClaim(testUID, row.class, "", class.AnnProvisionOnNode, "node-02")
+			claim = classtest.Claim(testUID, row.class, "", class.AnnProvisionOnNode, "node-02")
 		}
 		s := c.shapeNamed(sc.Provisioner)
 		if got := s.givesBack(claim, sc, row.r); got != row.want {

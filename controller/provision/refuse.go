@@ -8,14 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
-
-// reasonFailed is the reason of every refusal on a claim. It is the one the
-// library uses, so that one search finds all.
-const reasonFailed = "ProvisioningFailed"
 
 // reasonIgnored is the reason of the event that says what a claim asked for in
 // vain though it was served.
@@ -97,7 +94,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
 	switch {
 	case pool.NotOffered() != "":
-		return &refusal{topic: topicUnserved, forNow: true, message: c.notOffered(pool)}
+		return &refusal{topic: claims.TopicUnserved, forNow: true, message: c.notOffered(pool)}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", promisable %d", space.Promisable)
 		if space.Estimate {
@@ -165,7 +162,7 @@ func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact stri
 // the answer may change.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
-		c.events.Warn(ctx, events.Claim(claim), r.topic, reasonFailed, r.message)
+		c.events.Warn(ctx, events.Claim(claim), r.topic, events.ReasonFailed, r.message)
 	}
 	if r.forNow {
 		c.claims.RetryLater(claim.UID)

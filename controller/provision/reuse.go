@@ -64,6 +64,12 @@ var errUnsettled = errors.New("PV and claim are not bound or released yet")
 // is then anybody's guess, and the phase may still be that of the one before.
 func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
 
+// deletedClaims is what a PV needs to know of this node's claims.
+type deletedClaims interface {
+	// IsDeleted reports whether the watch has seen the deletion of that claim.
+	IsDeleted(types.UID) bool
+}
+
 // claimGone returns nil where the API server says that a PV's claim is gone, or
 // has another PV. The phase alone does not tell: a PV is Released for a moment
 // after it got its next claim, or its claim back. It is asked only where the
@@ -72,7 +78,7 @@ func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume)
 	if waitsForClaim(pv) {
 		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
 	}
-	if c.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
+	if c.deleted.IsDeleted(types.UID(class.ClaimUID(pv))) {
 		return nil
 	}
 	claim, err := live.Claim(ctx, c.client, ownerOf(pv))

@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -101,7 +103,7 @@ func (k *kept) follow(t *testing.T) (owner string, err error) {
 }
 
 func firstClaim(k *kept) {
-	k.first = testClaim(testUID, "wait", "")
+	k.first = classtest.Claim(testUID, "wait", "")
 	k.first.Spec.VolumeName = k.seen.Name
 }
 
@@ -275,15 +277,21 @@ func TestClaimGoneUnasked(t *testing.T) {
 	answers(t, c, func(*http.Request) (int, any) {
 		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
-	c.claims.feed = newFeedTest(t).feed
+	seen := deletions{}
+	c.deleted = seen
 	if err := c.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want the API server's answer", err)
 	}
-	c.claims.feed.deleted.Add(pv.Spec.ClaimRef.UID, nil)
+	seen[pv.Spec.ClaimRef.UID] = true
 	if err := c.claimGone(t.Context(), pv); err != nil {
 		t.Error(err)
 	}
 }
+
+// deletions are the claims whose deletion the watch has seen.
+type deletions map[types.UID]bool
+
+func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 
 func (k *kept) mustFollow() {
 	if err := k.pool.Reown(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {

@@ -16,6 +16,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 // savingClient is the client that the library saves PVs with, and deletes them.
@@ -161,6 +162,6 @@ func permanent(err error) bool {
 
 func (s savingPVs) say(ctx context.Context, pv *corev1.PersistentVolume, message string) {
 	if pv.Spec.ClaimRef != nil {
-		s.controller.events.Warn(ctx, *pv.Spec.ClaimRef, "saving", reasonFailed, message)
+		s.controller.events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ReasonFailed, message)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -20,7 +21,7 @@ type shape interface {
 	provisioner() string
 
 	// Rule says whose a claim of it is.
-	rule() Rule
+	rule() claims.Rule
 	// check returns nil where claim and class ask for what is offered. The
 	// error is in words for the claim's user; no retry changes the answer.
 	check(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error

@@ -9,14 +9,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 )
 
 const (
-	// resync is how often claims and PVs are looked at again where nothing
-	// changed. They are this node's only, and what an agent left to another,
-	// which then went away, is not left for long.
-	resync = time.Minute
 	// retryFirst and retryLast bound the pause before a failed step is tried
 	// again.
 	retryFirst = time.Second
@@ -36,11 +33,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	c.pvs = c.watchPVs()
-	claims, err := c.claims.Watch(ctx)
+	local, err := c.claims.Watch(ctx)
 	if err != nil {
 		return err
 	}
-	library := c.newLibrary(ctx, claims)
+	library := c.newLibrary(ctx, local)
 	close(c.started)
 	c.run(ctx, c.pvs.RunWithContext, c.claims.Classes().RunWithContext)
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.sweep) {
@@ -49,13 +46,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	for pool, err := range c.pools.Open() {
 		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
 	}
-	records, err := c.newRecords(claims)
+	records, err := c.newRecords(local)
 	if err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
 	c.status.set(stageStart, nil)
-	beside := func(ctx context.Context) { c.beside(ctx, claims, c.pvs) }
-	c.run(ctx, c.opened, beside, claims.RunWithContext, records.run, records.run,
+	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs) }
+	c.run(ctx, c.opened, beside, local.RunWithContext, records.run, records.run,
 		c.claims.RunRetries, c.sweepForever, c.finishForever, c.checkPermissions)
 	library.Run(ctx)
 	return nil
@@ -105,7 +102,7 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 // newLibrary sets the library up for one instance a node without a leader: it
 // never gives up, never deletes a directory because its PV could not be saved,
 // and never asks which nodes there are.
-func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInformer) *lib.ProvisionController {
+func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInformer) *lib.ProvisionController {
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
@@ -123,10 +120,10 @@ func (c *Controller) newLibrary(ctx context.Context, claims cache.SharedIndexInf
 		lib.FailedDeleteThreshold(0),
 		lib.AddFinalizer(true),
 		lib.NodesLister(thisNode{c.facts.node}),
-		lib.ClaimsInformer(claims),
+		lib.ClaimsInformer(local),
 		lib.VolumesInformer(c.pvs),
 		lib.ClassesInformer(c.claims.Classes()),
-		lib.ResyncPeriod(resync),
+		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.metrics),
 	)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -128,7 +129,7 @@ func (c *Controller) sweepForever(ctx context.Context) {
 		}
 		pause := every + rand.N(every/2)
 		if c.label(ctx) {
-			pause = lookAgain // label them as soon as the pool is back
+			pause = claims.LookAgain // label them as soon as the pool is back
 		}
 		if len(*c.older.Load()) > 0 {
 			asked = askedFirst

@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"context"
@@ -12,16 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
 func TestFeedHoldsUnknownClasses(t *testing.T) {
 	f := newFeedTest(t)
-	f.there["claim-a"] = testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01", "more", "than was kept")
-	f.there["claim-b"] = testClaim("b", "late", "", class.AnnProvisionOnNode, "node-02")
-	f.source.Add(testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
-	f.source.Add(testClaim("b", "late", "", class.AnnProvisionOnNode, "node-02"))
-	f.source.Add(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
-	f.source.Delete(testClaim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.there["claim-a"] = classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01", "more", "than was kept")
+	f.there["claim-b"] = classtest.Claim("b", "late", "", class.AnnProvisionOnNode, "node-02")
+	f.source.Add(classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("b", "late", "", class.AnnProvisionOnNode, "node-02"))
+	f.source.Add(classtest.Claim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
 	f.nothing()
 
 	f.classes["late"] = true
@@ -62,7 +63,7 @@ func TestFeedHoldsLittle(t *testing.T) {
 	for i := range claims {
 		uid := fmt.Sprint(i)
 		long := strings.Repeat(uid[:1], size)
-		c := testClaim(uid, "late", "", "note", long)
+		c := classtest.Claim(uid, "late", "", "note", long)
 		switch i % 4 {
 		case 1:
 			c.Annotations[class.AnnProvisionOnNode] = long
@@ -85,10 +86,10 @@ func TestFeedHoldsLittle(t *testing.T) {
 	if events := f.retries(); len(events) > 0 {
 		t.Errorf("%d events of claims that are not of this node", len(events))
 	}
-	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(testClaim("1", "now", "", class.AnnProvisionOnNode, name)) != elsewhere {
+	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != elsewhere {
 		t.Errorf("heard of a claim for node %.20q of %d bytes", name, len(name))
 	}
-	if _, is := hold(testClaim("x", strings.Repeat("c", maxName+1), "")); is {
+	if _, is := hold(classtest.Claim("x", strings.Repeat("c", maxName+1), "")); is {
 		t.Error("a class is waited for that cannot exist")
 	}
 	runtime.KeepAlive(f.held)
@@ -98,7 +99,7 @@ func TestFeedHoldsLittle(t *testing.T) {
 func TestFeedClassGoneAndBack(t *testing.T) {
 	f := newFeedTest(t)
 	f.classes["late"] = true
-	claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 	f.source.Add(claim)
 	f.next(watch.Added, "a")
 
@@ -123,7 +124,7 @@ func TestFeedClassGoneAndBack(t *testing.T) {
 // The class may appear between the moment when a claim is placed and the moment when it is held.
 func TestFeedClassAppearsMeanwhile(t *testing.T) {
 	f := newFeedTest(t)
-	claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 	f.there["claim-a"] = claim
 	f.heard = func(*corev1.PersistentVolumeClaim, placement) {
 		if !f.classes["late"] {
@@ -151,7 +152,7 @@ func TestFeedReadsHeldClaims(t *testing.T) {
 	} {
 		f := newFeedTest(t)
 		f.feed = newFeed(nil, f.placer, f.heard, f.read) // which no stream reads from
-		claim := testClaim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+		claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 		read := claim.DeepCopy()
 		if row.edit != nil {
 			row.edit(read)

@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -73,9 +73,9 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	return where
 }
 
-// placeHostPath: an annotation wins over the scheduler's choice, in either
+// PlaceHostPath: an annotation wins over the scheduler's choice, in either
 // binding mode. So it was before us.
-func placeHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
@@ -90,9 +90,9 @@ func placeHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev
 	return nobodys
 }
 
-// placeCSI: the scheduler is in full control, as it is for any CSI driver. An
+// PlaceCSI: the scheduler is in full control, as it is for any CSI driver. An
 // annotation places nothing.
-func placeCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+func PlaceCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	chosen := claim.Annotations[class.AnnSelectedNode]
 	switch {
 	case chosen == node:

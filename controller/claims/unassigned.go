@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"context"
@@ -24,10 +24,12 @@ const (
 	// patience is how long a claim for another node is given to be served.
 	patience = 15 * time.Second
 
+	// TopicUnserved is the topic of claims whose pool is not offered on this node.
+	TopicUnserved = "unserved"
+
 	topicNobodys     = "nobodys"
 	topicElsewhere   = "elsewhere"
 	topicUnscheduled = "unscheduled"
-	topicUnserved    = "unserved"
 )
 
 // voice speaks for the claims that no agent will serve: those that name our
@@ -115,14 +117,14 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 	}
 	topic, message := words(where, wanted, className)
 	if where == unserved {
-		if topic, message = topicUnserved, v.unserved(className); message == "" {
+		if topic, message = TopicUnserved, v.unserved(className); message == "" {
 			return // the class is another by now
 		}
 	}
 	if v.events.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}
-	v.events.Warn(v.ctx, claim, topic, reasonFailed, message)
+	v.events.Warn(v.ctx, claim, topic, events.ReasonFailed, message)
 }
 
 // words are what is said of a placement, and under which topic.

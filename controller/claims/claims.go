@@ -1,8 +1,9 @@
-package provision
+package claims
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -16,8 +17,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
-// ClaimsConfig is what the claims of a node need. All of it is required.
-type ClaimsConfig struct {
+// Resync is how often claims and PVs are looked at again where nothing
+// changed. They are this node's only, and what an agent left to another,
+// which then went away, is not left for long.
+const Resync = time.Minute
+
+// Config is what the claims of a node need. All of it is required.
+type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Events *events.Recorder
@@ -34,9 +40,9 @@ type ClaimsConfig struct {
 }
 
 // Claims are the claims of one node, filtered from those of the cluster, with the
-// classes that they name. Make them with NewClaims, then Watch them once.
+// classes that they name. Make them with New, then Watch them once.
 type Claims struct {
-	config     ClaimsConfig
+	config     Config
 	placer     *placer
 	feed       *feed
 	waiting    *waiting
@@ -46,8 +52,8 @@ type Claims struct {
 	classes cache.SharedIndexInformer
 }
 
-// NewClaims returns claims that are not watched yet.
-func NewClaims(config ClaimsConfig) *Claims {
+// New returns claims that are not watched yet.
+func New(config Config) *Claims {
 	c := &Claims{config: config, classes: watchClasses(config.Client)}
 	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, boundHere: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
@@ -84,7 +90,7 @@ func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 		return nil, fmt.Errorf("watch classes: %w", err)
 	}
 	lw := &cache.ListWatch{ListWithContextFunc: c.feed.ListWithContext, WatchFuncWithContext: c.feed.WatchWithContext}
-	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, resync, cache.Indexers{}), nil
+	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, Resync, cache.Indexers{}), nil
 }
 
 // Classes returns the informer of all classes.

@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"strings"
@@ -6,60 +6,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
-// classes that tests use, by name.
-func testClass(name string) *storagev1.StorageClass {
-	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
-	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
-	switch name {
-	case "wait":
-		c.VolumeBindingMode = &wait
-	case "now":
-		c.VolumeBindingMode = &now
-	case "unset":
-	case "csi", "csi-fast":
-		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &wait
-		if name == "csi-fast" {
-			c.Parameters = map[string]string{class.StoragePool: "fast"}
-		}
-	case "csi-now":
-		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &now
-	case "csi-unset":
-		c.Provisioner = class.CSIProvisioner
-	case "theirs":
-		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
-	default:
-		return nil
-	}
-	return c
-}
-
 func testPlacer() *placer {
-	return &placer{node: "node-01", class: testClass,
-		rules:     map[string]Rule{class.HostPathProvisioner: placeHostPath, class.CSIProvisioner: placeCSI},
+	return &placer{node: "node-01", class: classtest.Class,
+		rules:     map[string]Rule{class.HostPathProvisioner: PlaceHostPath, class.CSIProvisioner: PlaceCSI},
 		offered:   func(*storagev1.StorageClass) bool { return true },
 		boundHere: func(pv string) bool { return pv == "pv-here" }}
-}
-
-// testClaim makes a claim; annotations come in pairs.
-func testClaim(uid, className, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
-	c := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + uid, UID: types.UID(uid), ResourceVersion: "7",
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
-		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume},
-	}
-	if className != "" {
-		c.Spec.StorageClassName = &className
-	}
-	for i := 0; i+1 < len(annotations); i += 2 {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotations[i], annotations[i+1])
-	}
-	return c
 }
 
 func TestPlace(t *testing.T) {
@@ -101,7 +57,7 @@ func TestPlace(t *testing.T) {
 		{"CSI, bound to a PV of ours", "csi", "pv-here", nil, ours},
 		{"CSI, Immediate, bound to another's PV", "csi-now", "pv-there", nil, foreign},
 	} {
-		got := testPlacer().place(testClaim("u", row.class, row.volume, row.annotations...))
+		got := testPlacer().place(classtest.Claim("u", row.class, row.volume, row.annotations...))
 		if got != row.want {
 			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
 		}
@@ -132,7 +88,7 @@ func TestPlaceUnserved(t *testing.T) {
 		{"hostPath, waits", "wait", "", nil, foreign},
 		{"hostPath, annotated for another", "wait", "", []string{on, "node-02"}, elsewhere},
 	} {
-		if got := p.place(testClaim("u", row.class, row.volume, row.annotations...)); got != row.want {
+		if got := p.place(classtest.Claim("u", row.class, row.volume, row.annotations...)); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
 		}
 	}
@@ -145,7 +101,7 @@ func TestPlaceOneShape(t *testing.T) {
 	} {
 		p := testPlacer()
 		p.rules = map[string]Rule{row.serves: p.rules[row.serves]}
-		claim := testClaim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
+		claim := classtest.Claim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
 		if got := p.place(claim); got != foreign {
 			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)
 		}
@@ -169,7 +125,7 @@ func TestPlacePopulated(t *testing.T) {
 		{"csi", "pv-here", nil, ours},
 		{"now", "pv-here", nil, ours},
 	} {
-		claim := testClaim("u", row.class, row.volume, row.annotations...)
+		claim := classtest.Claim("u", row.class, row.volume, row.annotations...)
 		group := "cdi.kubevirt.io"
 		claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "VolumeImportSource", Name: "image"}
 		if got := testPlacer().place(claim); got != row.want {
@@ -210,10 +166,10 @@ func TestPrepare(t *testing.T) {
 		{"not scheduled: untouched", "csi", nil, "", ""},
 		{"Immediate, CSI: untouched", "csi-now", []string{chosen, "node-01"}, "node-01", ""},
 	} {
-		in := testClaim("u", row.class, "", row.annotations...)
+		in := classtest.Claim("u", row.class, "", row.annotations...)
 		before := in.DeepCopy()
 		for range 2 { // a claim may pass twice
-			out := prepare(in, testClass(row.class), "node-01")
+			out := prepare(in, classtest.Class(row.class), "node-01")
 			if out.Annotations[chosen] != row.chosen || out.Annotations[by] != row.by {
 				t.Errorf("%s: annotations %v", row.what, out.Annotations)
 			}

@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lookAgain is how often a claim that was refused for now is tried again where
+// LookAgain is how often a claim that was refused for now is tried again where
 // nothing told us that the answer changed.
-const lookAgain = 10 * time.Second
+const LookAgain = 10 * time.Second
 
 // waiting keeps the claims that were refused for now, and sends them down the
 // feed again when space comes back, when the pool is ready, and from time to
@@ -44,7 +44,7 @@ func (w *waiting) changed() {
 // run sends waiting claims down the feed until the context ends. A claim that
 // is refused again is added again.
 func (w *waiting) run(ctx context.Context) {
-	tick := time.NewTicker(lookAgain)
+	tick := time.NewTicker(LookAgain)
 	defer tick.Stop()
 	for {
 		select {

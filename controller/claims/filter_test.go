@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
 // feedTest is a feed whose source the test plays.
@@ -34,9 +35,9 @@ func newFeedTest(t *testing.T) *feedTest {
 	p := testPlacer()
 	p.class = func(name string) *storagev1.StorageClass {
 		if name == "late" && f.classes[name] {
-			return testClass("now")
+			return classtest.Class("now")
 		}
-		return testClass(name)
+		return classtest.Class(name)
 	}
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -91,9 +92,9 @@ func (f *feedTest) nothing() {
 func TestFeedListsOursOnly(t *testing.T) {
 	f := newFeedTest(t)
 	f.items = []corev1.PersistentVolumeClaim{
-		*testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"),
-		*testClaim("b", "now", "", class.AnnProvisionOnNode, "node-02"),
-		*testClaim("c", "theirs", ""),
+		*classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"),
+		*classtest.Claim("b", "now", "", class.AnnProvisionOnNode, "node-02"),
+		*classtest.Claim("c", "theirs", ""),
 	}
 	obj, err := f.ListWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -110,18 +111,18 @@ func TestFeedListsOursOnly(t *testing.T) {
 
 func TestFeedFilters(t *testing.T) {
 	f := newFeedTest(t)
-	f.source.Add(testClaim("x", "wait", ""))
-	f.source.Add(testClaim("y", "theirs", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("x", "wait", ""))
+	f.source.Add(classtest.Claim("y", "theirs", "", class.AnnProvisionOnNode, "node-01"))
 	f.nothing()
 
 	// The scheduler chooses us: what was a Modified of the cluster is new here.
-	f.source.Modify(testClaim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
 	f.next(watch.Added, "x")
-	f.source.Modify(testClaim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
 	f.next(watch.Modified, "x")
 
 	// It changes its mind: the claim is gone, as far as we are concerned.
-	gone := testClaim("x", "wait", "", class.AnnSelectedNode, "node-02")
+	gone := classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-02")
 	gone.ResourceVersion = "12"
 	f.source.Modify(gone)
 	if c := f.next(watch.Deleted, "x"); c.ResourceVersion != "12" || c.Annotations[class.AnnSelectedNode] != "node-01" {
@@ -130,12 +131,12 @@ func TestFeedFilters(t *testing.T) {
 	f.source.Delete(gone)
 	f.nothing()
 
-	f.source.Add(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "z")
 	if f.isDeleted("x") || f.isDeleted("z") {
 		t.Error("a claim is taken for deleted that is another node's, or there")
 	}
-	f.source.Delete(testClaim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "z")
 	if !f.isDeleted("z") {
 		t.Error("it is not remembered that a claim of ours was deleted")
@@ -144,12 +145,12 @@ func TestFeedFilters(t *testing.T) {
 
 func TestFeedRetries(t *testing.T) {
 	f := newFeedTest(t)
-	f.source.Add(testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "a")
 	f.retry("a", "unheard-of")
 	f.next(watch.Modified, "a")
 	f.next(watch.Bookmark, "")
-	f.source.Delete(testClaim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "a")
 	f.retry("a")
 	f.nothing()
@@ -168,10 +169,10 @@ func TestFeedIsEarly(t *testing.T) {
 			t.Errorf("%s: early %v", what, !want)
 		}
 	}
-	step("scheduled", watch.Added, testClaim("a", "csi", "", chosen, "node-01"), watch.Added, true)
-	step("named", watch.Modified, testClaim("a", "csi", "", chosen, "node-01", by, class.CSIProvisioner), watch.Modified, false)
-	step("scheduled once more", watch.Modified, testClaim("a", "csi", "", chosen, "node-01"), watch.Modified, true)
-	step("scheduled elsewhere", watch.Modified, testClaim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
+	step("scheduled", watch.Added, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Added, true)
+	step("named", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01", by, class.CSIProvisioner), watch.Modified, false)
+	step("scheduled once more", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Modified, true)
+	step("scheduled elsewhere", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
 }
 
 func TestFeedPassesErrorsAndEnds(t *testing.T) {

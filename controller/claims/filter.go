@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	"context"
@@ -40,16 +40,16 @@ type feed struct {
 	deleted *lru.Cache // UIDs of claims that were ours
 }
 
-// rememberMost is how many deleted claims are remembered, and how many PVs that
+// RememberMost is how many deleted claims are remembered, and how many PVs that
 // the library has finished with: more than a node deletes before the watch has
 // told of all.
-const rememberMost = 4096
+const RememberMost = 4096
 
 // newFeed returns a feed of source. What the placer looks up must be known
 // before the first list or watch.
 func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement),
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *feed {
-	f := &feed{source: source, placer: p, heard: heard, read: read, wake: make(chan struct{}, 1), deleted: lru.New(rememberMost)}
+	f := &feed{source: source, placer: p, heard: heard, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
 	f.forget()
 	f.again = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f

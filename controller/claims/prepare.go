@@ -1,4 +1,4 @@
-package provision
+package claims
 
 import (
 	corev1 "k8s.io/api/core/v1"
