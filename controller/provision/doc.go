@@ -5,7 +5,8 @@
 // One agent runs on every node and there is no leader. Each sees every claim
 // go by and must answer its own only; controller/claims filters them:
 //
-//	provisioner.go what the library calls: Provision, Delete and their guards
+//	provisioner.go what the library calls to make a volume: Provision and its guard
+//	delete.go      and to delete one, which a single function decides
 //	shape.go       what depends on the provisioner's name, and is asked for
 //	hostpath.go    so it is for hostPath PVs
 //	csi.go         and so for CSI PVs

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -123,90 +122,4 @@ func (c *Controller) failed(s shape, o lib.ProvisionOptions, r *refusal) (*corev
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
 	}
 	return nil, lib.ProvisioningFinished, errors.New(r.message)
-}
-
-// ShouldDelete decides in silence whether this PV names a volume of ours that
-// may go. What is wrong with a PV is said where it is first seen, in pvs.go.
-func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolume) bool {
-	s := c.shapeOf(pv)
-	if s == nil || waitsForClaim(pv) {
-		return false
-	}
-	if _, ok := c.finished.Get(pv.UID); ok {
-		return false // the watch is behind
-	}
-	pool, name, err := s.examine(pv)
-	if err != nil || s.deletes(pv) != nil {
-		return false
-	}
-	v, err := pool.Get(name)
-	switch {
-	case err == nil && v.Migration.UnderWay():
-		return false
-	case err == nil:
-		if err = s.matches(v, pv); errors.As(err, new(otherClaim)) && class.Leaving(pv) {
-			_, err = c.heir(ctx, pv, pool, v, err)
-		}
-	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, pool, name):
-		return true
-	case errors.Is(err, volume.ErrNotFound):
-		return s.adoptable(pv, pool, name) == nil
-	}
-	// Delete will say so, and be tried again. So it is where another agent has
-	// the pool: the library forgets what may not be deleted, and that agent may
-	// end before it did it.
-	return err == nil || errors.Is(err, volume.ErrNotReady)
-}
-
-// Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready. One that is still
-// mounted is an error, and tried again.
-func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
-	err := c.empty(ctx, pv)
-	if err == nil && pv.UID != "" {
-		c.emptied.Store(pv.Name, pv)
-	}
-	return err
-}
-
-func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) error {
-	s := c.shapeOf(pv)
-	if s == nil {
-		return fmt.Errorf("node %s serves no PVs like this one", c.node)
-	}
-	pool, name, err := s.examine(pv)
-	if err != nil {
-		return err
-	}
-	if err := s.deletes(pv); err != nil {
-		return err
-	}
-	if err := c.claimGone(ctx, pv); err != nil {
-		return err
-	}
-	v, err := pool.Get(name)
-	switch {
-	case err == nil:
-		_, err = c.follow(ctx, s, pv, pool, v)
-	case !errors.Is(err, volume.ErrNotFound):
-	case nothingLeft(pv, pool, name):
-		return nil
-	default:
-		// Either it went in an earlier call, or an older provisioner made it.
-		if err = c.adopt(ctx, s, pv, pool, name); errors.Is(err, volume.ErrNotFound) {
-			return nil
-		}
-	}
-	if err != nil {
-		return err
-	}
-	err = pool.DeleteIf(name, func(now volume.Record) error { // which may have another claim meanwhile
-		return s.matches(volume.Volume{Record: now, Path: filepath.Join(pool.Path(), name)}, pv)
-	})
-	if err != nil {
-		return fmt.Errorf("node %s: %w", c.node, err)
-	}
-	c.changed(pool)
-	c.claims.Retry()
-	return nil
 }
