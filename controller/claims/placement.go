@@ -73,8 +73,8 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	return where
 }
 
-// PlaceHostPath: an annotation wins over the scheduler's choice, in either
-// binding mode. So it was before us.
+// PlaceHostPath places claims that get hostPath PVs. An annotation wins over the
+// scheduler's choice, in either binding mode, as it did with older provisioners.
 func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
 	switch {
@@ -90,8 +90,8 @@ func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev
 	return nobodys
 }
 
-// PlaceCSI: the scheduler is in full control, as it is for any CSI driver. An
-// annotation places nothing.
+// PlaceCSI places claims that get CSI PVs. The scheduler is in full control, as it is
+// for any CSI driver. An annotation places nothing.
 func PlaceCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	chosen := claim.Annotations[class.AnnSelectedNode]
 	switch {
