@@ -51,7 +51,7 @@ func TestCapacity(t *testing.T) {
 	a := smallCSI(s, "01")
 	class := s.CSIClass("one", nil)
 	match := func() error { return says(s, a, class) }
-	s.Eventually(shortly, "published", match)
+	s.Within(shortly, "published", match)
 	if err := s.CapacityIs(class, a.Node, func(b int64) bool { return b == a.Inspect().Space.Promisable>>18<<18 }); err != nil {
 		t.Error(err) // it has 29 bits
 	}
@@ -67,11 +67,11 @@ func TestCapacity(t *testing.T) {
 	size := half(s, a)
 	claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name, Size: bytes(size)})
 	s.Bound(claim)
-	s.Eventually(shortly, "less", func() error { return s.CapacityIs(class, a.Node, func(b int64) bool { return b < size }) })
-	s.Eventually(shortly, "less", match)
+	s.Within(shortly, "less", func() error { return s.CapacityIs(class, a.Node, func(b int64) bool { return b < size }) })
+	s.Within(shortly, "less", match)
 	s.Delete(claim)
 	s.Gone(harness.PVName(claim))
-	s.Eventually(shortly, "more", match)
+	s.Within(shortly, "more", match)
 
 	before := capacityOf(s, class, a.Node).ResourceVersion
 	a.Stop()
@@ -98,20 +98,20 @@ func tamperCapacity(s *harness.Scene, a *harness.Agent, class string) {
 	}
 	o := capacityOf(s, class, a.Node)
 	must(objects.Delete(s.Context(), o.Name, metav1.DeleteOptions{}))
-	s.Eventually(shortly, "back", func() error { return says(s, a, class) })
+	s.Within(shortly, "back", func() error { return says(s, a, class) })
 	_, err := objects.Patch(s.Context(), o.Name, types.MergePatchType,
 		[]byte(`{"capacity":"1Pi","maximumVolumeSize":"1Pi"}`), metav1.PatchOptions{})
 	must(err)
 	later := s.CSIClass("two", nil)
-	s.Eventually(shortly, "class has one", func() error { return says(s, a, later) })
+	s.Within(shortly, "class has one", func() error { return says(s, a, later) })
 	must(classes.Delete(s.Context(), later, metav1.DeleteOptions{}))
-	s.Eventually(shortly, "class has none", func() error {
+	s.Within(shortly, "class has none", func() error {
 		if n := len(s.Capacities(later, a.Node)); n > 0 {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil
 	})
-	s.Eventually(10*time.Second+shortly+30*time.Second, "put right", func() error { return says(s, a, class) })
+	s.Within(10*time.Second+shortly+30*time.Second, "put right", func() error { return says(s, a, class) })
 }
 
 // The objects are the DaemonSet's, as long as the pod is of one, and go with it.
@@ -138,7 +138,7 @@ func TestCapacityOwner(t *testing.T) {
 	})
 	a := s.Agent(node, local(node, "--pod-name="+pod))
 	var owners []metav1.OwnerReference
-	s.Eventually(shortly, "published", func() error {
+	s.Within(shortly, "published", func() error {
 		o, err := s.Capacity(harness.ClassCSI, node)
 		if err == nil {
 			owners = o.OwnerReferences
@@ -198,7 +198,7 @@ func TestCapacityLeftovers(t *testing.T) {
 		}
 	}
 	a := s.Agent(node, local(node))
-	s.Eventually(shortly, "ours alone", func() error {
+	s.Within(shortly, "ours alone", func() error {
 		o, err := s.Capacity(class, a.Node)
 		if err == nil && o.Labels[harness.LabelNode] != a.Node.Name {
 			err = fmt.Errorf("labels %v", o.Labels)
@@ -217,7 +217,7 @@ func TestCapacityBurst(t *testing.T) {
 	const many = 100
 	s, a := csiNode(t)
 	class := s.CSIClass("burst", nil)
-	s.Eventually(shortly, "published", func() error { _, err := s.Capacity(class, a.Node); return err })
+	s.Within(shortly, "published", func() error { _, err := s.Capacity(class, a.Node); return err })
 	o := capacityOf(s, class, a.Node)
 	w, err := env.Client.StorageV1().CSIStorageCapacities(harness.Namespace).Watch(t.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String(), ResourceVersion: o.ResourceVersion,
@@ -237,7 +237,7 @@ func TestCapacityBurst(t *testing.T) {
 		s.Eventually(time.Minute, "bound", func() error { return s.IsBound(claim) })
 	}
 	took := time.Since(begin)
-	s.Eventually(shortly, "published", func() error {
+	s.Within(shortly, "published", func() error {
 		want := o.Capacity.Value() - many*64<<20
 		return s.CapacityIs(class, a.Node, func(b int64) bool { return b < want+many*64<<20/2 })
 	})
@@ -288,5 +288,5 @@ func TestCapacityWithoutRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.AwaitReady()
-	s.Eventually(shortly, "published", func() error { _, err := s.Capacity(harness.ClassCSI, node); return err })
+	s.Within(shortly, "published", func() error { _, err := s.Capacity(harness.ClassCSI, node); return err })
 }

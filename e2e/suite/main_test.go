@@ -16,7 +16,7 @@ import (
 )
 
 // parallel is how many tests run at once unless -parallel says otherwise: they wait most of the time.
-const parallel = "24"
+const parallel = "16"
 
 // env is set before the first test and not changed.
 var env *harness.Env

@@ -95,10 +95,16 @@ func (s *Scene) Path(kind, name string) string {
 // all is well.
 const least = time.Minute
 
-// Eventually asks until the answer is nil, and ends the test with the last one when that takes too long.
+// Eventually asks until the answer is nil, and ends the test with the last one when that takes too long. How long is no
+// promise of the agent's; see Within.
 func (s *Scene) Eventually(within time.Duration, what string, ask func() error) {
 	s.Helper()
-	within = max(within, least)
+	s.Within(max(within, least), what, ask)
+}
+
+// Within asks until the answer is nil, and ends the test with the last one after that time, which the agent promises.
+func (s *Scene) Within(within time.Duration, what string, ask func() error) {
+	s.Helper()
 	end := time.Now().Add(within)
 	for {
 		begin := time.Now()
