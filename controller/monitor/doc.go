@@ -1,8 +1,6 @@
-// Package monitor looks after pools and published volumes and says how they
-// are: the log and events when one stops being well or is so again, and metrics for
-// everything that can be counted.
+// Package monitor probes pools and published volumes. It logs and records an
+// event when the condition of one changes, and serves metrics of both.
 //
-// It also does a pool's slow work, a bit at a time: emptying the trash,
-// measuring what volumes use where the filesystem does not know, and, where it
-// is asked to, giving adopted volumes their limits.
+// It also does the slow work of a pool, a part at a time: emptying the trash, and
+// measuring what volumes use where the filesystem does not count it.
 package monitor

@@ -37,14 +37,20 @@ func main() {
 	if len(os.Args) > 1 {
 		root = os.Args[1]
 	}
+	if err := measure(root); err != nil {
+		fmt.Fprintln(os.Stderr, "measure:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(root string) error {
 	t := tree{packages: map[string]*pkg{}}
 	for _, top := range []string{"cmd", "controller", "volume"} {
 		if err := t.walk(root, top); err != nil {
-			fmt.Fprintln(os.Stderr, "measure:", err)
-			os.Exit(1)
+			return err
 		}
 	}
-	t.print()
+	return t.print()
 }
 
 // walk counts the production code below a folder.
@@ -141,7 +147,7 @@ func (t *tree) inspect(dir string, file *ast.File) {
 	})
 }
 
-func (t *tree) print() {
+func (t *tree) print() error {
 	var all []*pkg
 	lines := 0
 	for _, p := range t.packages {
@@ -164,5 +170,5 @@ func (t *tree) print() {
 	fmt.Fprintf(out, "methods of an interface, most\t%d\t%s\n", t.methods, t.interfaceName)
 	fmt.Fprintf(out, "flags of the agent\t%d\t\n", t.flags)
 	fmt.Fprintf(out, "production lines\t%d\t\n", lines)
-	out.Flush()
+	return out.Flush()
 }
