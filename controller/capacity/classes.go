@@ -1,7 +1,6 @@
 package capacity
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // poolOf returns the pool of a class that gets an object; false means that it
@@ -23,21 +21,21 @@ func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
 	if c.Provisioner != driver || !class.Delayed(c) {
 		return "", false
 	}
-	return cmp.Or(c.Parameters[class.StoragePool], class.DefaultPool), true
+	return class.PoolName(c.Parameters), true
 }
 
 // limitless returns why a pool that is ready cannot hold volumes of the class to
 // their size, where the class insists on that. Like a pool on another node, it is
 // nothing for the scheduler to choose.
 func limitless(c *storagev1.StorageClass, g *gauge) error {
-	limits, err := class.LimitsOf(c.Parameters)
+	p, err := class.ParametersOf(c)
 	if err != nil {
 		return nil // as any parameter that would be refused
 	}
 	if l, known := g.level(time.Now()); !known || !l.ready {
 		return nil
 	}
-	return g.pool.CheckLimit(volume.Spec{Limit: volume.LimitPolicy(limits.Policy), Inodes: limits.Inodes})
+	return g.pool.CheckLimit(p.Spec)
 }
 
 // wanted returns the pools' gauges by the class that there should be an object

@@ -91,7 +91,7 @@ func TestCSIPVFollowsTheClass(t *testing.T) {
 	}
 }
 
-func TestCheckParameters(t *testing.T) {
+func TestParameters(t *testing.T) {
 	for _, row := range []struct{ key, value, want string }{
 		{"", "", ""},
 		{class.StoragePool, "local", ""},
@@ -104,7 +104,7 @@ func TestCheckParameters(t *testing.T) {
 		if row.key != "" {
 			parameters[row.key] = row.value
 		}
-		err := class.CheckParameters(csiClass(parameters))
+		_, err := class.ParametersOf(csiClass(parameters))
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%q: %v, want words %q", row.key, err, row.want)
 		}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // Parameters are heeded or refused, in words that name the class; no pool is
@@ -27,15 +28,15 @@ func FuzzParameters(f *testing.F) {
 		if class.PoolName(parameters) == "" {
 			t.Error("a pool without a name")
 		}
-		err := class.CheckParameters(c)
-		limits, wrong := class.LimitsOf(parameters)
+		p, err := class.ParametersOf(c)
+		_, wrong := class.HostPathClass.Parse(parameters)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), "some-class"):
 			t.Errorf("%v: which class?", err)
 		case err == nil && wrong != nil:
 			t.Errorf("nothing is wrong with the parameters, and %v", wrong)
-		case err == nil && limits.Policy == "none" && limits.Inodes > 0:
-			t.Errorf("a limit and none: %+v", limits)
+		case err == nil && p.Spec.Limit == volume.LimitNone && p.Spec.Inodes > 0:
+			t.Errorf("a limit and none: %+v", p.Spec)
 		}
 		for key := range parameters {
 			switch key {

@@ -19,7 +19,8 @@ func CheckHostPath(c *storagev1.StorageClass) error {
 			"a class cannot be edited: delete it and make it anew without them, or use a class of provisioner %s",
 			c.Name, c.MountOptions, CSIProvisioner)
 	}
-	return CheckLimits(c)
+	_, err := ParametersOf(c)
+	return err
 }
 
 // HostPathPV returns the hostPath PV of a volume that lies at path. Its

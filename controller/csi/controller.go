@@ -55,7 +55,7 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 
 // wanted checks a request to create, and says what shall be made where.
 func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
-	spec := volume.Spec{Name: req.GetName(), PV: newPV(req.GetName(), req.GetParameters()), Owner: ownerOf(req.GetName(), req.GetParameters())}
+	var spec volume.Spec
 	if err := checkName(req.GetName()); err != nil {
 		return nil, spec, err
 	}
@@ -65,16 +65,19 @@ func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec
 	if req.GetVolumeContentSource() != nil {
 		return nil, spec, invalid("volume content source: it is not offered, new volumes are empty; copy the data in")
 	}
-	if err := checkParameters(req.GetParameters(), &spec); err != nil {
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
 		return nil, spec, err
 	}
 	if len(req.GetMutableParameters()) > 0 {
 		return nil, spec, invalid("mutable parameters: none are offered; name no VolumeAttributesClass")
 	}
-	pool, err := s.pool(req.GetParameters()[class.StoragePool])
+	pool, err := s.pool(p.Pool)
 	if err != nil {
 		return nil, spec, err
 	}
+	spec = p.Spec
+	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(), req.GetParameters())
 	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
 		return nil, spec, err
 	}
@@ -121,13 +124,12 @@ func (s *Server) remove(name string, want func(volume.Volume) bool) error {
 // A request that names no pool, where none is the default, is no mistake: it
 // comes without a class in hand, and without one no volume would be made.
 func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	var spec volume.Spec
-	if err := checkParameters(req.GetParameters(), &spec); err != nil {
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
 		return nil, err
 	}
-	name := req.GetParameters()[class.StoragePool]
-	pool, err := s.pool(name)
-	if err != nil && name == "" {
+	pool, err := s.pool(p.Pool)
+	if err != nil && p.Pool == "" {
 		return capacity(0), nil
 	}
 	if err != nil {
@@ -142,7 +144,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err != nil && !errors.Is(err, volume.ErrNotReady) {
 		return nil, err
 	}
-	if err == nil && pool.CheckLimit(spec) != nil {
+	if err == nil && pool.CheckLimit(p.Spec) != nil {
 		return capacity(0), nil
 	}
 	return capacity(space.Promisable), nil
@@ -184,14 +186,15 @@ func fits(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
 	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
 		return err
 	}
-	if err := checkParameters(req.GetParameters(), &volume.Spec{}); err != nil {
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
 		return err
 	}
 	if len(req.GetMutableParameters()) > 0 {
 		return invalid("mutable parameters: none are offered")
 	}
-	for _, named := range []map[string]string{req.GetVolumeContext(), req.GetParameters()} {
-		if name := named[class.StoragePool]; name != "" && name != pool.Name() {
+	for _, name := range []string{req.GetVolumeContext()[class.StoragePool], p.Pool} {
+		if name != "" && name != pool.Name() {
 			return invalid("%s: the volume is in pool %s, not in %s", class.StoragePool, pool.Name(), name)
 		}
 	}

@@ -87,14 +87,14 @@ func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, e
 	}
 	attributes := req.GetVolumeContext()
 	if ephemeral(attributes) {
-		spec, err := ephemeralSpec(p.name, attributes)
+		spec, pool, err := ephemeralSpec(p.name, attributes)
 		if err != nil {
 			return nil, err
 		}
 		// The collector looks for the pod's directory by this UID.
 		spec.Owner.UID = cmp.Or(pod, spec.Owner.UID)
 		p.make = &spec
-		p.pool, err = s.ephemeralPool(attributes[class.StoragePool])
+		p.pool, err = s.ephemeralPool(pool)
 		if err != nil {
 			return nil, err
 		}

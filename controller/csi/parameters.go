@@ -1,10 +1,9 @@
 package csi
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -23,31 +22,14 @@ const (
 	keyPodUID         = kubernetesPrefix + "pod.uid"
 )
 
-// keySize is the attribute of an ephemeral volume that says how big it is.
-const keySize = "size"
-
-// checkKeys refuses what nobody would act upon: a misspelt parameter must not
-// pass for one that is honoured.
-func checkKeys(what string, given map[string]string, known ...string) error {
-	unknown := class.UnknownKeys(given, known, kubernetesPrefix)
-	if len(unknown) == 0 {
-		return nil
-	}
-	return invalid("%s: %q is not known; known are %q and what begins with %s", what, unknown, known, kubernetesPrefix)
-}
-
-// checkParameters checks those of a class, and adds to the spec what they say of
-// limits.
-func checkParameters(given map[string]string, s *volume.Spec) error {
-	if err := checkKeys("parameters", given, class.StoragePool, class.LimitParameter, class.InodesParameter); err != nil {
-		return err
-	}
-	limits, err := class.LimitsOf(given)
+// parse returns what the parameters of a request, or the attributes of an inline
+// volume, ask for.
+func parse(from class.Source, given map[string]string) (class.Parameters, error) {
+	p, err := from.Parse(given)
 	if err != nil {
-		return invalid("%v", err)
+		return p, invalid("%v", err)
 	}
-	s.Limit, s.Inodes = volume.LimitPolicy(limits.Policy), limits.Inodes
-	return nil
+	return p, nil
 }
 
 // ownerOf is the claim of a volume, as far as the call tells; see the package
@@ -80,20 +62,15 @@ func claimUID(name string) string {
 // ephemeral reports whether a volume context is of a pod's own volume.
 func ephemeral(context map[string]string) bool { return context[keyEphemeral] == "true" }
 
-// ephemeralSpec is what a pod asks for in its own volume.
-func ephemeralSpec(name string, context map[string]string) (volume.Spec, error) {
-	spec := volume.Spec{Name: name, Bytes: defaultBytes, Ephemeral: true, Owner: volume.Owner{
-		Namespace: context[keyPodNamespace], Name: context[keyPod], UID: context[keyPodUID],
-	}}
-	if err := checkKeys("volume attributes", context, class.StoragePool, keySize); err != nil {
-		return spec, err
+// ephemeralSpec is what a pod asks for in its own volume, and the name of the pool
+// that it asks for.
+func ephemeralSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
+	p, err := parse(class.InlineVolume, context)
+	if err != nil {
+		return spec, "", err
 	}
-	if text, given := context[keySize]; given {
-		size, err := resource.ParseQuantity(text)
-		if err != nil || size.Sign() <= 0 {
-			return spec, invalid("volume attribute %s: %q is not a size such as 1Gi", keySize, text)
-		}
-		spec.Bytes = size.Value()
-	}
-	return spec, nil
+	spec = p.Spec
+	spec.Name, spec.Bytes, spec.Ephemeral = name, cmp.Or(spec.Bytes, defaultBytes), true
+	spec.Owner = volume.Owner{Namespace: context[keyPodNamespace], Name: context[keyPod], UID: context[keyPodUID]}
+	return spec, p.Pool, nil
 }

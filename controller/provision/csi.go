@@ -29,7 +29,7 @@ func (s *csiShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.Stor
 	if err := class.CheckOffered(claim, class.CSIModes); err != nil {
 		return err
 	}
-	if err := class.CheckParameters(sc); err != nil {
+	if _, err := class.ParametersOf(sc); err != nil {
 		return err
 	}
 	// The driver would refuse to mount the volume.

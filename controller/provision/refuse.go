@@ -81,12 +81,10 @@ func (c *Controller) directoryOf(s shape, pool *volume.Pool, claim *corev1.Persi
 // specOf is what a claim asks for, whatever its volume is called. The class was
 // checked before.
 func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
-	limits, _ := class.LimitsOf(sc.Parameters)
-	return volume.Spec{
-		Bytes: class.Bytes(claim),
-		Owner: volume.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)},
-		Limit: volume.LimitPolicy(limits.Policy), Inodes: limits.Inodes,
-	}
+	p, _ := class.ParametersOf(sc)
+	p.Spec.Bytes = class.Bytes(claim)
+	p.Spec.Owner = volume.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+	return p.Spec
 }
 
 // refusalFor is what an error of the pool means to a claim.

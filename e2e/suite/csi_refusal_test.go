@@ -55,7 +55,7 @@ func TestCSINotOffered(t *testing.T) {
 		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\bwanted 1152921504606846976\b`, `ask for less`}},
 		{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `make it anew`}},
 		{"secret", harness.Claim{}, parameter("csi.storage.k8s.io/provisioner-secret-name", "key"),
-			[]string{`"csi\.storage\.k8s\.io/provisioner-secret-name"`, `make it anew without`}},
+			[]string{`unknown parameters \["csi\.storage\.k8s\.io/provisioner-secret-name"\]`, `make it anew`}},
 		{"mount option", harness.Claim{}, func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "discard"} },
 			[]string{`"discard"`, `noatime`, `make it anew`}},
 	} {

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 func TestLimits(t *testing.T) {
 	for _, row := range []struct {
 		given map[string]string
-		limit string
+		limit volume.LimitPolicy
 		nodes uint64
 		want  string // in the error
 	}{
@@ -27,15 +28,17 @@ func TestLimits(t *testing.T) {
 		{map[string]string{"inodes": "18446744073709551615"}, "", 0, "whole number"},
 		{map[string]string{"limit": "none", "inodes": "5"}, "", 0, "leave one out"},
 	} {
-		l, err := class.LimitsOf(row.given)
+		p, err := class.CSIRequest.Parse(row.given)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%v: %v, want words %q", row.given, err, row.want)
 		}
-		if err == nil && (l != (class.Limits{Policy: row.limit, Inodes: row.nodes})) {
-			t.Errorf("%v: %+v", row.given, l)
+		if err == nil && (p.Spec != (volume.Spec{Limit: row.limit, Inodes: row.nodes})) {
+			t.Errorf("%v: %+v", row.given, p)
 		}
-		sc := csiClass(row.given)
-		for _, err := range []error{class.CheckLimits(sc), class.CheckParameters(sc)} {
+		for _, provisioner := range []string{class.HostPathProvisioner, class.CSIProvisioner} {
+			sc := csiClass(row.given)
+			sc.Provisioner = provisioner
+			_, err := class.ParametersOf(sc)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), `class "fast"`) {
 				t.Errorf("%v: %v", row.given, err)
 			}
