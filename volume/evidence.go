@@ -200,7 +200,7 @@ func (f *family) learn(filesystem string, p *Pool, s survey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.rises[filesystem]; r != nil { // else the pool was another family's when it began
-		r.sum = add(r.sum, p.learn(s))
+		r.sum = add(r.sum, p.ledger.learn(s))
 	}
 }
 
@@ -221,11 +221,11 @@ func (f *family) read(filesystem string, all []reading) {
 	}
 	var grown int64
 	for _, one := range all {
-		grown = add(grown, one.pool.read(one.survey))
+		grown = add(grown, one.pool.ledger.read(one.survey))
 	}
 	r.sum = add(r.sum, grown)
 	for _, one := range all {
-		one.pool.date(add(one.risen, grown))
+		one.pool.ledger.date(add(one.risen, grown))
 	}
 }
 
@@ -254,13 +254,14 @@ func (p *Pool) MeasureDue() bool {
 	f := p.family.Load()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := f.rises[p.where()]
+	l := p.ledger
+	r := f.rises[l.where()]
 	if r == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all, _ := p.using()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all, _ := l.using()
 	walked := all[0]
 	doubt := min(walked.bytes, r.sum-walked.risen)
 	return doubt >= max(doubtLeast, walked.bytes/doubtShare)

@@ -72,7 +72,7 @@ func TestMeasureDue(t *testing.T) {
 	} {
 		p.records.Set(Record{Name: "first", State: Ready, Bytes: c.found, Trash: "first"})
 		w.f.rises[worldName] = &rise{sum: 5 + c.rose}
-		p.sure.walked, p.sure.walkedAt = map[string]int64{"first": c.found}, 5
+		p.ledger.sure.walked, p.ledger.sure.walkedAt = map[string]int64{"first": c.found}, 5
 		if got := p.MeasureDue(); got != c.want {
 			t.Errorf("%+v: due %v", c, got)
 		}
@@ -130,13 +130,13 @@ func TestLearnOfAnother(t *testing.T) {
 		w := two(t, 0, 0)
 		p := w.pools[0]
 		p.records.Set(next)
-		p.begun(s)
-		p.noteUse(before, 300)
+		p.ledger.begun(s)
+		p.ledger.noteUse(before, 300)
 		w.space(p)
 		w.f.learn(worldName, p, s)
 		w.f.read(worldName, []reading{{p, s}})
-		if len(p.sure.walked)+len(p.sure.last)+len(p.sure.written) > 0 || next.State == Ready && p.use(next).Known {
-			t.Errorf("%s: %+v, %+v", name, p.sure, p.use(next))
+		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == Ready && p.ledger.use(next).Known {
+			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.use(next))
 		}
 	}
 }

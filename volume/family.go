@@ -20,15 +20,16 @@ func newFamily(pools ...*Pool) *family { return &family{pools: pools, rises: map
 // elsewhere sums what the other pools on the filesystem of p promised, and what
 // their volumes were found to use. The caller holds mu.
 func (f *family) elsewhere(p *Pool) (all others) {
-	at := p.where()
+	at := p.ledger.where()
 	for _, other := range f.pools {
-		if other == p || at == "" || other.where() != at {
+		if other == p || at == "" || other.ledger.where() != at {
 			continue
 		}
-		other.mu.Lock()
-		here, _ := other.using()
-		all.promised, all.found = add(all.promised, other.promised()), append(all.found, here...)
-		other.mu.Unlock()
+		l := other.ledger
+		l.mu.Lock()
+		here, _ := l.using()
+		all.promised, all.found = add(all.promised, l.promised()), append(all.found, here...)
+		l.mu.Unlock()
 	}
 	return all
 }
@@ -38,11 +39,17 @@ func (f *family) elsewhere(p *Pool) (all others) {
 func (f *family) recorded(p *Pool, at string, id uint64) int {
 	n := p.records.WithLimitID(id)
 	for _, other := range f.pools {
-		if other != p && at != "" && other.where() == at {
+		if other != p && at != "" && other.ledger.where() == at {
 			n += other.records.WithLimitID(id)
 		}
 	}
 	return n
+}
+
+func (l *ledger) setFilesystem(filesystem string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.filesystem = filesystem
 }
 
 // where is the filesystem of the ledger's pool.

@@ -26,7 +26,7 @@ func (p *Pool) dirConfig() pooldir.Config {
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,
-		Prepare: p.prepare, Used: p.everUsed, Opened: p.setFilesystem,
+		Prepare: p.prepare, Used: p.everUsed, Opened: p.ledger.setFilesystem,
 	}
 }
 
@@ -38,12 +38,6 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 	}
 	p.enforcing = h.enforcement
 	return p.recover(h)
-}
-
-func (p *Pool) setFilesystem(filesystem string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.filesystem = filesystem
 }
 
 // Open takes the pool into use: it makes the directory if only the path's last

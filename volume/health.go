@@ -174,7 +174,7 @@ func (p *Pool) usedUp(name string) (Problem, string) {
 		return LimitLost, stray
 	}
 	r, _ := p.records.Get(name)
-	if u := p.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
+	if u := p.ledger.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
 		return "", ""
 	}
 	return VolumeFull, "it is full: remove data in it, or ask for more in its claim"

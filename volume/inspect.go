@@ -120,15 +120,14 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	var l ledger
-	l.initLedger()
+	l := newLedger(record.NewStore(func(string) {}))
 	l.records.Reset(all)
 	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()
 	r.Pool.Limits, r.Pool.Unlimited = string(support.Method), support.Reason
-	r.Volumes = inspectVolumes(h, &l)
+	r.Volumes = inspectVolumes(h, l)
 	st, err := h.Statfs()
 	if err != nil {
 		return r, err

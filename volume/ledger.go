@@ -3,8 +3,6 @@ package volume
 import (
 	"maps"
 	"math"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,31 +16,27 @@ import (
 type ledger struct {
 	records  *record.Store
 	mu       sync.Mutex
-	reserved map[string]int64  // bytes of volumes whose record does not have them yet
-	used     map[string]int64  // bytes as last measured, of volumes that have a record
-	metered  map[string]int64  // bytes as the kernel counts them, of volumes with a limit
-	sure     evidence          // what volumes use at least
-	strays   map[string]string // why volumes are not held to the limit that they were given; see stray
-	notes    []string          // what recovery left for a person to look at
+	reserved map[string]int64 // bytes of volumes whose record does not have them yet
+	used     map[string]int64 // bytes as last measured, of volumes that have a record
+	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
+	sure     evidence         // what volumes use at least
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
 }
 
-// initLedger makes the ledger of a pool without records.
-func (l *ledger) initLedger() {
-	l.records = record.NewStore(l.left)
-	l.reserved = map[string]int64{}
-	l.reset(nil)
+// newLedger returns the ledger of a pool with these records.
+func newLedger(records *record.Store) *ledger {
+	l := &ledger{records: records, reserved: map[string]int64{}}
+	l.reset()
+	return l
 }
 
 // reset forgets everything but reservations. The records were read from the disk.
-func (l *ledger) reset(notes []string) {
+func (l *ledger) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.notes = notes
 	l.used, l.metered = map[string]int64{}, map[string]int64{}
 	l.sure = newEvidence()
-	l.strays = map[string]string{}
 }
 
 // left forgets the use of a volume that went, or is being deleted: a volume whose
@@ -51,22 +45,6 @@ func (l *ledger) left(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetUse(name)
-	if _, there := l.records.Get(name); !there {
-		delete(l.strays, name)
-	}
-}
-
-func (l *ledger) note(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.notes = append(l.notes, text)
-}
-
-// unnote forgets the notes that begin like this.
-func (l *ledger) unnote(begin string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.notes = slices.DeleteFunc(l.notes, func(n string) bool { return strings.HasPrefix(n, begin) })
 }
 
 // promised counts every volume that is not being deleted, and those about to
@@ -150,9 +128,10 @@ func scale(bytes int64, ratio float64) int64 {
 	return int64(scaled)
 }
 
-// everUsed reports whether this process knows of anything in the pool.
-func (l *ledger) everUsed() bool {
+// isEmpty reports whether nothing is allocated: no record is there, and none is
+// about to be.
+func (l *ledger) isEmpty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.records.IsEmpty() || len(l.reserved)+len(l.notes) > 0
+	return l.records.IsEmpty() && len(l.reserved) == 0
 }

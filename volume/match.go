@@ -117,19 +117,28 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 
 // strayed remembers why a volume's directory does not show the ID of its record;
 // nil is that it does. The caller holds mu.
-func (l *ledger) strayed(name string, why error) {
+func (p *Pool) strayed(name string, why error) {
 	if why == nil {
-		delete(l.strays, name)
+		delete(p.strays, name)
 		return
 	}
-	l.strays[name] = fmt.Sprintf("it is not held to its size, because its directory is not counted for it: %v; "+
+	p.strays[name] = fmt.Sprintf("it is not held to its size, because its directory is not counted for it: %v; "+
 		"the agent tries to mend that when it starts, and when the volume grows", why)
+}
+
+// strayedStill is strayed for a volume that may be gone by now.
+func (p *Pool) strayedStill(r Record, why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now, ok := p.records.Get(r.Name); ok && now.Same(r) {
+		p.strayed(r.Name, why)
+	}
 }
 
 // stray returns why a volume is not held to the limit that it was given; "" if it
 // is.
-func (l *ledger) stray(name string) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.strays[name]
+func (p *Pool) stray(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.strays[name]
 }

@@ -33,16 +33,16 @@ func (p *Pool) Measure(ctx context.Context) error {
 	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
 		p.meter(h)
 		// Errors of the first walk are those of the second.
-		first, _ := p.walk(ctx, h, p.unknown())
+		first, _ := p.walk(ctx, h, p.ledger.unknown())
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		p.begun(first)
+		p.ledger.begun(first)
 		risen, err := p.risen(h)
 		if err != nil {
 			return err
 		}
-		all, err := p.walk(ctx, h, p.uncounted())
+		all, err := p.walk(ctx, h, p.ledger.uncounted())
 		if ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
@@ -65,7 +65,7 @@ func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, e
 			return all, errors.Join(errs...)
 		case err == nil:
 			all.found[r.Name], all.of[r.Name] = size.Own, r
-			p.noteUse(r, size.Bytes)
+			p.ledger.noteUse(r, size.Bytes)
 		case !errors.Is(err, unix.ENOENT):
 			errs = append(errs, fmt.Errorf("volume %s: %w", r.Name, err))
 		}
@@ -87,11 +87,11 @@ func (p *Pool) elsewhere(h *handle) func(fd int) bool {
 }
 
 // noteUse notes the use of a volume, unless it went while it was measured.
-func (p *Pool) noteUse(r Record, bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now, ok := p.records.Get(r.Name); ok && now.Same(r) {
-		p.used[r.Name] = bytes
+func (l *ledger) noteUse(r Record, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.has(r) {
+		l.used[r.Name] = bytes
 	}
 }
 

@@ -25,9 +25,9 @@ const (
 // filesystem of p. The caller holds no lock of the family.
 func (f *family) meter(p *Pool, h *handle) {
 	all := p.counters(h, nil)
-	at := p.where()
+	at := p.ledger.where()
 	for _, other := range f.pools {
-		if other == p || at == "" || other.where() != at {
+		if other == p || at == "" || other.ledger.where() != at {
 			continue
 		}
 		// Without waiting: two pools that wait for each other here, and a third call
@@ -93,18 +93,38 @@ func (p *Pool) meterOne(h *handle, r Record) (u quota.Usage, ok bool) {
 	case errors.Is(err, quota.ErrUnlimited):
 		stray = err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now, ok := p.records.Get(r.Name); !ok || !now.Same(r) {
-		return u, false // it went meanwhile
-	}
-	p.strayed(r.Name, stray)
+	p.strayedStill(r, stray)
 	if err != nil {
-		delete(p.metered, r.Name)
+		p.ledger.uncount(r)
 		return u, false
 	}
-	p.metered[r.Name] = u.Bytes
-	return u, true
+	return u, p.ledger.count(r, u.Bytes)
+}
+
+// count notes what the kernel counts for a volume, unless it went meanwhile.
+func (l *ledger) count(r Record, bytes int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there := l.has(r)
+	if there {
+		l.metered[r.Name] = bytes
+	}
+	return there
+}
+
+// uncount notes that the kernel does not say what a volume uses.
+func (l *ledger) uncount(r Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.has(r) {
+		delete(l.metered, r.Name)
+	}
+}
+
+// has reports whether the volume of the record is still there. The caller holds mu.
+func (l *ledger) has(r Record) bool {
+	now, ok := l.records.Get(r.Name)
+	return ok && now.Same(r)
 }
 
 // begin notes that a new volume uses nothing yet, until it is metered.

@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
@@ -86,8 +87,13 @@ type Pool struct {
 	metering  sync.Mutex // one reading of what volumes use at a time
 	meterNext time.Time  // when it is due again; guarded by metering
 
-	ledger
-	support quota.Support // likewise
+	records *record.Store
+	ledger  *ledger
+
+	mu      sync.Mutex        // guards what follows
+	support quota.Support     // what of quotas the filesystem enforces
+	strays  map[string]string // why volumes are not held to the quota that they were given; see stray
+	notes   []string          // what recovery left for an administrator
 }
 
 // Space is what a pool has and can still promise, in bytes.
@@ -122,7 +128,9 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
-	p.initLedger()
+	p.records = record.NewStore(p.left)
+	p.ledger = newLedger(p.records)
+	p.resetNotes(nil)
 	p.dir = pooldir.New(p.dirConfig())
 	p.family.Store(newFamily(p))
 	return p, nil

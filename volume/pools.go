@@ -35,7 +35,7 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	f := newFamily(all...)
 	for _, p := range all {
 		p.family.Store(f)
-		p.forgetUses() // what was found is dated by the former family's rises
+		p.ledger.forgetUses() // what was found is dated by the former family's rises
 		p.meterAgain()
 	}
 	return &Pools{all: all}, nil

@@ -34,9 +34,9 @@ func (p *Pool) Space() (Space, error) {
 // caller holds the family's mu.
 func (p *Pool) space(f *family, h *handle, st *unix.Statfs_t) Space {
 	risen, elsewhere := f.saw(h.Filesystem, st), f.elsewhere(p)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.account(st, p.config.Reserve, p.config.Overcommit, elsewhere, risen)
+	p.ledger.mu.Lock()
+	defer p.ledger.mu.Unlock()
+	return p.ledger.account(st, p.config.Reserve, p.config.Overcommit, elsewhere, risen)
 }
 
 // reserve promises bytes to a volume whose record does not have them yet, wanted
@@ -56,12 +56,17 @@ func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release fun
 	if wanted > s.Promisable {
 		return nil, &SpaceError{Wanted: wanted, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reserved[name] = bytes
+	return p.ledger.hold(name, bytes), nil
+}
+
+// hold counts bytes for a volume whose record does not have them yet, until release.
+func (l *ledger) hold(name string, bytes int64) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reserved[name] = bytes
 	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.reserved, name)
-	}, nil
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.reserved, name)
+	}
 }

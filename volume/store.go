@@ -39,7 +39,8 @@ func (p *Pool) load(h *handle) error {
 			return err
 		}
 	}
-	p.reset(h.notes) // first: another pool must not count old use for new records
+	p.ledger.reset() // first: another pool must not count old use for new records
+	p.resetNotes(h.notes)
 	p.records.Reset(all)
 	p.meterAgain()
 	return nil

@@ -20,7 +20,7 @@ func (p *Pool) Uses() ([]Use, error) {
 	err := p.enter(op, func(h *handle) error {
 		p.meter(h)
 		for _, r := range p.records.InPlace() {
-			all = append(all, p.use(r))
+			all = append(all, p.ledger.use(r))
 		}
 		return nil
 	})

@@ -25,7 +25,7 @@ func (w *world) create() {
 	r := Record{Name: fmt.Sprint("v", w.next), State: Ready, Bytes: bytes, Trash: fmt.Sprint(w.next)}
 	p.records.Set(r)
 	if w.counted[r.Name] = w.rand.IntN(3) == 0; w.counted[r.Name] {
-		p.begin(r.Name)
+		p.ledger.begin(r.Name)
 	}
 	w.say("%s created with %d, counted %v", r.Name, bytes, w.counted[r.Name])
 }
@@ -55,11 +55,11 @@ func (w *world) measure(p *Pool, meanwhile func()) {
 		return s
 	}
 	w.walks++
-	p.begun(walk(p.unknown()))
+	p.ledger.begun(walk(p.ledger.unknown()))
 	meanwhile()
 	w.space(p)
 	risen := w.f.rises[worldName].sum
-	s := walk(p.uncounted())
+	s := walk(p.ledger.uncounted())
 	s.risen = risen
 	meanwhile()
 	w.f.learn(worldName, p, s)

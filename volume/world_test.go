@@ -35,7 +35,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.setFilesystem(worldName)
+		p.ledger.setFilesystem(worldName)
 		w.pools = append(w.pools, p)
 	}
 	if _, err := NewPools(w.pools...); err != nil {
@@ -120,9 +120,9 @@ func (w *world) space(p *Pool) Space {
 	defer w.f.mu.Unlock()
 	st := w.statfs()
 	risen, elsewhere := w.f.saw(worldName, st), w.f.elsewhere(p)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.account(st, reserved, 1, elsewhere, risen)
+	p.ledger.mu.Lock()
+	defer p.ledger.mu.Unlock()
+	return p.ledger.account(st, reserved, 1, elsewhere, risen)
 }
 
 // lately reports whether a volume did something since the walk before the last, of its
