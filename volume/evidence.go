@@ -105,13 +105,6 @@ func surely(all []finding, risen int64) (sum int64) {
 	return sum
 }
 
-// survey is one measurement of the volumes of a pool, by a walk or by counters.
-type survey struct {
-	risen int64 // how far free space had risen when it began
-	found map[string]int64
-	of    map[string]Record
-}
-
 // begun takes over the first walk of volumes that were never walked.
 func (l *ledger) begun(s survey) {
 	l.mu.Lock()
@@ -196,17 +189,17 @@ func (f *family) saw(filesystem string, st *unix.Statfs_t) int64 {
 }
 
 // learn takes over a walk through the volumes of a pool. Free space was noted before.
-func (f *family) learn(filesystem string, p *Pool, s survey) {
+func (f *family) learn(filesystem string, l *ledger, s survey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.rises[filesystem]; r != nil { // else the pool was another family's when it began
-		r.sum = add(r.sum, p.ledger.learn(s))
+		r.sum = add(r.sum, l.learn(s))
 	}
 }
 
 // A reading is what the counters of a pool's volumes said.
 type reading struct {
-	pool *Pool
+	ledger *ledger
 	survey
 }
 
@@ -221,24 +214,19 @@ func (f *family) read(filesystem string, all []reading) {
 	}
 	var grown int64
 	for _, one := range all {
-		grown = add(grown, one.pool.ledger.read(one.survey))
+		grown = add(grown, one.ledger.read(one.survey))
 	}
 	r.sum = add(r.sum, grown)
 	for _, one := range all {
-		one.pool.ledger.date(add(one.risen, grown))
+		one.ledger.date(add(one.risen, grown))
 	}
 }
 
-// risen reads how far the free space of the pool's filesystem has risen so far.
-func (p *Pool) risen(h *handle) (int64, error) {
-	st, err := h.Statfs()
-	if err != nil {
-		return 0, err
-	}
-	f := p.family.Load()
+// risen is saw for a caller that does not hold mu.
+func (f *family) risen(filesystem string, st *unix.Statfs_t) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.saw(h.Filesystem, st), nil
+	return f.saw(filesystem, st)
 }
 
 // Free space that rose since a walk is in doubt. That is worth another walk from this
@@ -248,13 +236,11 @@ const (
 	doubtShare = 16
 )
 
-// MeasureDue reports whether free space has risen so much since the last Measure that
+// measureDue reports whether free space has risen so much since the last walk that
 // the pool may have more space available than it can be sure of. It reads nothing.
-func (p *Pool) MeasureDue() bool {
-	f := p.family.Load()
+func (f *family) measureDue(l *ledger) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l := p.ledger
 	r := f.rises[l.where()]
 	if r == nil {
 		return false

@@ -60,7 +60,7 @@ func (w *world) promisable(want int64, when string) {
 func TestMeasureDue(t *testing.T) {
 	w := two(t, 0, 0)
 	p := w.pools[0]
-	if p.MeasureDue() {
+	if w.f.measureDue(p.ledger) {
 		t.Error("due before anything was read")
 	}
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestMeasureDue(t *testing.T) {
 		p.records.Set(Record{Name: "first", State: Ready, Bytes: c.found, Trash: "first"})
 		w.f.rises[worldName] = &rise{sum: 5 + c.rose}
 		p.ledger.sure.walked, p.ledger.sure.walkedAt = map[string]int64{"first": c.found}, 5
-		if got := p.MeasureDue(); got != c.want {
+		if got := w.f.measureDue(p.ledger); got != c.want {
 			t.Errorf("%+v: due %v", c, got)
 		}
 	}
@@ -133,8 +133,8 @@ func TestLearnOfAnother(t *testing.T) {
 		p.ledger.begun(s)
 		p.ledger.noteUse(before, 300)
 		w.space(p)
-		w.f.learn(worldName, p, s)
-		w.f.read(worldName, []reading{{p, s}})
+		w.f.learn(worldName, p.ledger, s)
+		w.f.read(worldName, []reading{{p.ledger, s}})
 		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == Ready && p.ledger.use(next).Known {
 			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.use(next))
 		}

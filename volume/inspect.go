@@ -120,20 +120,21 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	l := newLedger(record.NewStore(func(string) {}))
-	l.records.Reset(all)
+	records := record.NewStore(func(string) {})
+	records.Reset(all)
+	l := newLedger(records, 0, 1)
 	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err
 	}
 	support := h.limits.Support()
 	r.Pool.Limits, r.Pool.Unlimited = string(support.Method), support.Reason
-	r.Volumes = inspectVolumes(h, l)
+	r.Volumes = inspectVolumes(h, records, l)
 	st, err := h.Statfs()
 	if err != nil {
 		return r, err
 	}
-	r.Space = l.account(st, 0, 1, others{}, 0)
-	if r.Unrecorded, err = inspectUnrecorded(h, l.records); err != nil {
+	r.Space = l.alone(st)
+	if r.Unrecorded, err = inspectUnrecorded(h, records); err != nil {
 		return r, err
 	}
 	r.Damaged = damagedLines(all.Damaged)
@@ -142,16 +143,16 @@ func inspect(h *handle, path string) (r Report, err error) {
 	return r, err
 }
 
-func inspectVolumes(h *handle, l *ledger) []VolumeReport {
+func inspectVolumes(h *handle, records *record.Store, l *ledger) []VolumeReport {
 	all := []VolumeReport{}
-	for _, r := range l.records.Sorted(func(Record) bool { return true }) {
+	for _, r := range records.Sorted(func(Record) bool { return true }) {
 		h.call.Progress()
 		there, err := file.IsDir(h.Base, r.Name)
 		u, unlimited := h.usage(r)
 		if unlimited != nil || r.LimitID == 0 {
 			u = quota.Usage{}
 		} else {
-			l.metered[r.Name], l.sure.written[r.Name] = u.Bytes, u.Bytes-u.Unwritten
+			l.inspected(r.Name, u)
 		}
 		all = append(all, VolumeReport{
 			Name: r.Name, State: h.meaning(r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,

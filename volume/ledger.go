@@ -4,18 +4,38 @@ import (
 	"maps"
 	"math"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
+// Space is what a pool has and can still promise, in bytes.
+type Space struct {
+	Total      int64 `json:"total"`
+	Free       int64 `json:"free"`       // for users, without the filesystem's root reserve
+	Used       int64 `json:"used"`       // by volumes at least, each counted up to its promise
+	External   int64 `json:"external"`   // total - free - what volumes surely use: others' data, trash included
+	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
+	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
+	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
+	// Estimate is true where the use of some volume is not known exactly.
+	Estimate bool `json:"estimate"`
+}
+
 // ledger accounts for the space of a pool: what its volumes use, as far as that is
 // known, and what is allocated to volumes whose record does not have it yet. It may
 // ask the records while it holds mu; they never call it while they hold their lock.
 type ledger struct {
-	records  *record.Store
-	mu       sync.Mutex
+	records    *record.Store
+	reserve    int64   // bytes that are never available
+	overcommit float64 // how many times the space may be allocated
+
+	metering  sync.Mutex // one reading of counters at a time
+	meterNext time.Time  // when it is due again; guarded by metering
+
+	mu       sync.Mutex       // guards what follows
 	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
@@ -24,9 +44,10 @@ type ledger struct {
 	filesystem string
 }
 
-// newLedger returns the ledger of a pool with these records.
-func newLedger(records *record.Store) *ledger {
-	l := &ledger{records: records, reserved: map[string]int64{}}
+// newLedger returns the ledger of a pool with these records. It keeps so many bytes
+// in reserve, and allocates the rest overcommit times.
+func newLedger(records *record.Store, reserve int64, overcommit float64) *ledger {
+	l := &ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{}}
 	l.reset()
 	return l
 }
@@ -66,6 +87,14 @@ func (l *ledger) promised() int64 {
 	return sum
 }
 
+// sums returns what is promised, and what volumes were found to use.
+func (l *ledger) sums() (promised int64, found []finding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, _ = l.using()
+	return l.promised(), found
+}
+
 // others is what the other pools on the filesystem of one promised, and were found
 // to use.
 type others struct {
@@ -75,7 +104,7 @@ type others struct {
 
 // account works out how much there is and can still be promised. risen is how far
 // free space has risen so far; see rise. The caller holds mu.
-func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewhere others, risen int64) Space {
+func (l *ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space {
 	s := Space{
 		Total:     blocks(st.Blocks, st.Frsize),
 		Free:      blocks(st.Bavail, st.Frsize),
@@ -90,9 +119,16 @@ func (l *ledger) account(st *unix.Statfs_t, reserve int64, ratio float64, elsewh
 	s.External = max(0, s.Total-s.Free-sure)
 	// What is free bounds every answer, so the reserve is kept out of that, too: a
 	// ratio above 1 must not hand it out.
-	reserve = min(reserve, s.Total)
-	s.Promisable = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, ratio)-add(s.Promised, s.Elsewhere)))
+	reserve := min(l.reserve, s.Total)
+	s.Promisable = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Promised, s.Elsewhere)))
 	return s
+}
+
+// alone is account for a pool of which only the records are known.
+func (l *ledger) alone(st *unix.Statfs_t) Space {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.account(st, others{}, 0)
 }
 
 // blocks returns n blocks in bytes, at most what an int64 holds.
@@ -134,4 +170,29 @@ func (l *ledger) isEmpty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.records.IsEmpty() && len(l.reserved) == 0
+}
+
+// hold counts bytes for a volume whose record does not have them yet, until release.
+func (l *ledger) hold(name string, bytes int64) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reserved[name] = bytes
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.reserved, name)
+	}
+}
+
+func (l *ledger) setFilesystem(filesystem string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.filesystem = filesystem
+}
+
+// where is the filesystem of the ledger's pool.
+func (l *ledger) where() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.filesystem
 }

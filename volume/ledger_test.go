@@ -73,10 +73,10 @@ func TestAccount(t *testing.T) {
 			want: Space{Total: math.MaxInt64, Free: math.MaxInt64, Promisable: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := ledger{records: record.NewStore(func(string) {}), reserved: c.reserved, sure: evidence{walked: c.used}}
+			l := ledger{reserve: c.reserve, overcommit: c.ratio, records: record.NewStore(func(string) {}), reserved: c.reserved, sure: evidence{walked: c.used}}
 			l.records.Reset(record.Loaded{Records: c.records})
 			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
-			if got := l.account(st, c.reserve, c.ratio, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}}, 0); got != c.want {
+			if got := l.account(st, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}}, 0); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})

@@ -2,11 +2,7 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -31,47 +27,22 @@ const (
 func (p *Pool) Measure(ctx context.Context) error {
 	const op = "measure volumes"
 	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
+		f := p.family.Load()
 		p.meter(h)
-		// Errors of the first walk are those of the second.
-		first, _ := p.walk(ctx, h, p.ledger.unknown())
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.ledger.begun(first)
-		risen, err := p.risen(h)
-		if err != nil {
-			return err
-		}
-		all, err := p.walk(ctx, h, p.ledger.uncounted())
-		if ctx.Err() != nil {
-			return errors.Join(err, ctx.Err())
-		}
-		all.risen = risen
-		p.family.Load().learn(h.Filesystem, p, all)
-		return err
+		pace, elsewhere := h.call.Paced(measurePace()), p.elsewhere(h)
+		return f.measure(ctx, p.ledger, walk{
+			filesystem: h.Filesystem, statfs: h.Statfs,
+			size: func(ctx context.Context, name string) (tree.Size, error) {
+				return tree.Measure(ctx, h.Base, name, pace, elsewhere)
+			},
+		})
 	})
 	return fault.Failed(op, p.path, err)
 }
 
-// walk measures volumes. Those that it could not are in the joined errors.
-func (p *Pool) walk(ctx context.Context, h *handle, volumes []Record) (survey, error) {
-	all := survey{found: map[string]int64{}, of: map[string]Record{}}
-	pace := h.call.Paced(measurePace())
-	var errs []error
-	for _, r := range volumes {
-		size, err := tree.Measure(ctx, h.Base, r.Name, pace, p.elsewhere(h))
-		switch {
-		case ctx.Err() != nil:
-			return all, errors.Join(errs...)
-		case err == nil:
-			all.found[r.Name], all.of[r.Name] = size.Own, r
-			p.ledger.noteUse(r, size.Bytes)
-		case !errors.Is(err, unix.ENOENT):
-			errs = append(errs, fmt.Errorf("volume %s: %w", r.Name, err))
-		}
-	}
-	return all, errors.Join(errs...)
-}
+// MeasureDue reports whether free space has risen so much since the last Measure that
+// the pool may have more space available than it can be sure of. It reads nothing.
+func (p *Pool) MeasureDue() bool { return p.family.Load().measureDue(p.ledger) }
 
 // elsewhere returns what reports of a file that it has the limit ID of a recorded
 // volume, and so is counted there; nil where there are no such IDs.
@@ -82,38 +53,8 @@ func (p *Pool) elsewhere(h *handle) func(fd int) bool {
 	f := p.family.Load()
 	return func(fd int) bool {
 		a, err := quota.GetAttr(fd)
-		return err != nil || a.Project != 0 && f.recorded(p, h.Filesystem, uint64(a.Project)) > 0
+		return err != nil || a.Project != 0 && f.recorded(p.ledger, h.Filesystem, uint64(a.Project)) > 0
 	}
-}
-
-// noteUse notes the use of a volume, unless it went while it was measured.
-func (l *ledger) noteUse(r Record, bytes int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.has(r) {
-		l.used[r.Name] = bytes
-	}
-}
-
-// uncounted returns the volumes in place whose use the kernel does not count;
-// unknown those of them that were never walked.
-func (l *ledger) uncounted() []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.records.Sorted(func(r Record) bool {
-		_, counted := l.metered[r.Name]
-		return r.InPlace() && !counted
-	})
-}
-
-func (l *ledger) unknown() []Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.records.Sorted(func(r Record) bool {
-		_, counted := l.metered[r.Name]
-		_, walked := l.sure.last[r.Name]
-		return r.InPlace() && !counted && !walked
-	})
 }
 
 func measurePace() tree.Pace {

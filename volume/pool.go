@@ -84,9 +84,6 @@ type Pool struct {
 	names  bounded.NameLocks
 	trash  *trash.Trash // what empties the trash
 
-	metering  sync.Mutex // one reading of what volumes use at a time
-	meterNext time.Time  // when it is due again; guarded by metering
-
 	records *record.Store
 	ledger  *ledger
 
@@ -94,19 +91,6 @@ type Pool struct {
 	support quota.Support     // what of quotas the filesystem enforces
 	strays  map[string]string // why volumes are not held to the quota that they were given; see stray
 	notes   []string          // what recovery left for an administrator
-}
-
-// Space is what a pool has and can still promise, in bytes.
-type Space struct {
-	Total      int64 `json:"total"`
-	Free       int64 `json:"free"`       // for users, without the filesystem's root reserve
-	Used       int64 `json:"used"`       // by volumes at least, each counted up to its promise
-	External   int64 `json:"external"`   // total - free - what volumes surely use: others' data, trash included
-	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
-	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
-	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
-	// Estimate is true where the use of some volume is not known exactly.
-	Estimate bool `json:"estimate"`
 }
 
 // New checks the configuration and returns a pool that is not open yet. It
@@ -129,10 +113,10 @@ func New(c Config) (*Pool, error) {
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)
-	p.ledger = newLedger(p.records)
+	p.ledger = newLedger(p.records, c.Reserve, c.Overcommit)
 	p.resetNotes(nil)
 	p.dir = pooldir.New(p.dirConfig())
-	p.family.Store(newFamily(p))
+	p.family.Store(newFamily(member{p}))
 	return p, nil
 }
 

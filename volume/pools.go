@@ -32,11 +32,15 @@ func NewPools(all ...*Pool) (*Pools, error) {
 		}
 		seen[p.Name()] = true
 	}
-	f := newFamily(all...)
+	var members []pool
+	for _, p := range all {
+		members = append(members, member{p})
+	}
+	f := newFamily(members...)
 	for _, p := range all {
 		p.family.Store(f)
 		p.ledger.forgetUses() // what was found is dated by the former family's rises
-		p.meterAgain()
+		p.ledger.meterAgain()
 	}
 	return &Pools{all: all}, nil
 }

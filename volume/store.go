@@ -42,7 +42,7 @@ func (p *Pool) load(h *handle) error {
 	p.ledger.reset() // first: another pool must not count old use for new records
 	p.resetNotes(h.notes)
 	p.records.Reset(all)
-	p.meterAgain()
+	p.ledger.meterAgain()
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (w *world) create() {
 }
 
 // meter reads the counters of a pool's volumes.
-func (w *world) meter(p *Pool) {
+func (w *world) meter(p *worldPool) {
 	w.space(p)
 	s := survey{risen: w.f.rises[worldName].sum, found: map[string]int64{}, of: map[string]Record{}}
 	for _, r := range p.records.InPlace() {
@@ -39,12 +39,12 @@ func (w *world) meter(p *Pool) {
 			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
 		}
 	}
-	w.f.read(worldName, []reading{{p, s}})
+	w.f.read(worldName, []reading{{p.ledger, s}})
 	w.say("counters of %s", p.Name())
 }
 
 // measure walks a pool, and lets anything happen meanwhile.
-func (w *world) measure(p *Pool, meanwhile func()) {
+func (w *world) measure(p *worldPool, meanwhile func()) {
 	walk := func(volumes []Record) survey {
 		s := survey{found: map[string]int64{}, of: map[string]Record{}}
 		for _, r := range volumes {
@@ -62,7 +62,7 @@ func (w *world) measure(p *Pool, meanwhile func()) {
 	s := walk(p.ledger.uncounted())
 	s.risen = risen
 	meanwhile()
-	w.f.learn(worldName, p, s)
+	w.f.learn(worldName, p.ledger, s)
 	w.say("%s was walked", p.Name())
 }
 

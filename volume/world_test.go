@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A world is a filesystem in memory, with two pools on it and data outside.
@@ -13,7 +16,7 @@ type world struct {
 	t       *testing.T
 	rand    *rand.Rand
 	f       *family
-	pools   []*Pool
+	pools   []*worldPool
 	disk    int64
 	extents map[int]int64      // sizes of what is on the disk
 	files   map[string][][]int // of a volume, of the trash (.trash) and outside (.outside): files of extents
@@ -25,23 +28,28 @@ type world struct {
 	log     []string
 }
 
+// A worldPool is a pool without a directory: its ledger.
+type worldPool struct {
+	*ledger
+	name string
+}
+
+func (p *worldPool) Name() string                                     { return p.name }
+func (p *worldPool) Ledger() *ledger                                  { return p.ledger }
+func (p *worldPool) Read(_ *bounded.Call, before []reading) []reading { return before }
+
 const worldDisk, reserved, worldName = 1000, 50, "fs"
 
 func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 1)), disk: worldDisk, extents: map[int]int64{}, files: map[string][][]int{},
 		counted: map[string]bool{}, grew: map[string]int{}, shrank: map[string]int{}, walks: 10}
 	for _, name := range []string{"a", "b"} {
-		p, err := New(Config{Name: name, Path: "/" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.ledger.setFilesystem(worldName)
+		p := &worldPool{name: name}
+		p.ledger = newLedger(record.NewStore(func(name string) { p.ledger.left(name) }), reserved, 1)
+		p.setFilesystem(worldName)
 		w.pools = append(w.pools, p)
 	}
-	if _, err := NewPools(w.pools...); err != nil {
-		t.Fatal(err)
-	}
-	w.f = w.pools[0].family.Load()
+	w.f = newFamily(w.pools[0], w.pools[1])
 	return w
 }
 
@@ -115,14 +123,8 @@ func (w *world) used() (sum int64) {
 	return sum
 }
 
-func (w *world) space(p *Pool) Space {
-	w.f.mu.Lock()
-	defer w.f.mu.Unlock()
-	st := w.statfs()
-	risen, elsewhere := w.f.saw(worldName, st), w.f.elsewhere(p)
-	p.ledger.mu.Lock()
-	defer p.ledger.mu.Unlock()
-	return p.ledger.account(st, reserved, 1, elsewhere, risen)
+func (w *world) space(p *worldPool) Space {
+	return w.f.space(worldName, p.ledger, w.statfs())
 }
 
 // lately reports whether a volume did something since the walk before the last, of its
@@ -193,8 +195,8 @@ func (w *world) reflink(from, to string, most int64) {
 
 func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
 
-func (w *world) volumes() (all []Record, of map[string]*Pool) {
-	of = map[string]*Pool{}
+func (w *world) volumes() (all []Record, of map[string]*worldPool) {
+	of = map[string]*worldPool{}
 	for _, p := range w.pools {
 		for _, r := range p.records.Sorted(func(Record) bool { return true }) {
 			all, of[r.Name] = append(all, r), p
