@@ -18,7 +18,7 @@ func TestLimitless(t *testing.T) {
 	}
 	defer pool.Close()
 	g := newGauge(pool)
-	must := &storagev1.StorageClass{Parameters: map[string]string{"limit": "required"}}
+	must := &storagev1.StorageClass{Parameters: map[string]string{"quota": "required"}}
 	if err := limitless(must, g); err != nil {
 		t.Errorf("the pool was not asked yet: %v", err)
 	}
@@ -29,7 +29,7 @@ func TestLimitless(t *testing.T) {
 	if err := limitless(must, g); err == nil || !strings.Contains(err.Error(), pool.Limits().Reason) {
 		t.Errorf("%v; the pool has no limits: %v", err, pool.Limits())
 	}
-	for _, parameters := range []map[string]string{nil, {"limit": "none"}, {"limit": "best-effort"}, {"limit": "misspelt"}} {
+	for _, parameters := range []map[string]string{nil, {"quota": "none"}, {"quota": "best-effort"}, {"quota": "misspelt"}} {
 		if err := limitless(&storagev1.StorageClass{Parameters: parameters}, g); err != nil {
 			t.Errorf("%v: %v", parameters, err)
 		}

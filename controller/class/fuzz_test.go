@@ -15,8 +15,8 @@ import (
 // Parameters are heeded or refused, in words that name the class; no pool is
 // without a name.
 func FuzzParameters(f *testing.F) {
-	for _, text := range []string{`{}`, `{"storagePool":"fast","limit":"required","inodes":"1000"}`, `{"limit":"none","inodes":"1"}`,
-		`{"inodes":"-1"}`, `{"inodes":"18446744073709551615"}`, `{"csi.storage.k8s.io/fstype":"ext4"}`, `{"limit":""}`, `{"lmit":"required"}`} {
+	for _, text := range []string{`{}`, `{"storagePool":"fast","quota":"required","inodes":"1000"}`, `{"quota":"none","inodes":"1"}`,
+		`{"inodes":"-1"}`, `{"inodes":"18446744073709551615"}`, `{"csi.storage.k8s.io/fstype":"ext4"}`, `{"quota":""}`, `{"limit":"none"}`, `{"quta":"required"}`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -40,7 +40,7 @@ func FuzzParameters(f *testing.F) {
 		}
 		for key := range parameters {
 			switch key {
-			case class.StoragePool, class.FSType, class.LimitParameter, class.InodesParameter:
+			case class.StoragePool, class.FSType, class.QuotaParameter, class.InodesParameter:
 			default:
 				if err == nil {
 					t.Errorf("nobody heeds %q", key)

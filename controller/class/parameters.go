@@ -22,14 +22,18 @@ const (
 	// FSType is the filesystem type of CSI PVs. Nothing is formatted; a PV that
 	// has a type gets its pod's fsGroup.
 	FSType = KubernetesPrefix + "fstype"
-	// LimitParameter is required, best-effort or none; absent means
+	// QuotaParameter is required, best-effort or none; absent means
 	// best-effort.
-	LimitParameter = "limit"
+	QuotaParameter = "quota"
 	// InodesParameter is how many files and directories a volume may have;
 	// absent means no limit.
 	InodesParameter = "inodes"
 	// SizeAttribute is the size of an ephemeral inline volume.
 	SizeAttribute = "size"
+
+	// formerQuota is what QuotaParameter was named before. An ignored one would
+	// leave a volume without the quota that its class requires.
+	formerQuota = "limit"
 )
 
 // Source is where parameters come from. It decides which keys have an effect.
@@ -71,7 +75,7 @@ var known = []struct {
 }{
 	{StoragePool, CSIClass | CSIRequest | InlineVolume, func(p *Parameters, text string) string { p.Pool = text; return "" }},
 	{FSType, CSIClass, func(p *Parameters, text string) string { p.FSType = cmp.Or(text, DefaultFSType); return "" }},
-	{LimitParameter, HostPathClass | CSIClass | CSIRequest, parseLimit},
+	{QuotaParameter, HostPathClass | CSIClass | CSIRequest, parseQuota},
 	{InodesParameter, HostPathClass | CSIClass | CSIRequest, parseInodes},
 	{SizeAttribute, InlineVolume, parseSize},
 }
@@ -80,6 +84,9 @@ var known = []struct {
 // changes the answer.
 func (s Source) Parse(given map[string]string) (Parameters, error) {
 	p := Parameters{FSType: DefaultFSType}
+	if _, ok := given[formerQuota]; ok && s != InlineVolume {
+		return p, fmt.Errorf("%s %s is now named %s", s.noun(), formerQuota, QuotaParameter)
+	}
 	if err := s.checkKeys(given); err != nil {
 		return p, err
 	}
@@ -93,7 +100,7 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 		}
 	}
 	if p.Spec.Limit == volume.LimitNone && p.Spec.Inodes > 0 {
-		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, LimitParameter, volume.LimitNone)
+		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, volume.LimitNone)
 	}
 	return p, nil
 }
@@ -152,7 +159,7 @@ func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 // volume attributes select.
 func PoolName(from map[string]string) string { return cmp.Or(from[StoragePool], DefaultPool) }
 
-func parseLimit(p *Parameters, text string) (want string) {
+func parseQuota(p *Parameters, text string) (want string) {
 	// The empty policy is best-effort in records, and never written in a class.
 	for _, policy := range []volume.LimitPolicy{volume.LimitRequired, volume.LimitBestEffort, volume.LimitNone} {
 		if policy.String() == text {

@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-func TestLimits(t *testing.T) {
+func TestQuotaAndInodes(t *testing.T) {
 	for _, row := range []struct {
 		given map[string]string
 		limit volume.LimitPolicy
@@ -16,17 +16,18 @@ func TestLimits(t *testing.T) {
 		want  string // in the error
 	}{
 		{nil, "", 0, ""},
-		{map[string]string{"limit": "best-effort"}, "", 0, ""},
-		{map[string]string{"limit": "required", "inodes": "1000"}, "required", 1000, ""},
-		{map[string]string{"limit": "none"}, "none", 0, ""},
+		{map[string]string{"quota": "best-effort"}, "", 0, ""},
+		{map[string]string{"quota": "required", "inodes": "1000"}, "required", 1000, ""},
+		{map[string]string{"quota": "none"}, "none", 0, ""},
 		{map[string]string{"inodes": "1"}, "", 1, ""},
-		{map[string]string{"limit": ""}, "", 0, `limit is ""`},
-		{map[string]string{"limit": "Required"}, "", 0, `"Required"; it is required, best-effort or none`},
+		{map[string]string{"quota": ""}, "", 0, `quota is ""`},
+		{map[string]string{"quota": "Required"}, "", 0, `"Required"; it is required, best-effort or none`},
 		{map[string]string{"inodes": "0"}, "", 0, `inodes is "0"`},
 		{map[string]string{"inodes": "-1"}, "", 0, "above zero"},
 		{map[string]string{"inodes": "10k"}, "", 0, `"10k"`},
 		{map[string]string{"inodes": "18446744073709551615"}, "", 0, "whole number"},
-		{map[string]string{"limit": "none", "inodes": "5"}, "", 0, "leave one out"},
+		{map[string]string{"quota": "none", "inodes": "5"}, "", 0, "leave one out"},
+		{map[string]string{"limit": "required"}, "", 0, "parameter limit is now named quota"},
 	} {
 		p, err := class.CSIRequest.Parse(row.given)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {

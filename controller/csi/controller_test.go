@@ -107,9 +107,10 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		"mount flag":        {capability(flags("noatime", "uid=0")), codes.InvalidArgument, `"uid=0"`},
 		"unknown pool":      {parameter("storagePool", "slow"), codes.InvalidArgument, `no pool "slow"`},
 		"unknown parameter": {parameter("storagepool", "fast"), codes.InvalidArgument, `"storagepool"`},
-		"limit policy":      {parameter("limit", "hard"), codes.InvalidArgument, "required, best-effort or none"},
+		"quota policy":      {parameter("quota", "hard"), codes.InvalidArgument, "required, best-effort or none"},
+		"former quota":      {parameter("limit", "required"), codes.InvalidArgument, "parameter limit is now named quota"},
 		"inodes":            {parameter("inodes", "many"), codes.InvalidArgument, `"many"`},
-		"limit":             {parameter("limit", "required"), codes.ResourceExhausted, "no limit can be enforced"},
+		"quota":             {parameter("quota", "required"), codes.ResourceExhausted, "no limit can be enforced"},
 		"mutable":           {func(r *request) { r.MutableParameters = map[string]string{"a": "b"} }, codes.InvalidArgument, "mutable"},
 		"snapshot source": {func(r *request) {
 			r.VolumeContentSource = &proto.VolumeContentSource{Type: &proto.VolumeContentSource_Snapshot{}}
@@ -262,8 +263,8 @@ func TestGetCapacity(t *testing.T) {
 		"other node":   {&proto.GetCapacityRequest{AccessibleTopology: on("node-02")}, false, codes.OK},
 		"block":        {&proto.GetCapacityRequest{VolumeCapabilities: []*proto.VolumeCapability{block()}}, false, codes.OK},
 		"unknown pool": {&proto.GetCapacityRequest{Parameters: map[string]string{"storagePool": "slow"}}, false, codes.InvalidArgument},
-		"limits":       {&proto.GetCapacityRequest{Parameters: map[string]string{"limit": "required"}}, false, codes.OK},
-		"limit policy": {&proto.GetCapacityRequest{Parameters: map[string]string{"limit": "hard"}}, false, codes.InvalidArgument},
+		"quotas":       {&proto.GetCapacityRequest{Parameters: map[string]string{"quota": "required"}}, false, codes.OK},
+		"quota policy": {&proto.GetCapacityRequest{Parameters: map[string]string{"quota": "hard"}}, false, codes.InvalidArgument},
 		"unknown key":  {&proto.GetCapacityRequest{Parameters: map[string]string{"pool": "fast"}}, false, codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {

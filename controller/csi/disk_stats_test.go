@@ -24,7 +24,7 @@ func TestDiskLimitedVolume(t *testing.T) {
 		d := newRootDriver(t)
 		v := d.create(t, "v", func(r *proto.CreateVolumeRequest) {
 			r.CapacityRange = &proto.CapacityRange{RequiredBytes: 4 << 20}
-			r.Parameters["limit"] = "required"
+			r.Parameters["quota"] = "required"
 		})
 		wants(t, d.publish(t, v, "a", nil), codes.OK, "")
 		err := os.WriteFile(filepath.Join(d.target("a"), "file"), make([]byte, 8<<20), 0o600)

@@ -185,9 +185,10 @@ func TestCheck(t *testing.T) {
 		}, nil, "ask for ReadWriteOnce", ""},
 		"block":             {func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeMode = &block }, nil, "Filesystem", "Filesystem"},
 		"unknown parameter": {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"pool": "x"} }, "", `"pool"`},
-		"limit policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "x"} }, "best-effort", "best-effort"},
+		"quota policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"quota": "x"} }, "best-effort", "best-effort"},
+		"former quota":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "none"} }, "now named quota", "now named quota"},
 		"inodes":            {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"inodes": "x"} }, "whole number", "whole number"},
-		"limit":             {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "required"} }, "", ""},
+		"quota":             {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"quota": "required"} }, "", ""},
 		"mount option":      {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"discard"} }, "without them", `"discard"`},
 		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, `"noatime"`, ""},
 	} {

@@ -126,12 +126,12 @@ func TestProvisionGivesBack(t *testing.T) {
 	must := func(className string) lib.ProvisionOptions {
 		o := options(className, "1Mi")
 		sc := *o.StorageClass
-		sc.Parameters = map[string]string{class.LimitParameter: "required"}
+		sc.Parameters = map[string]string{class.QuotaParameter: "required"}
 		o.StorageClass = &sc
 		return o
 	}
-	refused("CSI, no limits", must("csi"), again, "parameter limit")
-	refused("CSI, Immediate, no limits", must("csi-now"), finished, "parameter limit")
+	refused("CSI, no limits", must("csi"), again, "parameter quota")
+	refused("CSI, Immediate, no limits", must("csi-now"), finished, "parameter quota")
 	refused("hostPath, no limits", must("wait"), finished, "node node-01 cannot hold a volume in pool legacy to its size")
 	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "cannot promise")
 	refused("hostPath, no space", options("wait", "1Ei"), again, "cannot promise")
@@ -175,19 +175,19 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 		t.Errorf("said again: %q", words)
 	}
 	sc := classtest.Class("csi-fast")
-	sc.Parameters = map[string]string{class.LimitParameter: "none"}
+	sc.Parameters = map[string]string{class.QuotaParameter: "none"}
 	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Limit != volume.LimitNone || s.Owner.UID != testUID {
 		t.Errorf("%+v", s)
 	}
-	if !limitParameterRecorded(t, c) {
+	if !quotaParameterRecorded(t, c) {
 		t.Error("the class's parameter is not recorded")
 	}
 }
 
-func limitParameterRecorded(t *testing.T, c *Controller) bool {
+func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 	t.Helper()
 	o := options("csi", "1Mi")
-	o.StorageClass.Parameters = map[string]string{class.LimitParameter: "none"}
+	o.StorageClass.Parameters = map[string]string{class.QuotaParameter: "none"}
 	if _, _, err := c.Provision(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +249,8 @@ func TestRefusalOf(t *testing.T) {
 		t.Errorf("no pool: %+v", r)
 	}
 	must := options("csi-fast", "1Mi")
-	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.LimitParameter: "required"}
-	if r := refusal(must); r == nil || r.topic != "limit" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Limits().Reason) {
+	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.QuotaParameter: "required"}
+	if r := refusal(must); r == nil || r.topic != "quota" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Limits().Reason) {
 		t.Errorf("no limits: %+v", r)
 	}
 	if err := c.pools.Named("fast").Close(); err != nil {

@@ -102,10 +102,10 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	case errors.Is(err, volume.ErrNoSpace):
 		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
 	case errors.Is(err, volume.ErrNoLimits):
-		return &refusal{topic: "limit", forNow: true, message: fmt.Sprintf(
+		return &refusal{topic: "quota", forNow: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
 				"mend that, choose another node, or use a class without that parameter",
-			c.node, pool.Name(), class.LimitParameter, err)}
+			c.node, pool.Name(), class.QuotaParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
 		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node), message: fmt.Sprintf(
 			"node %s cannot serve this claim now, from pool %s in %s: %v; it will go on by itself once that is mended",

@@ -181,7 +181,7 @@ func limitGrows(t *testing.T, s *harness.Scene) {
 // A class that requires limits is served where they are, and nowhere else: the scheduler knows, and who chose the node all
 // the same is told why not.
 func limitRequired(t *testing.T, s *harness.Scene) {
-	class := s.CSIClass("required", func(c *storagev1.StorageClass) { c.Parameters["limit"] = "required" })
+	class := s.CSIClass("required", func(c *storagev1.StorageClass) { c.Parameters["quota"] = "required" })
 	t.Cleanup(func() {
 		if _, err := kubectl("", "delete", "storageclass", class); err != nil {
 			t.Error(err)
