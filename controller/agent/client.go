@@ -19,7 +19,7 @@ func newClient(o *options) (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w; in a pod mount the service account, elsewhere set --kubeconfig", err)
 	}
-	config.QPS, config.Burst = o.qps, o.burst
+	config.QPS, config.Burst = o.qps, int(5*o.qps)
 	config.UserAgent = "hostpath-provisioner/" + o.nodeName
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
@@ -28,17 +27,19 @@ type driverOptions struct {
 
 func (d *driverOptions) register(f *pflag.FlagSet, version string) {
 	f.StringVar(&d.endpoint, "endpoint", "",
-		"socket of the CSI driver, as unix:///csi/csi.sock; with it and without --provision this is a plain driver for the standard sidecars: PV_DIR is not looked at, and --http-address is off unless it is given")
-	f.StringVar(&d.name, "drivername", class.CSIProvisioner, "name of the CSI driver")
-	f.StringVar(&d.nodeID, "nodeid", "", "node ID of the CSI driver, the Node's name; without it, that of --node-name")
-	f.StringVar(&d.version, "version", version, "version that the CSI driver reports")
-	f.StringVar(&d.dataDirs, "datadir", os.Getenv("DATADIR"),
-		"pools of the CSI driver, as JSON, a relative path resolves against /; without it a plain driver has "+plainPools+", and any other the pool "+class.DefaultPool+" in PV_DIR [DATADIR]")
-	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "kubelet's directory; volumes are mounted below it only")
+		"socket of the CSI driver, such as unix:///csi/csi.sock")
+	f.StringVar(&d.name, "drivername", class.CSIProvisioner,
+		"name of the CSI driver, as classes and the CSIDriver object spell it")
+	f.StringVar(&d.nodeID, "nodeid", "",
+		"node ID of the CSI driver: the Node's name; --node-name without it")
+	f.StringVar(&d.version, "version", version,
+		"version that the CSI driver reports; --version alone prints the agent's")
+	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
+		"the kubelet's directory; volumes are mounted only below it")
 	f.StringVar(&d.socketSeen, "kubelet-registration-path", "",
-		"path of the CSI socket as the kubelet sees it; with it the driver registers itself with the kubelet, without it the registrar sidecar does")
+		"path of the socket as the kubelet sees it. With it the driver registers itself with the kubelet; without it the registrar sidecar does")
 	f.StringVar(&d.pluginDir, "plugin-registration-path", "/registration",
-		"the kubelet's plugins_registry directory as this process sees it; names and default of both are the registrar sidecar's")
+		"the kubelet's plugins_registry directory in this container")
 }
 
 // check says what makes no sense without a driver.

@@ -1,5 +1,10 @@
 package agent
 
+import (
+	"fmt"
+	"strings"
+)
+
 // helpText is what --help prints around the flags.
 const helpText = `hostpath-provisioner turns the claims of one node into directories.
 
@@ -33,7 +38,8 @@ Usage:
   hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs
   hostpath-provisioner version                 print the version; so does --version alone
 
-Flags, with the environment variable that sets their default in brackets:
+Flags, with the environment variable of each in brackets. A flag takes
+precedence; an empty variable counts as not set:
 %s
 Endpoints on --http-address:
   /healthz   the process lives
@@ -44,3 +50,12 @@ Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or a setting is
 wrong, 1 after any other error. The agent waits for an API server that does not
 answer.
 `
+
+// usages returns the flags of each section, as --help shows them.
+func usages(sections []section) string {
+	var b strings.Builder
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.flags.FlagUsagesWrapped(100))
+	}
+	return b.String()
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -29,20 +27,13 @@ type migrateOptions struct {
 }
 
 func (m *migrateOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&m.text, "migrate-to-csi", envOr("MIGRATE_TO_CSI", string(migrate.Off)),
-		"hostPath PVs of this node become CSI PVs on the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi [MIGRATE_TO_CSI]")
-	f.StringVar(&m.from, "migrate-from", os.Getenv("MIGRATE_FROM"),
-		"also PVs of these other provisioners, on their directories right below a pool: hostpath, rancher.io/local-path, or both with a comma between; all PVs of the cluster are then read every few minutes [MIGRATE_FROM]")
-	f.BoolVar(&m.used, "migrate-used", strings.EqualFold(os.Getenv("MIGRATE_USED"), "true"),
-		"also those that pods use now; without it, they wait until the pods have gone [MIGRATE_USED]")
+	f.StringVar(&m.text, "migrate-to-csi", string(migrate.Off),
+		"replace hostPath PVs of this node by CSI PVs of the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi")
+	f.StringVar(&m.from, "migrate-from", "",
+		"also migrate PVs of these provisioners: hostpath, rancher.io/local-path, or both with a comma. The agent then reads all PVs of the cluster every few minutes")
+	f.BoolVar(&m.used, "migrate-used", false,
+		"also migrate volumes that pods use; without it they wait until the pods have gone")
 	f.IntVar(&m.workers, "migrate-workers", 1, "PVs that are replaced at the same time")
-}
-
-func envOr(name, fallback string) string {
-	if value, set := os.LookupEnv(name); set && value != "" {
-		return value
-	}
-	return fallback
 }
 
 // check works out what the flags mean. both: the process serves claims of both

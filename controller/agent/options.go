@@ -3,21 +3,16 @@ package agent
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/klog/v2"
-
-	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // options are the flags of the agent. Flags that have an environment variable
@@ -39,7 +34,6 @@ type options struct {
 	workers       int
 	kubeconfig    string
 	qps           float32
-	burst         int
 	address       string
 	metrics       metricsOptions
 	pprof         pprofOptions
@@ -68,8 +62,15 @@ func (o *options) plain() bool {
 // parseOptions returns nil options where only help was asked for.
 func parseOptions(version string, args []string, out io.Writer) (*options, error) {
 	o := &options{version: version}
-	flags := o.flags()
-	flags.Usage = func() { fmt.Fprintf(out, helpText, flags.FlagUsagesWrapped(100)) }
+	sections := o.sections()
+	flags := pflag.NewFlagSet("hostpath-provisioner", pflag.ContinueOnError)
+	for _, s := range sections {
+		flags.AddFlagSet(s.flags)
+	}
+	flags.Usage = func() { fmt.Fprintf(out, helpText, usages(sections)) }
+	if err := setFromEnvironment(flags); err != nil {
+		return nil, err
+	}
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return nil, nil
@@ -84,56 +85,6 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	}
 	o.settleAddresses(flags)
 	return o, o.check()
-}
-
-func (o *options) flags() *pflag.FlagSet {
-	f := pflag.NewFlagSet("hostpath-provisioner", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"),
-		"name of the Node this agent runs on [NODE_NAME]; required")
-	f.StringVar(&o.pvDir, "pv-dir", os.Getenv("PV_DIR"),
-		"directory that holds the volumes [PV_DIR]; required, and the same path in the container as on the node, because it stands in the PVs")
-	f.StringVar(&o.pvDirMount, "pv-dir-mount", os.Getenv("PV_DIR_MOUNT"),
-		"directory, --pv-dir itself or one above it, that must be a mount point of the host before the agent uses it; in a pod the hostPath volume is the directory above, with mountPropagation HostToContainer [PV_DIR_MOUNT]")
-	f.BoolVar(&o.prefix, "use-naming-prefix", strings.EqualFold(os.Getenv("USE_NAMING_PREFIX"), "true"),
-		"name directories <claim>-pvc-<uid> instead of pvc-<uid> [USE_NAMING_PREFIX]")
-	f.StringVar(&o.reclaimPolicy, "reclaim-policy", os.Getenv("PV_RECLAIM_POLICY"),
-		"Delete or Retain, for all PVs that this process makes, hostPath and CSI, whatever their class says [PV_RECLAIM_POLICY]")
-	f.StringVar(&o.directoryMode, "directory-mode", "0777",
-		"octal mode of new volume directories; a mode without world access needs pods that run as root or own the directory")
-	f.StringVar(&o.selinuxLabel, "selinux-label", volume.LabelAuto,
-		"SELinux label of new volume directories; auto sets "+volume.DefaultLabel+" where the filesystem carries labels, an empty one sets none")
-	f.StringVar(&o.capacity, "capacity", "request",
-		"capacity that new PVs show: request, what their claim asked for, or filesystem, the size of the whole disk, as older provisioners wrote it; what is promised is the request either way")
-	f.StringVar(&o.reserve, "reserve", "0",
-		"space of the pool that is never promised, as a quantity such as 10Gi")
-	f.Float64Var(&o.overcommit, "overcommit", 1,
-		"how many times the pool's space may be promised; never more than is free at the moment")
-	f.BoolVar(&o.btrfsQuota, "enable-btrfs-quota", false,
-		"turn on simple quota on a btrfs that has none, so that volumes have limits; for good: kernels before Linux 6.7 cannot write to it any more")
-	f.IntVar(&o.purgeRate, "purge-rate", 5000,
-		"files a second that emptying the trash may remove; 0 is no bound")
-	f.IntVar(&o.workers, "workers", 8,
-		"claims, and as many PVs, that are worked on at the same time")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "",
-		"file that says where the API server is; without it, the pod's service account is used")
-	o.provision.register(f)
-	o.migrate.register(f)
-	f.Float32Var(&o.qps, "kube-api-qps", 200, "requests a second to the API server, sustained")
-	f.IntVar(&o.burst, "kube-api-burst", 1000, "requests to the API server at once")
-	f.StringVar(&o.address, "http-address", DefaultAddress,
-		"address of /healthz, /readyz and /metrics; an empty one turns them off")
-	o.metrics.register(f)
-	o.pprof.register(f)
-
-	o.driver.register(f, o.version)
-	o.orphans.register(f)
-
-	var logging flag.FlagSet
-	klog.InitFlags(&logging)
-	f.AddGoFlag(logging.Lookup("v"))
-	f.AddGoFlag(logging.Lookup("vmodule"))
-	return f
 }
 
 // check says what is wrong with the options, in words that name the fix.
@@ -174,8 +125,8 @@ func (o *options) check() error {
 	if o.overcommit <= 0 || math.IsNaN(o.overcommit) || math.IsInf(o.overcommit, 0) {
 		return fmt.Errorf("--overcommit %v is not a number above zero", o.overcommit)
 	}
-	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 || o.burst < 1 {
-		return errors.New("--workers, --kube-api-qps and --kube-api-burst must be above zero, --purge-rate not below")
+	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 {
+		return errors.New("--workers and --kube-api-qps must be above zero, --purge-rate not below")
 	}
 	if err := errors.Join(o.metrics.check(), o.pprof.check(), o.checkAuth()); err != nil {
 		return err

@@ -24,9 +24,9 @@ const (
 
 func (p *orphanOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&p.what, "orphans", orphansReport,
-		"what becomes of a volume whose PV is gone: report, by metric, event and inspect; or delete too, where the PV's policy was Delete, its claim is gone and nothing uses the volume")
+		"what happens to volumes whose PV is gone: report (metric, event, inspect), or delete those whose PV had policy Delete, whose claim is gone and which nothing uses")
 	f.DurationVar(&p.grace, "orphan-grace", 24*time.Hour,
-		"how long a volume stays after its PV and its claim were first found gone, with --orphans=delete; agents of the node must also have run for that long since, so a clock that jumps does not shorten it")
+		"how long such a volume stays after its PV and claim were first found gone; agents of the node must also have run for that long since")
 }
 
 // check says what is wrong with the flags. plain: nobody knows of PVs.

@@ -23,16 +23,15 @@ type provisionOptions struct {
 }
 
 func (p *provisionOptions) register(f *pflag.FlagSet) {
-	value, set := os.LookupEnv("PROVISION")
-	p.set = set
-	f.StringVar(&p.claims, "provision", value,
-		"claims that are served without a sidecar: hostpath, csi, both as hostpath,csi, or none; without it hostpath, and with --endpoint none [PROVISION]")
+	_, p.set = os.LookupEnv(variable("provision"))
+	f.StringVar(&p.claims, "provision", "",
+		"claims that the agent serves without a sidecar: hostpath, csi, or hostpath,csi. Without it hostpath; with --endpoint none, which is driver-only mode: the agent does not use the API server, and needs the standard sidecars")
 	f.BoolVar(&p.publish, "publish-capacity", true,
-		"tell the scheduler what can still be promised for csi claims, by CSIStorageCapacity objects")
-	f.StringVar(&p.namespace, "namespace", os.Getenv("POD_NAMESPACE"),
-		"where those objects are [POD_NAMESPACE]")
-	f.StringVar(&p.pod, "pod-name", os.Getenv("POD_NAME"),
-		"this pod, whose DaemonSet owns those objects, so that they go with it; without it nobody owns them [POD_NAME]")
+		"publish what is available for csi claims, as CSIStorageCapacity objects for the scheduler")
+	f.StringVar(&p.namespace, "namespace", "",
+		"namespace of these objects; required with --provision=csi")
+	f.StringVar(&p.pod, "pod-name", "",
+		"the agent's pod; its DaemonSet owns these objects, so that they are deleted with it")
 }
 
 // check works out what the flags mean. driver: there is a CSI socket.

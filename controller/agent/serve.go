@@ -28,16 +28,17 @@ const driverMetricsAddress = ":8443"
 
 func (m *metricsOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&m.address, "metrics-address", "",
-		"address of /metrics over HTTPS; a plain CSI driver without --http-address has "+driverMetricsAddress+" unless this is given, and an empty one turns it off")
+		"address of /metrics over HTTPS; an empty one turns it off. In driver-only mode without --http-address it is "+driverMetricsAddress)
 	f.BoolVar(&m.volumes, "metrics-per-volume", false,
-		"export hostpath_volume_used_bytes and hostpath_volume_limit_bytes: two series for each volume of the node")
+		"serve the use and the quota of each volume: two series per volume of the node")
 	f.StringVar(&m.auth, "metrics-auth", "none",
-		"who may read /metrics: none asks nobody; token asks the API server whether the request's bearer token is of a user who may get the URL /metrics, and serves it on --metrics-address alone")
+		"none, or token: /metrics is served on --metrics-address only, to clients whose token may get that URL")
 	f.StringVar(&m.cert, "metrics-cert-file", "",
-		"certificate of --metrics-address, as PEM, read again when it changes; without it, a self-signed one")
-	f.StringVar(&m.key, "metrics-key-file", "", "key of --metrics-cert-file")
+		"certificate of --metrics-address, PEM, read again when it changes; self-signed without it")
+	f.StringVar(&m.key, "metrics-key-file", "",
+		"key of --metrics-cert-file")
 	f.StringVar(&m.tls, "metrics-tls-version", "VersionTLS13",
-		"oldest TLS version on --metrics-address, VersionTLS10 to VersionTLS13; empty means VersionTLS13")
+		"oldest accepted TLS version of --metrics-address, VersionTLS10 to VersionTLS13")
 }
 
 func (m *metricsOptions) check() error {
@@ -163,7 +164,7 @@ type pprofOptions struct{ address string }
 
 func (p *pprofOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "pprof-address", "",
-		"address of /debug/pprof/, for go tool pprof; one without a host, such as :6060, is the node's or pod's loopback only; an empty one turns it off")
+		"address of /debug/pprof/, for go tool pprof; without a host, such as :6060, on loopback only; an empty one turns it off. Profiles show what the process holds in memory")
 }
 
 func (p *pprofOptions) check() error {
