@@ -146,5 +146,5 @@ func givenBack(s *harness.Scene, claim *corev1.PersistentVolumeClaim, words ...s
 	if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 		return fmt.Errorf("the claim is still for %s", on)
 	}
-	return firstError(s.IsPending(claim), s.Warned(claim.UID, harness.ReasonFailed, words...))
+	return firstError(s.IsPending(claim), s.WarnedAgain(claim.UID, harness.ReasonFailed, words...)) // giving it back may meet another write
 }

@@ -129,10 +129,11 @@ func TestMetrics(t *testing.T) {
 	own, shared := smallNode(s, "01"), s.Agent(s.Node("02"), harness.Options{})
 	claim := s.Create(harness.Claim{Node: own.Node.Name, Size: "16Mi"})
 	s.Bound(claim)
-	total, free := statfs(s, own.Pool)
 	s.Eventually(10*time.Second, "volume bound", func() error {
 		return own.MetricIs(1, "hostpath_pool_volumes", `state="bound"`)
 	})
+	recorded(s, own.Pool, claim) // a moment after the metric says so; nothing is written from then on
+	total, free := statfs(s, own.Pool)
 	for _, test := range []struct {
 		name   string
 		labels []string
@@ -154,5 +155,4 @@ func TestMetrics(t *testing.T) {
 	if err := shared.MetricIs(1, "kubevirt_hpp_pool_path_shared_with_os"); err != nil {
 		t.Error(err)
 	}
-	recorded(s, own.Pool, claim) // a moment after the metric says so
 }

@@ -71,20 +71,29 @@ func (s *Scene) NotYet(uid types.UID, format string, args ...any) error {
 // Ours reports whether the agent said it, by itself or through its library.
 func (e Event) Ours() bool { return strings.Contains(e.From, "hostpath-provisioner") }
 
-// Warned returns nil where the agents warned about the object exactly once, all of them together, for that reason and
-// with words that match every pattern.
+// Warned returns nil where the agent warned of the object once, for the reason and in words that match the patterns.
 func (s *Scene) Warned(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
+	return s.warned(uid, 1, reason, patterns...)
+}
+
+// WarnedAgain is Warned for what is tried again where somebody else has written the object meanwhile: the agent's one
+// warning may count more often.
+func (s *Scene) WarnedAgain(uid types.UID, reason string, patterns ...string) error {
+	s.Helper()
+	return s.warned(uid, 3, reason, patterns...)
+}
+
+func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...string) error {
+	s.Helper()
 	var warnings []Event
-	count := 0
 	for _, e := range s.Events(uid) {
 		if e.Type == corev1.EventTypeWarning && e.Ours() {
 			warnings = append(warnings, e)
-			count += e.Count
 		}
 	}
-	if count != 1 {
-		return fmt.Errorf("%d warnings, want 1: %v", count, warnings)
+	if len(warnings) != 1 || warnings[0].Count > most {
+		return fmt.Errorf("want 1 warning, which counts %d times at most: %v", most, warnings)
 	}
 	e := warnings[0]
 	if e.Reason != reason {
