@@ -143,7 +143,7 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 	r.State = Ready
 	p.records.SetLate(r)
 	if r.LimitID != 0 {
-		p.ledger.begin(r.Name)
+		p.ledger.Begin(r.Name)
 	}
 	return r, nil
 }

@@ -26,7 +26,8 @@
 // *Error and wrap one of the sentinels of package fault, which errors.go repeats.
 //
 // The packages below have one duty each: pooldir opens the pool's directory,
-// record defines what stands in a record, trash removes deleted volumes, bounded
+// record defines what stands in a record, space accounts
+// for what is allocated and available, trash removes deleted volumes, bounded
 // makes calls on a disk that may hang, file writes durable files, and quota, tree
 // and mount use the filesystem and the kernel.
 package volume

@@ -52,7 +52,7 @@ func (p *Pool) probe(h *handle) error {
 		}
 	}
 	hooks := quota.Hooks{Step: p.steps("limit"), Taken: func(id uint64) bool {
-		return p.family.Load().recorded(p.ledger, h.Filesystem, id) > 0
+		return p.filesystems.Load().Recorded(p.ledger, h.Filesystem, id) > 0
 	}}
 	if h.limits, err = quota.Probe(h.Base, hooks); err != nil {
 		return err

@@ -26,7 +26,7 @@ func (p *Pool) dirConfig() pooldir.Config {
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,
-		Prepare: p.prepare, Used: p.everUsed, Opened: p.ledger.setFilesystem,
+		Prepare: p.prepare, Used: p.everUsed, Opened: p.ledger.SetFilesystem,
 	}
 }
 

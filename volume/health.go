@@ -11,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // Problem is what is wrong with a published volume; "" where nothing is.
@@ -160,7 +161,7 @@ func (p *Pool) noDirectory(name string, err error) (Problem, string) {
 // exhausted judges the filesystem that all volumes of the pool share.
 func (p *Pool) exhausted(st *unix.Statfs_t) (Problem, string) {
 	switch {
-	case blocks(st.Bavail, st.Frsize) < fullBelow:
+	case space.Blocks(st.Bavail, st.Frsize) < fullBelow:
 		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.path)
 	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
 		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.path)
@@ -174,7 +175,7 @@ func (p *Pool) usedUp(name string) (Problem, string) {
 		return LimitLost, stray
 	}
 	r, _ := p.records.Get(name)
-	if u := p.ledger.use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
+	if u := p.ledger.Use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
 		return "", ""
 	}
 	return VolumeFull, "it is full: remove data in it, or ask for more in its claim"

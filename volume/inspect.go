@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
@@ -122,7 +123,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	}
 	records := record.NewStore(func(string) {})
 	records.Reset(all)
-	l := newLedger(records, 0, 1)
+	l := space.NewLedger(records, 0, 1)
 	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
 		return r, err
 	}
@@ -133,7 +134,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Space = l.alone(st)
+	r.Space = l.Alone(st)
 	if r.Unrecorded, err = inspectUnrecorded(h, records); err != nil {
 		return r, err
 	}
@@ -143,7 +144,7 @@ func inspect(h *handle, path string) (r Report, err error) {
 	return r, err
 }
 
-func inspectVolumes(h *handle, records *record.Store, l *ledger) []VolumeReport {
+func inspectVolumes(h *handle, records *record.Store, l *space.Ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range records.Sorted(func(Record) bool { return true }) {
 		h.call.Progress()
@@ -152,7 +153,7 @@ func inspectVolumes(h *handle, records *record.Store, l *ledger) []VolumeReport 
 		if unlimited != nil || r.LimitID == 0 {
 			u = quota.Usage{}
 		} else {
-			l.inspected(r.Name, u)
+			l.Inspected(r.Name, u)
 		}
 		all = append(all, VolumeReport{
 			Name: r.Name, State: h.meaning(r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,

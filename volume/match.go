@@ -99,7 +99,7 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 		defer p.mu.Unlock()
 		p.strayed(r.Name, err)
 	}()
-	if p.family.Load().recorded(p.ledger, h.Filesystem, r.LimitID) > 1 {
+	if p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.LimitID) > 1 {
 		return errShared
 	}
 	_, stray := h.limits.Usage(dir, r.LimitID)

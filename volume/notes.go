@@ -28,7 +28,7 @@ func (p *Pool) unnote(begin string) {
 
 // left forgets a volume that was deleted, or is being deleted.
 func (p *Pool) left(name string) {
-	p.ledger.left(name)
+	p.ledger.Forget(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, there := p.records.Get(name); !there {
@@ -40,5 +40,5 @@ func (p *Pool) left(name string) {
 func (p *Pool) everUsed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.ledger.isEmpty() || len(p.notes) > 0
+	return !p.ledger.IsEmpty() || len(p.notes) > 0
 }

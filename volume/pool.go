@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
@@ -80,12 +81,12 @@ type Pool struct {
 	// enforcing is written while the directory is opened, and read in calls on it.
 	enforcing enforcement
 
-	family atomic.Pointer[family] // the pools of the process, this one among them
-	names  bounded.NameLocks
-	trash  *trash.Trash // what empties the trash
+	filesystems atomic.Pointer[space.Filesystems] // the pools of the process, this one among them
+	names       bounded.NameLocks
+	trash       *trash.Trash // what empties the trash
 
 	records *record.Store
-	ledger  *ledger
+	ledger  *space.Ledger
 
 	mu      sync.Mutex        // guards what follows
 	support quota.Support     // what of quotas the filesystem enforces
@@ -113,10 +114,10 @@ func New(c Config) (*Pool, error) {
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
 		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)
-	p.ledger = newLedger(p.records, c.Reserve, c.Overcommit)
+	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.resetNotes(nil)
 	p.dir = pooldir.New(p.dirConfig())
-	p.family.Store(newFamily(member{p}))
+	p.filesystems.Store(space.NewFilesystems(member{p}))
 	return p, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // Pools are all pools of one node, in the order of the configuration. A
@@ -32,15 +33,15 @@ func NewPools(all ...*Pool) (*Pools, error) {
 		}
 		seen[p.Name()] = true
 	}
-	var members []pool
+	var members []space.Member
 	for _, p := range all {
 		members = append(members, member{p})
 	}
-	f := newFamily(members...)
+	f := space.NewFilesystems(members...)
 	for _, p := range all {
-		p.family.Store(f)
-		p.ledger.forgetUses() // what was found is dated by the former family's rises
-		p.ledger.meterAgain()
+		p.filesystems.Store(f)
+		p.ledger.ForgetUses() // what was found is dated by the former rises
+		p.ledger.ReadAgain()
 	}
 	return &Pools{all: all}, nil
 }

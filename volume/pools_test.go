@@ -252,12 +252,12 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := space(t, two)
-	most := space(t, one).Promisable
+	before := spaceIn(t, two)
+	most := spaceIn(t, one).Promisable
 	if _, err := s.Create(one, Spec{Name: "v", Bytes: most - most/10}); err != nil {
 		t.Fatal(err)
 	}
-	after := space(t, two)
+	after := spaceIn(t, two)
 	if after.Promised != 0 || after.Elsewhere != most-most/10 || after.Promisable > before.Promisable-most/2 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
@@ -267,7 +267,7 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 	if _, err := s.Delete("v", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := space(t, two); got.Elsewhere != 0 {
+	if got := spaceIn(t, two); got.Elsewhere != 0 {
 		t.Errorf("given back, and still %+v", got)
 	}
 
@@ -282,12 +282,12 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if a, b := space(t, one), space(t, two); a.Promised+b.Promised > most+most/50 || a.Promised != b.Elsewhere || b.Promised != a.Elsewhere {
+	if a, b := spaceIn(t, one), spaceIn(t, two); a.Promised+b.Promised > most+most/50 || a.Promised != b.Elsewhere || b.Promised != a.Elsewhere {
 		t.Errorf("%d bytes were there; one: %+v, two: %+v", most, a, b)
 	}
 }
 
-func space(t *testing.T, p *Pool) Space {
+func spaceIn(t *testing.T, p *Pool) Space {
 	t.Helper()
 	s, err := p.Space()
 	if err != nil {

@@ -39,10 +39,10 @@ func (p *Pool) load(h *handle) error {
 			return err
 		}
 	}
-	p.ledger.reset() // first: another pool must not count old use for new records
+	p.ledger.Reset() // first: another pool must not count old use for new records
 	p.resetNotes(h.notes)
 	p.records.Reset(all)
-	p.ledger.meterAgain()
+	p.ledger.ReadAgain()
 	return nil
 }
 

@@ -8,25 +8,26 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
 // meter reads what the volumes with limits use.
-func (p *Pool) meter(h *handle) { p.family.Load().read(h.Filesystem, p.counters(h, nil)) }
+func (p *Pool) meter(h *handle) { p.filesystems.Load().Read(h.Filesystem, p.counters(h, nil)) }
 
 // counters adds a reading of the pool to those that were begun before. It does nothing
 // if that was done a moment ago.
-func (p *Pool) counters(h *handle, before []reading) []reading {
+func (p *Pool) counters(h *handle, before []space.Reading) []space.Reading {
 	if h.support.Method == quota.MethodNone {
 		return before
 	}
-	return p.ledger.counters(before,
+	return p.ledger.ReadCounters(before,
 		func() (int64, error) {
 			st, err := h.Statfs()
 			if err != nil {
 				return 0, err
 			}
-			return p.family.Load().risen(h.Filesystem, st), nil
+			return p.filesystems.Load().Risen(h.Filesystem, st), nil
 		},
 		func(r Record) (int64, bool) {
 			h.call.Progress()
@@ -41,7 +42,7 @@ func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
 	u, err := h.usage(r)
 	var stray error
 	switch {
-	case p.family.Load().recorded(p.ledger, h.Filesystem, r.LimitID) > 1:
+	case p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.LimitID) > 1:
 		u, err, stray = quota.Usage{}, nil, errShared // it may be the other's
 	case errors.Is(err, quota.ErrForeign):
 		err, stray = nil, err
@@ -50,10 +51,10 @@ func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
 	}
 	p.strayedStill(r, stray)
 	if err != nil {
-		p.ledger.uncount(r)
+		p.ledger.Uncount(r)
 		return 0, false
 	}
-	return u.Bytes - u.Unwritten, p.ledger.count(r, u.Bytes)
+	return u.Bytes - u.Unwritten, p.ledger.Count(r, u.Bytes)
 }
 
 // Uses returns what the volumes that are in place use, sorted by name. It walks
@@ -65,7 +66,7 @@ func (p *Pool) Uses() ([]Use, error) {
 	err := p.enter(op, func(h *handle) error {
 		p.meter(h)
 		for _, r := range p.records.InPlace() {
-			all = append(all, p.ledger.use(r))
+			all = append(all, p.ledger.Use(r))
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"math"
@@ -11,18 +11,18 @@ import (
 
 func TestAccount(t *testing.T) {
 	const unit = 1000
-	volumes := func(bytes ...int64) map[string]Record {
-		m := map[string]Record{}
+	volumes := func(bytes ...int64) map[string]record.Record {
+		m := map[string]record.Record{}
 		for i, b := range bytes {
 			name := string(rune('a' + i))
-			m[name] = Record{Name: name, State: Ready, Bytes: b}
+			m[name] = record.Record{Name: name, State: record.Ready, Bytes: b}
 		}
 		return m
 	}
 	for _, c := range []struct {
 		name        string
 		total, free uint64 // in blocks of unit bytes
-		records     map[string]Record
+		records     map[string]record.Record
 		used        map[string]int64
 		reserved    map[string]int64
 		reserve     int64
@@ -51,7 +51,7 @@ func TestAccount(t *testing.T) {
 		{name: "both promised too much", total: 100, free: 100, records: volumes(math.MaxInt64), elsewhere: math.MaxInt64, ratio: 1,
 			want: Space{Total: 100000, Free: 100000, Promised: math.MaxInt64, Elsewhere: math.MaxInt64, Estimate: true}},
 		{name: "a deleted volume", total: 100, free: 90, ratio: 1,
-			records: map[string]Record{"a": {Name: "a", State: Deleting, Bytes: 30000}},
+			records: map[string]record.Record{"a": {Name: "a", State: record.Deleting, Bytes: 30000}},
 			want:    Space{Total: 100000, Free: 90000, External: 10000, Promisable: 90000}},
 		{name: "reserve", total: 100, free: 100, reserve: 10000, ratio: 1,
 			want: Space{Total: 100000, Free: 100000, Promisable: 90000}},
@@ -73,7 +73,7 @@ func TestAccount(t *testing.T) {
 			want: Space{Total: math.MaxInt64, Free: math.MaxInt64, Promisable: math.MaxInt64}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := ledger{reserve: c.reserve, overcommit: c.ratio, records: record.NewStore(func(string) {}), reserved: c.reserved, sure: evidence{walked: c.used}}
+			l := Ledger{reserve: c.reserve, overcommit: c.ratio, records: record.NewStore(func(string) {}), reserved: c.reserved, sure: evidence{walked: c.used}}
 			l.records.Reset(record.Loaded{Records: c.records})
 			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
 			if got := l.account(st, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}}, 0); got != c.want {

@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 type world struct {
 	t       *testing.T
 	rand    *rand.Rand
-	f       *family
+	f       *Filesystems
 	pools   []*worldPool
 	disk    int64
 	extents map[int]int64      // sizes of what is on the disk
@@ -30,13 +30,13 @@ type world struct {
 
 // A worldPool is a pool without a directory: its ledger.
 type worldPool struct {
-	*ledger
-	name string
+	ledger *Ledger
+	name   string
 }
 
 func (p *worldPool) Name() string                                     { return p.name }
-func (p *worldPool) Ledger() *ledger                                  { return p.ledger }
-func (p *worldPool) Read(_ *bounded.Call, before []reading) []reading { return before }
+func (p *worldPool) Ledger() *Ledger                                  { return p.ledger }
+func (p *worldPool) Read(_ *bounded.Call, before []Reading) []Reading { return before }
 
 const worldDisk, reserved, worldName = 1000, 50, "fs"
 
@@ -45,11 +45,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		counted: map[string]bool{}, grew: map[string]int{}, shrank: map[string]int{}, walks: 10}
 	for _, name := range []string{"a", "b"} {
 		p := &worldPool{name: name}
-		p.ledger = newLedger(record.NewStore(func(name string) { p.ledger.left(name) }), reserved, 1)
-		p.setFilesystem(worldName)
+		p.ledger = NewLedger(record.NewStore(func(name string) { p.ledger.Forget(name) }), reserved, 1)
+		p.ledger.SetFilesystem(worldName)
 		w.pools = append(w.pools, p)
 	}
-	w.f = newFamily(w.pools[0], w.pools[1])
+	w.f = NewFilesystems(w.pools[0], w.pools[1])
 	return w
 }
 
@@ -124,7 +124,7 @@ func (w *world) used() (sum int64) {
 }
 
 func (w *world) space(p *worldPool) Space {
-	return w.f.space(worldName, p.ledger, w.statfs())
+	return w.f.Space(worldName, p.ledger, w.statfs())
 }
 
 // lately reports whether a volume did something since the walk before the last, of its
@@ -195,10 +195,10 @@ func (w *world) reflink(from, to string, most int64) {
 
 func (w *world) say(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
 
-func (w *world) volumes() (all []Record, of map[string]*worldPool) {
+func (w *world) volumes() (all []record.Record, of map[string]*worldPool) {
 	of = map[string]*worldPool{}
 	for _, p := range w.pools {
-		for _, r := range p.records.Sorted(func(Record) bool { return true }) {
+		for _, r := range p.ledger.records.Sorted(func(record.Record) bool { return true }) {
 			all, of[r.Name] = append(all, r), p
 		}
 	}

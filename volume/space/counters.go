@@ -1,10 +1,11 @@
-package volume
+package space
 
 import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // meterEvery is how long what the kernel counts is at least taken for current,
@@ -15,19 +16,19 @@ const (
 	meterShare = 20
 )
 
-// meter takes over readings of the counters of l, and of all other pools on its
-// filesystem. The caller holds no lock of the family.
-func (f *family) meter(c *bounded.Call, filesystem string, l *ledger, all []reading) {
+// Meter takes over readings of the counters of l, and of all other pools on its
+// filesystem. The caller holds no lock of f.
+func (f *Filesystems) Meter(c *bounded.Call, filesystem string, l *Ledger, all []Reading) {
 	for _, p := range f.others(l) {
 		all = p.Read(c, all)
 	}
-	f.read(filesystem, all)
+	f.Read(filesystem, all)
 }
 
-// counters adds a reading of the pool to those that were begun before. It does nothing
+// ReadCounters adds a reading of the pool to those that were begun before. It does nothing
 // if that was done a moment ago. risen returns how far free space has risen so far,
 // written how much of a volume is on the disk, if its use is known.
-func (l *ledger) counters(before []reading, risen func() (int64, error), written func(Record) (int64, bool)) []reading {
+func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error), written func(record.Record) (int64, bool)) []Reading {
 	l.metering.Lock()
 	defer l.metering.Unlock()
 	begin := time.Now()
@@ -49,18 +50,18 @@ func (l *ledger) counters(before []reading, risen func() (int64, error), written
 	}
 	end := time.Now()
 	l.meterNext = end.Add(max(meterEvery, meterShare*end.Sub(begin)))
-	return append(before, reading{l, all})
+	return append(before, Reading{l, all})
 }
 
-// meterAgain makes reading due: what was read is forgotten.
-func (l *ledger) meterAgain() {
+// ReadAgain makes reading due: what was read is forgotten.
+func (l *Ledger) ReadAgain() {
 	l.metering.Lock()
 	defer l.metering.Unlock()
 	l.meterNext = time.Time{}
 }
 
-// count notes what the kernel counts for a volume, unless it went meanwhile.
-func (l *ledger) count(r Record, bytes int64) bool {
+// Count notes what the kernel counts for a volume, unless it went meanwhile.
+func (l *Ledger) Count(r record.Record, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	there := l.has(r)
@@ -70,8 +71,8 @@ func (l *ledger) count(r Record, bytes int64) bool {
 	return there
 }
 
-// uncount notes that the kernel does not say what a volume uses.
-func (l *ledger) uncount(r Record) {
+// Uncount notes that the kernel does not say what a volume uses.
+func (l *Ledger) Uncount(r record.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.has(r) {
@@ -80,20 +81,20 @@ func (l *ledger) uncount(r Record) {
 }
 
 // has reports whether the volume of the record is still there. The caller holds mu.
-func (l *ledger) has(r Record) bool {
+func (l *Ledger) has(r record.Record) bool {
 	now, ok := l.records.Get(r.Name)
 	return ok && now.Same(r)
 }
 
-// begin notes that a new volume uses nothing yet, until it is metered.
-func (l *ledger) begin(name string) {
+// Begin notes that a new volume uses nothing yet, until it is metered.
+func (l *Ledger) Begin(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.metered[name] = 0
 }
 
-// inspected notes what the kernel counted for a volume once.
-func (l *ledger) inspected(name string, u quota.Usage) {
+// Inspected notes what the kernel counted for a volume once.
+func (l *Ledger) Inspected(name string, u quota.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.metered[name], l.sure.written[name] = u.Bytes, u.Bytes-u.Unwritten

@@ -1,6 +1,11 @@
-package volume
+package space
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
 
 // Nothing is promised that is not there, whatever is written, removed, moved, shared,
 // made and deleted while volumes are measured.
@@ -40,7 +45,7 @@ func TestPromisesComeTrue(t *testing.T) {
 func two(t *testing.T, pools ...int) *world {
 	w := newWorld(t, 1)
 	for i, name := range []string{"first", "second"} {
-		w.pools[pools[i]].records.Set(Record{Name: name, State: Ready, Bytes: 400, Trash: name})
+		w.pools[pools[i]].ledger.records.Set(record.Record{Name: name, State: record.Ready, Bytes: 400, Trash: name})
 	}
 	w.extents[1], w.files["first"] = 300, [][]int{{1}}
 	w.next = 1
@@ -60,7 +65,7 @@ func (w *world) promisable(want int64, when string) {
 func TestMeasureDue(t *testing.T) {
 	w := two(t, 0, 0)
 	p := w.pools[0]
-	if w.f.measureDue(p.ledger) {
+	if w.f.MeasureDue(p.ledger) {
 		t.Error("due before anything was read")
 	}
 	for _, c := range []struct {
@@ -70,10 +75,10 @@ func TestMeasureDue(t *testing.T) {
 		{0, doubtLeast, false}, {doubtLeast, doubtLeast - 1, false}, {doubtLeast, doubtLeast, true},
 		{doubtShare * 10 * doubtLeast, 10*doubtLeast - 1, false}, {doubtShare * 10 * doubtLeast, 10 * doubtLeast, true},
 	} {
-		p.records.Set(Record{Name: "first", State: Ready, Bytes: c.found, Trash: "first"})
+		p.ledger.records.Set(record.Record{Name: "first", State: record.Ready, Bytes: c.found, Trash: "first"})
 		w.f.rises[worldName] = &rise{sum: 5 + c.rose}
 		p.ledger.sure.walked, p.ledger.sure.walkedAt = map[string]int64{"first": c.found}, 5
-		if got := w.f.measureDue(p.ledger); got != c.want {
+		if got := w.f.MeasureDue(p.ledger); got != c.want {
 			t.Errorf("%+v: due %v", c, got)
 		}
 	}
@@ -120,23 +125,23 @@ func TestMovedWhileWalked(t *testing.T) {
 
 // A volume that came after the one that was measured has nothing of it.
 func TestLearnOfAnother(t *testing.T) {
-	before := Record{Name: "first", State: Ready, Bytes: 400, Trash: "first"}
-	s := survey{found: map[string]int64{"first": 300}, of: map[string]Record{"first": before}}
-	for name, next := range map[string]Record{
-		"another": {Name: "first", State: Ready, Bytes: 400, Trash: "another"},
-		"later":   {Name: "first", State: Ready, Bytes: 400, Trash: "first", Created: now().Add(1)},
-		"going":   {Name: "first", State: Deleting, Bytes: 400, Trash: "first"},
+	before := record.Record{Name: "first", State: record.Ready, Bytes: 400, Trash: "first"}
+	s := survey{found: map[string]int64{"first": 300}, of: map[string]record.Record{"first": before}}
+	for name, next := range map[string]record.Record{
+		"another": {Name: "first", State: record.Ready, Bytes: 400, Trash: "another"},
+		"later":   {Name: "first", State: record.Ready, Bytes: 400, Trash: "first", Created: time.Now().Add(1)},
+		"going":   {Name: "first", State: record.Deleting, Bytes: 400, Trash: "first"},
 	} {
 		w := two(t, 0, 0)
 		p := w.pools[0]
-		p.records.Set(next)
+		p.ledger.records.Set(next)
 		p.ledger.begun(s)
 		p.ledger.noteUse(before, 300)
 		w.space(p)
 		w.f.learn(worldName, p.ledger, s)
-		w.f.read(worldName, []reading{{p.ledger, s}})
-		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == Ready && p.ledger.use(next).Known {
-			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.use(next))
+		w.f.Read(worldName, []Reading{{p.ledger, s}})
+		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == record.Ready && p.ledger.Use(next).Known {
+			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.Use(next))
 		}
 	}
 }

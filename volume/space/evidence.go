@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Volumes have paid for the space that they use with their allocations. The more of
@@ -46,14 +48,14 @@ func newEvidence() evidence {
 }
 
 // forgetUse forgets what is known of a volume's use. The caller holds mu.
-func (l *ledger) forgetUse(name string) {
+func (l *Ledger) forgetUse(name string) {
 	for _, m := range []map[string]int64{l.used, l.metered, l.sure.walked, l.sure.last, l.sure.written} {
 		delete(m, name)
 	}
 }
 
-// forgetUses forgets what is known of all volumes' use.
-func (l *ledger) forgetUses() {
+// ForgetUses forgets what is known of all volumes' use.
+func (l *Ledger) ForgetUses() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used, l.metered, l.sure = map[string]int64{}, map[string]int64{}, newEvidence()
@@ -66,10 +68,10 @@ type finding struct{ bytes, risen int64 }
 // that outgrew it is not paid for twice. A volume not measured yet counts nothing:
 // its data then passes for external, which promises less, never more. The
 // caller holds mu.
-func (l *ledger) using() (all []finding, estimate bool) {
+func (l *Ledger) using() (all []finding, estimate bool) {
 	walked, read := finding{risen: l.sure.walkedAt}, finding{risen: l.sure.readAt}
-	l.records.Each(func(r Record) {
-		if r.State == Deleting {
+	l.records.Each(func(r record.Record) {
+		if r.State == record.Deleting {
 			return
 		}
 		if _, exact := l.metered[r.Name]; exact {
@@ -106,7 +108,7 @@ func surely(all []finding, risen int64) (sum int64) {
 }
 
 // begun takes over the first walk of volumes that were never walked.
-func (l *ledger) begun(s survey) {
+func (l *Ledger) begun(s survey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.Copy(l.sure.last, l.still(s))
@@ -115,8 +117,8 @@ func (l *ledger) begun(s survey) {
 // learn takes over a walk through all volumes once it is complete: the use of a
 // volume that was not in it is not known any more. Volumes that went meanwhile are
 // left out. It returns how much was found that was not known before. The caller holds
-// the family's mu.
-func (l *ledger) learn(s survey) (grown int64) {
+// Filesystems' mu.
+func (l *Ledger) learn(s survey) (grown int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sure, last := map[string]int64{}, l.still(s)
@@ -132,7 +134,7 @@ func (l *ledger) learn(s survey) (grown int64) {
 
 // read takes over a reading of the counters of all volumes, as learn does a walk. It
 // is dated apart.
-func (l *ledger) read(s survey) (grown int64) {
+func (l *Ledger) read(s survey) (grown int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	written := l.still(s)
@@ -142,7 +144,7 @@ func (l *ledger) read(s survey) (grown int64) {
 }
 
 // date sets how far free space had risen when the counters were read.
-func (l *ledger) date(risen int64) {
+func (l *Ledger) date(risen int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sure.readAt = risen
@@ -150,11 +152,11 @@ func (l *ledger) date(risen int64) {
 
 // still returns what was found of the volumes that are still there. The caller holds
 // mu.
-func (l *ledger) still(s survey) map[string]int64 {
+func (l *Ledger) still(s survey) map[string]int64 {
 	found := map[string]int64{}
 	for name, bytes := range s.found {
 		now, ok := l.records.Get(name)
-		if ok && now.Same(s.of[name]) && now.State != Deleting {
+		if ok && now.Same(s.of[name]) && now.State != record.Deleting {
 			found[name] = bytes
 		}
 	}
@@ -176,9 +178,9 @@ type rise struct{ free, sum int64 }
 // saw notes the free space of a filesystem and returns how far it has risen so far.
 // Readings noted in another order than they were taken make the rise larger, never
 // smaller. The caller holds mu.
-func (f *family) saw(filesystem string, st *unix.Statfs_t) int64 {
+func (f *Filesystems) saw(filesystem string, st *unix.Statfs_t) int64 {
 	// Not Bavail, which stays 0 while what root alone may use grows.
-	free := blocks(st.Bfree, st.Frsize)
+	free := Blocks(st.Bfree, st.Frsize)
 	if f.rises[filesystem] == nil {
 		f.rises[filesystem] = &rise{free: free}
 	}
@@ -189,23 +191,23 @@ func (f *family) saw(filesystem string, st *unix.Statfs_t) int64 {
 }
 
 // learn takes over a walk through the volumes of a pool. Free space was noted before.
-func (f *family) learn(filesystem string, l *ledger, s survey) {
+func (f *Filesystems) learn(filesystem string, l *Ledger, s survey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r := f.rises[filesystem]; r != nil { // else the pool was another family's when it began
+	if r := f.rises[filesystem]; r != nil { // else the pool was another Filesystems' when it began
 		r.sum = add(r.sum, l.learn(s))
 	}
 }
 
-// A reading is what the counters of a pool's volumes said.
-type reading struct {
-	ledger *ledger
+// A Reading is what the counters of a pool's volumes said.
+type Reading struct {
+	ledger *Ledger
 	survey
 }
 
-// read takes over readings that were taken one right after the other: what is new in
+// Read takes over readings that were taken one right after the other: what is new in
 // one of them is subtracted from none of them.
-func (f *family) read(filesystem string, all []reading) {
+func (f *Filesystems) Read(filesystem string, all []Reading) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rises[filesystem]
@@ -222,8 +224,8 @@ func (f *family) read(filesystem string, all []reading) {
 	}
 }
 
-// risen is saw for a caller that does not hold mu.
-func (f *family) risen(filesystem string, st *unix.Statfs_t) int64 {
+// Risen is saw for a caller that does not hold mu.
+func (f *Filesystems) Risen(filesystem string, st *unix.Statfs_t) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.saw(filesystem, st)
@@ -236,9 +238,9 @@ const (
 	doubtShare = 16
 )
 
-// measureDue reports whether free space has risen so much since the last walk that
+// MeasureDue reports whether free space has risen so much since the last walk that
 // the pool may have more space available than it can be sure of. It reads nothing.
-func (f *family) measureDue(l *ledger) bool {
+func (f *Filesystems) MeasureDue(l *Ledger) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rises[l.where()]

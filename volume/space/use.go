@@ -1,15 +1,18 @@
-package volume
+package space
+
+import "kubevirt.io/hostpath-provisioner/volume/record"
 
 // Use is what a volume takes of its promise, in bytes.
 type Use struct {
-	Volume Record
+	Volume record.Record
 	Bytes  int64
 	// Known is false where nobody looked yet, Exact true where the kernel
 	// counts; otherwise Bytes is what the last walk found.
 	Known, Exact bool
 }
 
-func (l *ledger) use(r Record) Use {
+// Use returns what a volume uses, as far as that is known.
+func (l *Ledger) Use(r record.Record) Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := Use{Volume: r}

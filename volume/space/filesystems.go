@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"sync"
@@ -9,20 +9,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// pool is a pool of the family.
-type pool interface {
-	Ledger() *ledger
+// Member is a pool of this process.
+type Member interface {
+	Ledger() *Ledger
 	// Read adds a reading of the pool's counters to those that were begun before. It
 	// must not wait for other calls: two pools that wait for each other here, and a
 	// third call that waits to reopen one of them, would wait for ever. The reading
 	// before will do.
-	Read(c *bounded.Call, before []reading) []reading
+	Read(c *bounded.Call, before []Reading) []Reading
 }
 
-// family is the pools of one process. Those on one filesystem share its space:
+// Filesystems is the pools of one process. Those on one filesystem share its space:
 // what one promises no other may promise again.
-type family struct {
-	pools []pool
+type Filesystems struct {
+	pools []Member
 
 	// mu makes looking and promising one step for all pools. It is held for
 	// sums over memory only, never while a disk is asked. Who holds it may take
@@ -31,10 +31,13 @@ type family struct {
 	rises map[string]*rise // by filesystem; guarded by mu
 }
 
-func newFamily(pools ...pool) *family { return &family{pools: pools, rises: map[string]*rise{}} }
+// NewFilesystems returns what joins the ledgers of these pools.
+func NewFilesystems(pools ...Member) *Filesystems {
+	return &Filesystems{pools: pools, rises: map[string]*rise{}}
+}
 
 // others returns the other pools on the filesystem of l.
-func (f *family) others(l *ledger) (all []pool) {
+func (f *Filesystems) others(l *Ledger) (all []Member) {
 	at := l.where()
 	for _, p := range f.pools {
 		if other := p.Ledger(); other != l && at != "" && other.where() == at {
@@ -46,7 +49,7 @@ func (f *family) others(l *ledger) (all []pool) {
 
 // elsewhere sums what the other pools on the filesystem of l promised, and what
 // their volumes were found to use. The caller holds mu.
-func (f *family) elsewhere(l *ledger) (all others) {
+func (f *Filesystems) elsewhere(l *Ledger) (all others) {
 	for _, p := range f.others(l) {
 		promised, found := p.Ledger().sums()
 		all.promised, all.found = add(all.promised, promised), append(all.found, found...)
@@ -54,9 +57,9 @@ func (f *family) elsewhere(l *ledger) (all others) {
 	return all
 }
 
-// recorded returns how many volumes on the filesystem of l are recorded with the limit
+// Recorded returns how many volumes on the filesystem of l are recorded with the limit
 // ID, in its own pool and in the other pools of the process.
-func (f *family) recorded(l *ledger, at string, id uint64) int {
+func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
 	n := l.records.WithLimitID(id)
 	for _, p := range f.pools {
 		if other := p.Ledger(); other != l && at != "" && other.where() == at {
@@ -66,26 +69,26 @@ func (f *family) recorded(l *ledger, at string, id uint64) int {
 	return n
 }
 
-// space is the one answer to how much there is and can still be promised.
-func (f *family) space(filesystem string, l *ledger, st *unix.Statfs_t) Space {
+// Space is the one answer to how much there is and can still be promised.
+func (f *Filesystems) Space(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.spaceLocked(filesystem, l, st)
 }
 
 // spaceLocked is space for a caller that holds mu.
-func (f *family) spaceLocked(filesystem string, l *ledger, st *unix.Statfs_t) Space {
+func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
 	risen, elsewhere := f.saw(filesystem, st), f.elsewhere(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.account(st, elsewhere, risen)
 }
 
-// reserve promises bytes to a volume whose record does not have them yet, wanted
-// of them more than it has, or refuses with a SpaceError. Looking and promising are one step for all pools of the process,
-// so two calls cannot both get the last bytes. release gives up a promise that
-// no record took over.
-func (f *family) reserve(filesystem string, l *ledger, st *unix.Statfs_t, name string, bytes, wanted int64) (release func(), err error) {
+// Allocate promises bytes to a volume whose record does not have them yet, wanted
+// of them more than it has, or refuses with a SpaceError. Looking and promising are
+// one step for all pools of the process, so two calls cannot both get the last
+// bytes. release gives up a promise that no record took over.
+func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.spaceLocked(filesystem, l, st)

@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"maps"
@@ -24,10 +24,10 @@ type Space struct {
 	Estimate bool `json:"estimate"`
 }
 
-// ledger accounts for the space of a pool: what its volumes use, as far as that is
+// Ledger accounts for the space of a pool: what its volumes use, as far as that is
 // known, and what is allocated to volumes whose record does not have it yet. It may
 // ask the records while it holds mu; they never call it while they hold their lock.
-type ledger struct {
+type Ledger struct {
 	records    *record.Store
 	reserve    int64   // bytes that are never available
 	overcommit float64 // how many times the space may be allocated
@@ -44,25 +44,25 @@ type ledger struct {
 	filesystem string
 }
 
-// newLedger returns the ledger of a pool with these records. It keeps so many bytes
+// NewLedger returns the ledger of a pool with these records. It keeps so many bytes
 // in reserve, and allocates the rest overcommit times.
-func newLedger(records *record.Store, reserve int64, overcommit float64) *ledger {
-	l := &ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{}}
-	l.reset()
+func NewLedger(records *record.Store, reserve int64, overcommit float64) *Ledger {
+	l := &Ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{}}
+	l.Reset()
 	return l
 }
 
-// reset forgets everything but reservations. The records were read from the disk.
-func (l *ledger) reset() {
+// Reset forgets everything but reservations. The records were read from the disk.
+func (l *Ledger) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used, l.metered = map[string]int64{}, map[string]int64{}
 	l.sure = newEvidence()
 }
 
-// left forgets the use of a volume that went, or is being deleted: a volume whose
+// Forget forgets the use of a volume that went, or is being deleted: a volume whose
 // deletion is rolled back was not measured meanwhile.
-func (l *ledger) left(name string) {
+func (l *Ledger) Forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetUse(name)
@@ -70,11 +70,11 @@ func (l *ledger) left(name string) {
 
 // promised counts every volume that is not being deleted, and those about to
 // be made. The caller holds mu.
-func (l *ledger) promised() int64 {
+func (l *Ledger) promised() int64 {
 	var sum int64
 	waiting := maps.Clone(l.reserved)
-	l.records.Each(func(r Record) {
-		if r.State != Deleting {
+	l.records.Each(func(r record.Record) {
+		if r.State != record.Deleting {
 			sum = add(sum, r.Bytes)
 		}
 		if bytes, ok := waiting[r.Name]; ok {
@@ -88,7 +88,7 @@ func (l *ledger) promised() int64 {
 }
 
 // sums returns what is promised, and what volumes were found to use.
-func (l *ledger) sums() (promised int64, found []finding) {
+func (l *Ledger) sums() (promised int64, found []finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, _ = l.using()
@@ -104,10 +104,10 @@ type others struct {
 
 // account works out how much there is and can still be promised. risen is how far
 // free space has risen so far; see rise. The caller holds mu.
-func (l *ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space {
+func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space {
 	s := Space{
-		Total:     blocks(st.Blocks, st.Frsize),
-		Free:      blocks(st.Bavail, st.Frsize),
+		Total:     Blocks(st.Blocks, st.Frsize),
+		Free:      Blocks(st.Bavail, st.Frsize),
 		Promised:  l.promised(),
 		Elsewhere: elsewhere.promised,
 	}
@@ -124,15 +124,15 @@ func (l *ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	return s
 }
 
-// alone is account for a pool of which only the records are known.
-func (l *ledger) alone(st *unix.Statfs_t) Space {
+// Alone is account for a pool of which only the records are known.
+func (l *Ledger) Alone(st *unix.Statfs_t) Space {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.account(st, others{}, 0)
 }
 
-// blocks returns n blocks in bytes, at most what an int64 holds.
-func blocks(n uint64, size int64) int64 {
+// Blocks returns n blocks in bytes, at most what an int64 holds.
+func Blocks(n uint64, size int64) int64 {
 	if size <= 0 {
 		return 0
 	}
@@ -164,16 +164,16 @@ func scale(bytes int64, ratio float64) int64 {
 	return int64(scaled)
 }
 
-// isEmpty reports whether nothing is allocated: no record is there, and none is
+// IsEmpty reports whether nothing is allocated: no record is there, and none is
 // about to be.
-func (l *ledger) isEmpty() bool {
+func (l *Ledger) IsEmpty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.records.IsEmpty() && len(l.reserved) == 0
 }
 
 // hold counts bytes for a volume whose record does not have them yet, until release.
-func (l *ledger) hold(name string, bytes int64) (release func()) {
+func (l *Ledger) hold(name string, bytes int64) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved[name] = bytes
@@ -184,14 +184,15 @@ func (l *ledger) hold(name string, bytes int64) (release func()) {
 	}
 }
 
-func (l *ledger) setFilesystem(filesystem string) {
+// SetFilesystem sets where the pool is; "" is not known.
+func (l *Ledger) SetFilesystem(filesystem string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.filesystem = filesystem
 }
 
 // where is the filesystem of the ledger's pool.
-func (l *ledger) where() string {
+func (l *Ledger) where() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.filesystem

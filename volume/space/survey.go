@@ -1,4 +1,4 @@
-package volume
+package space
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -14,46 +15,46 @@ import (
 type survey struct {
 	risen int64 // how far free space had risen when it began
 	found map[string]int64
-	of    map[string]Record
+	of    map[string]record.Record
 }
 
-func newSurvey() survey { return survey{found: map[string]int64{}, of: map[string]Record{}} }
+func newSurvey() survey { return survey{found: map[string]int64{}, of: map[string]record.Record{}} }
 
-// walk is how a caller of measure reads the disk of a pool.
-type walk struct {
-	filesystem string
-	statfs     func() (*unix.Statfs_t, error)
-	size       func(ctx context.Context, volume string) (tree.Size, error)
+// Walk says how Measure reads the disk of a pool.
+type Walk struct {
+	Filesystem string
+	Statfs     func() (*unix.Statfs_t, error)
+	Size       func(ctx context.Context, volume string) (tree.Size, error)
 }
 
-// measure walks the volumes whose use the kernel does not count; see Pool.Measure.
-func (f *family) measure(ctx context.Context, l *ledger, w walk) error {
+// Measure walks the volumes whose use the kernel does not count; see Pool.Measure.
+func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	// Errors of the first walk are those of the second.
 	first, _ := l.walk(ctx, w, l.unknown())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	l.begun(first)
-	st, err := w.statfs()
+	st, err := w.Statfs()
 	if err != nil {
 		return err
 	}
-	risen := f.risen(w.filesystem, st)
+	risen := f.Risen(w.Filesystem, st)
 	all, err := l.walk(ctx, w, l.uncounted())
 	if ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
 	all.risen = risen
-	f.learn(w.filesystem, l, all)
+	f.learn(w.Filesystem, l, all)
 	return err
 }
 
 // walk measures volumes. Those that it could not are in the joined errors.
-func (l *ledger) walk(ctx context.Context, w walk, volumes []Record) (survey, error) {
+func (l *Ledger) walk(ctx context.Context, w Walk, volumes []record.Record) (survey, error) {
 	all := newSurvey()
 	var errs []error
 	for _, r := range volumes {
-		size, err := w.size(ctx, r.Name)
+		size, err := w.Size(ctx, r.Name)
 		switch {
 		case ctx.Err() != nil:
 			return all, errors.Join(errs...)
@@ -68,7 +69,7 @@ func (l *ledger) walk(ctx context.Context, w walk, volumes []Record) (survey, er
 }
 
 // noteUse notes the use of a volume, unless it went while it was measured.
-func (l *ledger) noteUse(r Record, bytes int64) {
+func (l *Ledger) noteUse(r record.Record, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.has(r) {
@@ -78,19 +79,19 @@ func (l *ledger) noteUse(r Record, bytes int64) {
 
 // uncounted returns the volumes in place whose use the kernel does not count;
 // unknown those of them that were never walked.
-func (l *ledger) uncounted() []Record {
+func (l *Ledger) uncounted() []record.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.records.Sorted(func(r Record) bool {
+	return l.records.Sorted(func(r record.Record) bool {
 		_, counted := l.metered[r.Name]
 		return r.InPlace() && !counted
 	})
 }
 
-func (l *ledger) unknown() []Record {
+func (l *Ledger) unknown() []record.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.records.Sorted(func(r Record) bool {
+	return l.records.Sorted(func(r record.Record) bool {
 		_, counted := l.metered[r.Name]
 		_, walked := l.sure.last[r.Name]
 		return r.InPlace() && !counted && !walked

@@ -1,6 +1,10 @@
-package volume
+package space
 
-import "fmt"
+import (
+	"fmt"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
 
 // create asks for some space, and checks that what it is given is there.
 func (w *world) create() {
@@ -22,10 +26,10 @@ func (w *world) create() {
 		return
 	}
 	w.next++
-	r := Record{Name: fmt.Sprint("v", w.next), State: Ready, Bytes: bytes, Trash: fmt.Sprint(w.next)}
-	p.records.Set(r)
+	r := record.Record{Name: fmt.Sprint("v", w.next), State: record.Ready, Bytes: bytes, Trash: fmt.Sprint(w.next)}
+	p.ledger.records.Set(r)
 	if w.counted[r.Name] = w.rand.IntN(3) == 0; w.counted[r.Name] {
-		p.ledger.begin(r.Name)
+		p.ledger.Begin(r.Name)
 	}
 	w.say("%s created with %d, counted %v", r.Name, bytes, w.counted[r.Name])
 }
@@ -33,20 +37,20 @@ func (w *world) create() {
 // meter reads the counters of a pool's volumes.
 func (w *world) meter(p *worldPool) {
 	w.space(p)
-	s := survey{risen: w.f.rises[worldName].sum, found: map[string]int64{}, of: map[string]Record{}}
-	for _, r := range p.records.InPlace() {
+	s := survey{risen: w.f.rises[worldName].sum, found: map[string]int64{}, of: map[string]record.Record{}}
+	for _, r := range p.ledger.records.InPlace() {
 		if w.counted[r.Name] {
 			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
 		}
 	}
-	w.f.read(worldName, []reading{{p.ledger, s}})
+	w.f.Read(worldName, []Reading{{p.ledger, s}})
 	w.say("counters of %s", p.Name())
 }
 
 // measure walks a pool, and lets anything happen meanwhile.
 func (w *world) measure(p *worldPool, meanwhile func()) {
-	walk := func(volumes []Record) survey {
-		s := survey{found: map[string]int64{}, of: map[string]Record{}}
+	walk := func(volumes []record.Record) survey {
+		s := survey{found: map[string]int64{}, of: map[string]record.Record{}}
 		for _, r := range volumes {
 			meanwhile()
 			s.found[r.Name], s.of[r.Name] = w.walked(r.Name), r
@@ -74,7 +78,7 @@ func (w *world) something() {
 		return
 	}
 	r, other := all[w.rand.IntN(len(all))], all[w.rand.IntN(len(all))]
-	room := func(r Record) int64 { return r.Bytes - w.size(r.Name) }
+	room := func(r record.Record) int64 { return r.Bytes - w.size(r.Name) }
 	switch w.rand.IntN(16) {
 	case 0, 1, 2, 3:
 		w.write(r.Name, room(r))
@@ -97,7 +101,7 @@ func (w *world) something() {
 		if w.rand.IntN(2) == 0 && !w.lately(w.grew, r.Name) {
 			w.files[".trash"] = append(w.files[".trash"], w.files[r.Name]...)
 			delete(w.files, r.Name)
-			of[r.Name].records.Forget(r.Name)
+			of[r.Name].ledger.records.Forget(r.Name)
 			w.say("%s is deleted", r.Name)
 		}
 	default:
