@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/claims"
@@ -93,9 +92,8 @@ type Controller struct {
 	theirs  atomic.Pointer[[]corev1.PersistentVolume] // PVs of others' on this node, likewise
 	status  status
 
-	emptied       sync.Map   // PVs by name whose volumes are gone, until the library deletes them
-	finished      *lru.Cache // UIDs of PVs that the library deleted and let go
-	saidUnlimited sync.Map   // names of the pools of which it was said
+	deletions     *deletionProgress
+	saidUnlimited sync.Map // names of the pools of which it was said
 }
 
 // New returns a claim loop that does nothing until it is Run.
@@ -119,7 +117,7 @@ func New(c Config) (*Controller, error) {
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		events: c.Events, unknown: make(chan struct{}, 1), started: make(chan struct{}),
-		finished: lru.New(claims.RememberMost),
+		deletions: newDeletionProgress(),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{

@@ -65,7 +65,7 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 	if waitsForClaim(pv) {
 		return false
 	}
-	if _, ok := c.finished.Get(pv.UID); ok {
+	if c.deletions.isOver(pv) {
 		return false // the watch is behind
 	}
 	d, err := c.deletable(pv)
@@ -84,7 +84,7 @@ func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolu
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	err := c.empty(ctx, pv)
 	if err == nil && pv.UID != "" {
-		c.emptied.Store(pv.Name, pv)
+		c.deletions.volumeGone(pv)
 	}
 	return err
 }

@@ -86,11 +86,10 @@ func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o me
 // the controller-manager its own, and then one of them has to write again. An agent
 // that dies between the two writes is asked to delete the volume once more.
 func (s savingPVs) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
-	found, ok := s.controller.emptied.LoadAndDelete(name)
-	if !ok {
+	pv := s.controller.deletions.take(name)
+	if pv == nil {
 		return s.PersistentVolumeInterface.Delete(ctx, name, o)
 	}
-	pv := found.(*corev1.PersistentVolume)
 	// Where that fails, the library does it as it would have.
 	released := s.release(ctx, pv) == nil
 	o.Preconditions = metav1.NewUIDPreconditions(string(pv.UID))
@@ -99,7 +98,7 @@ func (s savingPVs) Delete(ctx context.Context, name string, o metav1.DeleteOptio
 		err, released = nil, true
 	}
 	if err == nil && released {
-		s.controller.finished.Add(pv.UID, nil)
+		s.controller.deletions.over(pv)
 	}
 	return err
 }
@@ -135,7 +134,7 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
 	*corev1.PersistentVolume, error) {
 	if there := s.controller.savedPV(name); there != nil {
-		if _, ok := s.controller.finished.Get(there.UID); ok {
+		if s.controller.deletions.isOver(there) {
 			return there, nil
 		}
 		if !s.controller.may(patchPVs) && !slices.Contains(there.Finalizers, class.Finalizer) {
@@ -144,7 +143,7 @@ func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType,
 	}
 	pv, err := s.PersistentVolumeInterface.Patch(ctx, name, kind, data, o, subresources...)
 	if err == nil && letGo(pv) {
-		s.controller.finished.Add(pv.UID, nil)
+		s.controller.deletions.over(pv)
 	}
 	return pv, err
 }

@@ -65,7 +65,7 @@ func TestDeletePV(t *testing.T) {
 			})
 			pvs := savingClient{c.client, c}.CoreV1().PersistentVolumes()
 
-			c.emptied.Store(pv.Name, pv) // as Delete does
+			c.deletions.volumeGone(pv) // as Delete does
 			if row.deleted != nil {
 				patch = late
 			}
