@@ -2,7 +2,6 @@ package orphans
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -48,9 +48,8 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noPVs is a claim loop that knows of none.
 type noPVs struct{}
 
-func (noPVs) PVs() []*corev1.PersistentVolume                                          { return nil }
-func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string)                    { return nil, "" }
-func (noPVs) WarnPV(context.Context, *corev1.PersistentVolume, string, string, string) {}
+func (noPVs) PVs() []*corev1.PersistentVolume                       { return nil }
+func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string) { return nil, "" }
 
 // orphaned returns what looks for orphans at once, of the answers, in a pool with
 // one volume that was bound, and the volume.
@@ -78,9 +77,13 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	}
 	server := httptest.NewServer(says)
 	t.Cleanup(server.Close)
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	recorder := events.New(client, "node-01")
+	t.Cleanup(recorder.Close)
+	recorder.EventRecorder = record.NewFakeRecorder(10)
 	o, err := New(Config{
-		Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL}), Pools: pools, Loop: noPVs{},
-		Recorder: record.NewFakeRecorder(10), Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
+		Client: client, Pools: pools, Loop: noPVs{}, Events: recorder,
+		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -196,7 +197,7 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 		return false, err
 	}
 	if recorded {
-		o.Loop.WarnPV(ctx, now, "missing", reasonMissing, fmt.Sprintf("its directory %s is not on node %s: somebody removed it; "+
+		o.Events.Warn(ctx, events.PV(now), "missing", reasonMissing, fmt.Sprintf("its directory %s is not on node %s: somebody removed it; "+
 			"bring it back from a backup, or delete the claim", v.Path, o.Node.Name))
 	}
 	return true, nil

@@ -35,7 +35,7 @@ func TestInlineOrphanIsReported(t *testing.T) {
 		t.Errorf("it is not the orphan search that deletes it: %v", err)
 	}
 	select {
-	case said := <-o.Recorder.(*record.FakeRecorder).Events:
+	case said := <-o.Events.EventRecorder.(*record.FakeRecorder).Events:
 		if !strings.Contains(said, "has 1 inline volume without a pod, deleted when unused: csi-1") {
 			t.Error(said)
 		}

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -41,8 +41,6 @@ type Loop interface {
 	// Names returns the pool and the directory that a PV names, nil where that is
 	// no pool of this node.
 	Names(*corev1.PersistentVolume) (*volume.Pool, string)
-	// WarnPV says something about a PV once a topic.
-	WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string)
 }
 
 // Config is what looking for orphans needs. New checks it.
@@ -50,9 +48,9 @@ type Config struct {
 	Client kubernetes.Interface
 	Pools  *volume.Pools
 	Loop   Loop
-	// Recorder writes events on Node, the node of the pools.
-	Recorder record.EventRecorder
-	Node     *corev1.ObjectReference
+	// Events records events on Node, the node of the pools, and on PVs.
+	Events *events.Recorder
+	Node   *corev1.ObjectReference
 	// Delete removes the volumes that removable lets go, once they have been
 	// orphans for Grace. Without it nothing is removed.
 	Delete bool
@@ -83,7 +81,7 @@ type Checker struct {
 // New returns what does nothing until it is Run.
 func New(c Config) (*Checker, error) {
 	switch {
-	case c.Client == nil, c.Pools == nil, c.Loop == nil, c.Recorder == nil, c.Node == nil:
+	case c.Client == nil, c.Pools == nil, c.Loop == nil, c.Events == nil, c.Node == nil:
 		return nil, errors.New("look for orphans: the client, pools, the claim loop, a recorder and the node are required")
 	case c.Grace < 0:
 		return nil, errors.New("look for orphans: the grace period is negative")

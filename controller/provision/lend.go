@@ -1,13 +1,11 @@
 package provision
 
 import (
-	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -80,9 +78,4 @@ func (c *Controller) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 		return nil, ""
 	}
 	return s.names(pv)
-}
-
-// WarnPV says a Warning about a PV, unless that topic was said within the hour.
-func (c *Controller) WarnPV(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
-	c.events.Warn(ctx, events.PV(pv), topic, reason, message)
 }
