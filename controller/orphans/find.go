@@ -8,11 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -117,7 +116,7 @@ func (o *Checker) judge(ctx context.Context, pool *volume.Pool, v volume.Volume,
 // lonely asks the API server itself what is gone of those who want the volume;
 // "" where none of it is, or its PV may still come.
 func (o *Checker) lonely(ctx context.Context, r volume.Record) (why string, err error) {
-	if pv, err := o.pv(ctx, pvOf(r)); pv != nil || err != nil {
+	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
 		return "", err
 	}
 	if r.Owner.Namespace == "" || r.Owner.Name == "" {
@@ -139,20 +138,8 @@ func (o *Checker) lonely(ctx context.Context, r volume.Record) (why string, err 
 // claimed asks the API server whether a claim wants the volume: its owner, or one
 // of the same name that asks for the volume's PV, as backups restore it.
 func (o *Checker) claimed(ctx context.Context, r volume.Record) (bool, error) {
-	claim, err := o.Client.CoreV1().PersistentVolumeClaims(r.Owner.Namespace).Get(ctx, r.Owner.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil && (string(claim.UID) == r.Owner.UID || claim.Spec.VolumeName == pvOf(r)), err
-}
-
-// pv asks the API server for a PV, nil where there is none of that name.
-func (o *Checker) pv(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
-	pv, err := o.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return pv, err
+	claim, err := live.NamedClaim(ctx, o.Client, r.Owner.Namespace, r.Owner.Name)
+	return claim != nil && (string(claim.UID) == r.Owner.UID || claim.Spec.VolumeName == pvOf(r)), err
 }
 
 // leftover reports whether a directory without a record is one that a provisioner
@@ -165,7 +152,7 @@ func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 	if name == "" {
 		return true, nil
 	}
-	pv, err := o.pv(ctx, name)
+	pv, err := live.PV(ctx, o.Client, name)
 	return pv == nil && err == nil, err
 }
 
@@ -192,7 +179,7 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 		return false, nil
 	}
 	// What was seen may be older than a deletion that is under way.
-	now, err := o.pv(ctx, pv.Name)
+	now, err := live.PV(ctx, o.Client, pv.Name)
 	if now == nil || err != nil || now.UID != pv.UID || class.Leaving(now) {
 		return false, err
 	}

@@ -13,11 +13,9 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
-
-// orphansPage is how many PVs are read at once where all must be.
-const orphansPage = 500
 
 // removable returns "" where the record alone lets an orphan go, and otherwise
 // why it stays. cluster is the one that was asked, now the time. Whether a PV or
@@ -125,22 +123,14 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 
 // anyPV asks for all PVs of the cluster, and returns one that may name the
 // volume, of whatever shape, driver and node; "" where there is none.
-func (o *Checker) anyPV(ctx context.Context, r volume.Record) (string, error) {
-	page := metav1.ListOptions{Limit: orphansPage}
-	for {
-		list, err := o.Client.CoreV1().PersistentVolumes().List(ctx, page)
-		if err != nil {
-			return "", err
+func (o *Checker) anyPV(ctx context.Context, r volume.Record) (name string, err error) {
+	err = live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
+		if pv.Name == r.PV || namesDirectory(pv, r.Name) {
+			name = pv.Name
 		}
-		for i := range list.Items {
-			if pv := &list.Items[i]; pv.Name == r.PV || namesDirectory(pv, r.Name) {
-				return pv.Name, nil
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			return "", nil
-		}
-	}
+		return name == ""
+	})
+	return name, err
 }
 
 // namesDirectory reports whether a PV could mean the directory of that name.
