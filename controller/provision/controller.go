@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -170,12 +171,7 @@ func (c *Controller) PoolChanged() {
 // Unknown tells the loop that a volume without a record is asked for. Its PV may
 // carry no label of ours, and so not be seen before the next sweep; that comes
 // soon then. It never blocks.
-func (c *Controller) Unknown() {
-	select {
-	case c.unknown <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) Unknown() { sleep.Wake(c.unknown) }
 
 // savedPV returns the PV of that name if it is one of this node's and the API
 // server has it. The library puts PVs into the store before they are saved;

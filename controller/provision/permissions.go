@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
 // recheck is how often missing permissions are asked for again.
@@ -106,10 +108,8 @@ func (c *Controller) checkPermissions(ctx context.Context) {
 		if lacking := c.lacking.Load(); lacking != nil && len(*lacking) == 0 && c.cluster() != "" {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, recheck) {
 			return
-		case <-time.After(recheck):
 		}
 		if err := c.askPermissions(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot check permissions; it is tried again")

@@ -9,8 +9,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/claims"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
 const (
@@ -85,10 +87,8 @@ func (c *Controller) eventually(ctx context.Context, f func(context.Context) err
 		}
 		c.status.set(stageStart, err)
 		klog.FromContext(ctx).Error(err, "Cannot start yet; trying again")
-		select {
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause.Step()) {
 			return false
-		case <-time.After(pause.Step()):
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -139,10 +140,8 @@ func (c *Controller) sweepForever(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		case <-c.unknown:
-			select {
-			case <-ctx.Done():
+			if !sleep.For(ctx, asked) {
 				return
-			case <-time.After(asked):
 			}
 			asked = min(2*asked, sweepEvery)
 		}
