@@ -156,7 +156,7 @@ func (a *agent) newLoop() (err error) {
 	if a.plain() {
 		return nil
 	}
-	a.library = metrics.New("controller")
+	a.library = metrics.New("kubevirt_hpp")
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
 		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,

@@ -66,8 +66,8 @@ func New(c Config) (*Server, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	s := &Server{config: c, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "hostpath_csi_call_seconds",
-		Help:    "How long CSI calls took, by method and code.",
+		Name:    "kubevirt_hpp_csi_call_duration_seconds",
+		Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
 		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 	}, []string{"method", "code"})}
 	return s, nil

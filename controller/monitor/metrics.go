@@ -26,7 +26,7 @@ func NewCollector(pools []*volume.Pool, shared func(string) (bool, error)) *Coll
 }
 
 func poolDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("hostpath_pool_"+name, help, append([]string{"pool"}, labels...), nil)
+	return prometheus.NewDesc("kubevirt_hpp_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
 
 // What is exported. The first name is older than this program and must stay.
@@ -34,24 +34,24 @@ var (
 	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
 		"1 if the path of a pool is on the same filesystem as the operating system.", nil, nil)
 	noQuotaDesc = prometheus.NewDesc("kubevirt_hpp_pool_volumes_without_quota",
-		"Number of volumes that no quota limits to their size.", []string{"pool"}, nil)
-	readyDesc      = poolDesc("ready", "1 if the pool can be used, 0 if not, or if its disk does not answer.")
-	totalDesc      = poolDesc("total_bytes", "Size of the pool's filesystem.")
-	freeDesc       = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
-	usedDesc       = poolDesc("used_bytes", "Bytes used by volumes, each counted up to what it was promised.")
-	promisedDesc   = poolDesc("promised_bytes", "Bytes promised to volumes.")
-	promisableDesc = poolDesc("promisable_bytes", "Bytes that can still be promised.")
-	volumesDesc    = poolDesc("volumes", "Number of volumes by state.", "state")
-	missingDesc    = poolDesc("missing_volumes", "Number of volumes whose directory is not there.")
-	limitsDesc     = poolDesc("limits", "1 if volumes are held to their size, 0 if not; method says how.", "method")
-	damagedDesc    = poolDesc("damaged_records", "Number of records that cannot be read.")
-	stuckDesc      = poolDesc("stuck_trash_entries", "Number of deleted volumes that the last purge could not remove.")
+		"Number of volumes without a quota on their size.", []string{"pool"}, nil)
+	readyDesc     = poolDesc("ready", "1 if the pool is ready, 0 if it is not or if its disk does not respond.")
+	totalDesc     = poolDesc("total_bytes", "Size of the pool's filesystem.")
+	freeDesc      = poolDesc("free_bytes", "Free bytes of the pool's filesystem.")
+	usedDesc      = poolDesc("used_bytes", "Bytes that volumes use, each counted up to its allocated size.")
+	allocatedDesc = poolDesc("allocated_bytes", "Bytes allocated to volumes.")
+	availableDesc = poolDesc("available_bytes", "Bytes available to new claims.")
+	volumesDesc   = poolDesc("volumes", "Number of volumes by state.", "state")
+	missingDesc   = poolDesc("missing_volumes", "Number of volumes whose directory is missing.")
+	quotaDesc     = poolDesc("quota_enforced", "1 if the pool enforces quotas, 0 if it does not; the label method names the kernel's interface.", "method")
+	damagedDesc   = poolDesc("damaged_records", "Number of records that the agent cannot read.")
+	stuckDesc     = poolDesc("stuck_trash_entries", "Number of trash entries that the last purge could not remove.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, promisedDesc,
-		promisableDesc, limitsDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, stuckDesc} {
+	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, allocatedDesc,
+		availableDesc, quotaDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, stuckDesc} {
 		out <- d
 	}
 }
@@ -98,15 +98,15 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(totalDesc, float64(space.Total))
 	gauge(freeDesc, float64(space.Free))
 	gauge(usedDesc, float64(space.Used))
-	gauge(promisedDesc, float64(space.Promised))
-	gauge(promisableDesc, float64(space.Promisable))
+	gauge(allocatedDesc, float64(space.Promised))
+	gauge(availableDesc, float64(space.Promisable))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
 	gauge(stuckDesc, float64(len(pool.Stuck())))
 	enforced, method := 0.0, pool.Limits().Method
 	if method != quota.MethodNone {
 		enforced = 1
 	}
-	gauge(limitsDesc, enforced, string(method))
+	gauge(quotaDesc, enforced, string(method))
 
 	volumes, err := pool.List()
 	if err != nil {

@@ -38,9 +38,9 @@ func TestLimitsMetric(t *testing.T) {
 	registry.MustRegister(monitor.NewCollector([]*volume.Pool{pool}, func(string) (bool, error) { return false, nil }))
 	w := httptest.NewRecorder()
 	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	want := `hostpath_pool_limits{method="none",pool="local"} 0`
+	want := `kubevirt_hpp_pool_quota_enforced{method="none",pool="local"} 0`
 	if method := pool.Limits().Method; method != quota.MethodNone {
-		want = `hostpath_pool_limits{method="` + string(method) + `",pool="local"} 1`
+		want = `kubevirt_hpp_pool_quota_enforced{method="` + string(method) + `",pool="local"} 1`
 	}
 	if !strings.Contains(w.Body.String(), want+"\n") {
 		t.Errorf("no %s in\n%s", want, w.Body)
@@ -90,7 +90,7 @@ func TestStatesMetric(t *testing.T) {
 		w := httptest.NewRecorder()
 		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		for state, n := range map[string]int{"creating": creating, "ready": ready, "bound": bound, "deleting": deleting} {
-			if want := fmt.Sprintf(`hostpath_pool_volumes{pool="local",state="%s"} %d`, state, n); !strings.Contains(w.Body.String(), want+"\n") {
+			if want := fmt.Sprintf(`kubevirt_hpp_pool_volumes{pool="local",state="%s"} %d`, state, n); !strings.Contains(w.Body.String(), want+"\n") {
 				t.Errorf("no %s in\n%s", want, w.Body)
 			}
 		}
@@ -137,14 +137,14 @@ func TestUsesMetric(t *testing.T) {
 		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
-	if text := scrape(); strings.Contains(text, "hostpath_volume_") {
+	if text := scrape(); strings.Contains(text, "kubevirt_hpp_volume_") {
 		t.Errorf("nobody looked yet:\n%s", text)
 	}
 	if err := pool.Measure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const labels = `{namespace="default",persistentvolumeclaim="data",pool="local",volume="v"} `
-	if text := scrape(); !strings.Contains(text, "hostpath_volume_used_bytes"+labels) || strings.Contains(text, "hostpath_volume_limit_bytes") {
+	if text := scrape(); !strings.Contains(text, "kubevirt_hpp_volume_used_bytes"+labels) || strings.Contains(text, "kubevirt_hpp_volume_quota_bytes") {
 		t.Errorf("walked:\n%s", text)
 	}
 }

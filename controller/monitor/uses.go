@@ -17,25 +17,25 @@ type Uses struct {
 func NewUses(pools []*volume.Pool) *Uses { return &Uses{pools: pools} }
 
 var (
-	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, as the kernel counts them or as the last walk found.")
-	limitBytesDesc = volumeDesc("limit_bytes", "Bytes that a volume is held to; no series for one that is held to nothing.")
+	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, from the kernel's quota or from the last walk of its directory.")
+	quotaBytesDesc = volumeDesc("quota_bytes", "Quota of a volume in bytes. A volume without a quota has no series.")
 )
 
 func volumeDesc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("hostpath_volume_"+name, help,
+	return prometheus.NewDesc("kubevirt_hpp_volume_"+name, help,
 		append([]string{"pool", "volume", "namespace", "persistentvolumeclaim"}, labels...), nil)
 }
 
 // Describe implements prometheus.Collector.
 func (u *Uses) Describe(out chan<- *prometheus.Desc) {
 	out <- volumeUsedDesc
-	out <- limitBytesDesc
+	out <- quotaBytesDesc
 }
 
 // Collect implements prometheus.Collector. A pool that is not ready exports
 // nothing, and a volume that nobody looked at yet no use.
 func (u *Uses) Collect(out chan<- prometheus.Metric) {
-	nothing := func(*volume.Pool) []prometheus.Metric { return nil } // which hostpath_pool_ready says
+	nothing := func(*volume.Pool) []prometheus.Metric { return nil } // which kubevirt_hpp_pool_ready says
 	u.scrape.each(out, u.pools, collectUses, nothing)
 }
 
@@ -50,7 +50,7 @@ func collectUses(p *volume.Pool) (all []prometheus.Metric) {
 			all = append(all, prometheus.MustNewConstMetric(volumeUsedDesc, prometheus.GaugeValue, float64(use.Bytes), labels...))
 		}
 		if use.Exact {
-			all = append(all, prometheus.MustNewConstMetric(limitBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...))
+			all = append(all, prometheus.MustNewConstMetric(quotaBytesDesc, prometheus.GaugeValue, float64(use.Volume.Bytes), labels...))
 		}
 	}
 	return all

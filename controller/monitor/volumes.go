@@ -146,8 +146,8 @@ func ownerReference(r volume.Record) *corev1.ObjectReference {
 }
 
 var (
-	publishedDesc = poolDesc("published_volumes", "Number of volumes that are mounted for pods, at the last look.")
-	abnormalDesc  = volumeDesc("abnormal", "1 for every published volume that was not well at the last look, by what is wrong.", "reason")
+	publishedDesc = poolDesc("published_volumes", "Number of CSI volumes that were mounted for pods at the last check.")
+	abnormalDesc  = volumeDesc("abnormal", "1 for each published volume that had a problem at the last check; the label reason names the problem.", "reason")
 )
 
 // Describe implements prometheus.Collector.

@@ -159,10 +159,10 @@ func TestVolumeMetrics(t *testing.T) {
 	well.Name = "pvc-3"
 	v.pools[0].looked, v.pools[0].last = true, []volume.Health{volumeWith(volume.Full), pod, well}
 	v.pools[1].looked = true
-	want := `hostpath_pool_published_volumes{pool="fast"} 3
-hostpath_pool_published_volumes{pool="slow"} 0
-hostpath_volume_abnormal{namespace="ns",persistentvolumeclaim="",pool="fast",reason="DirectoryMissing",volume="csi-2"} 1
-hostpath_volume_abnormal{namespace="ns",persistentvolumeclaim="data",pool="fast",reason="FilesystemFull",volume="pvc-1"} 1
+	want := `kubevirt_hpp_pool_published_volumes{pool="fast"} 3
+kubevirt_hpp_pool_published_volumes{pool="slow"} 0
+kubevirt_hpp_volume_abnormal{namespace="ns",persistentvolumeclaim="",pool="fast",reason="DirectoryMissing",volume="csi-2"} 1
+kubevirt_hpp_volume_abnormal{namespace="ns",persistentvolumeclaim="data",pool="fast",reason="FilesystemFull",volume="pvc-1"} 1
 `
 	if got := scrape(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

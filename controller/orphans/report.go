@@ -94,8 +94,8 @@ func (o *Checker) counts(f findings) string {
 	return text + events.Count(inline, "inline volume") + " without a pod, deleted when unused"
 }
 
-var orphansDesc = prometheus.NewDesc("hostpath_provisioner_orphans",
-	"Number of orphans at the last look: records of volumes whose PV is gone, directories of provisioners that neither a record nor a PV knows, PVs whose directory is not there.",
+var orphansDesc = prometheus.NewDesc("kubevirt_hpp_orphans",
+	"Number of orphans at the last check. The label kind is record (volumes whose PV is gone), directory (provisioned directories that no record and no PV names) or pv (PVs whose directory is missing).",
 	[]string{"pool", "kind"}, nil)
 
 // Describe implements prometheus.Collector.

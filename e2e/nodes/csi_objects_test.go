@@ -108,7 +108,7 @@ func csiServes(t *testing.T) {
 			}
 		}
 		text, err = askPod(s, p, "metrics")
-		for _, series := range []string{`hostpath_pool_ready{pool="local"} 1`, "hostpath_csi_call_seconds_count{", "controller_persistentvolumeclaim_provision_total{"} {
+		for _, series := range []string{`kubevirt_hpp_pool_ready{pool="local"} 1`, "kubevirt_hpp_csi_call_duration_seconds_count{", "kubevirt_hpp_persistentvolumeclaim_provision_total{"} {
 			if err != nil || !strings.Contains(text, "\n"+series) {
 				t.Errorf("%s: metrics have no %q (%v):\n%s", n.Name, series, err, text)
 			}

@@ -225,7 +225,7 @@ func limitTold(t *testing.T, s *harness.Scene) {
 	}{one: {"btrfs-squota", "1"}, other: {"none", "0"}} {
 		p := awaitDriver(s, n)
 		text, err := askPod(s, p, "metrics")
-		if line := fmt.Sprintf("hostpath_pool_limits{method=%q,pool=\"local\"} %s\n", want.method, want.metric); err != nil || !strings.Contains(text, "\n"+line) {
+		if line := fmt.Sprintf("kubevirt_hpp_pool_quota_enforced{method=%q,pool=\"local\"} %s\n", want.method, want.metric); err != nil || !strings.Contains(text, "\n"+line) {
 			t.Errorf("%s: metrics have no %q (%v):\n%s", n.Name, line, err, text)
 		}
 		pool := inspectIn(s, p).Pool

@@ -57,7 +57,7 @@ func TestAdopt(t *testing.T) {
 				if now.Labels[harness.LabelNode] != a.Node.Name || now.Annotations[harness.AnnPool] != a.Inspect().Pool.ID {
 					return fmt.Errorf("labels %v, annotations %v", now.Labels, now.Annotations)
 				}
-				return a.MetricIs(16<<20, "hostpath_pool_promised_bytes")
+				return a.MetricIs(16<<20, "kubevirt_hpp_pool_allocated_bytes")
 			})
 			if v := a.Volume(name); !v.Adopted || v.State != "bound" || v.Bytes != 16<<20 || v.PV != pv.Name || v.Owner.UID != string(claim.UID) {
 				t.Errorf("record %+v, want bound, adopted, 16Mi, PV %s", v, pv.Name)

@@ -42,11 +42,11 @@ func TestBurst(t *testing.T) {
 	if got := len(s.Children(a.Pool)); got != many {
 		t.Errorf("%d directories, want %d", got, many)
 	}
-	if err := a.MetricIs(many*10<<20, "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(many*10<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 	s.Eventually(10*time.Second, "all recorded as bound", func() error {
-		return a.MetricIs(many, "hostpath_pool_volumes", `state="bound"`)
+		return a.MetricIs(many, "kubevirt_hpp_pool_volumes", `state="bound"`)
 	})
 
 	begin = time.Now()

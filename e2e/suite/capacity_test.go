@@ -27,7 +27,7 @@ const shortly = 4 * time.Second
 // says returns nil where the object says what the metric says, rounded down to eleven leading bits.
 func says(s *harness.Scene, a *harness.Agent, class string) error {
 	s.Helper()
-	is := metric(s, a, "hostpath_pool_promisable_bytes")
+	is := metric(s, a, "kubevirt_hpp_pool_available_bytes")
 	cut := max(0, bits.Len64(uint64(is))-11)
 	if err := s.CapacityIs(class, a.Node, func(b int64) bool { return b == is>>cut<<cut }); err != nil {
 		return fmt.Errorf("%w; %d bytes can be promised", err, is)

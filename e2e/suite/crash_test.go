@@ -101,7 +101,7 @@ func (c *crash) wantOne() {
 		if len(r.Volumes) != 1 || r.Volumes[0].State != "bound" || r.Volumes[0].Missing || len(r.Trash)+len(r.Damaged) > 0 {
 			return fmt.Errorf("%+v", r)
 		}
-		return c.a.MetricIs(10<<20, "hostpath_pool_promised_bytes")
+		return c.a.MetricIs(10<<20, "kubevirt_hpp_pool_allocated_bytes")
 	})
 	if staged := c.Children(filepath.Join(c.a.Pool, ".hostpath-provisioner", "staging")); len(staged) > 0 {
 		c.Errorf("kill %d: staging holds %q", c.n, staged)
@@ -128,7 +128,7 @@ func (c *crash) live() (step string) {
 	if c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
 		step = c.recover()
 		c.wantOne()
-	} else if c.died("volume recorded", func() error { return c.a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) }) {
+	} else if c.died("volume recorded", func() error { return c.a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) }) {
 		step = c.recover()
 		c.wantOne()
 	}

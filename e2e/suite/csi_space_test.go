@@ -60,7 +60,7 @@ func TestCSINoSpaceGivenBack(t *testing.T) {
 	class := s.CSIClass("wrong", nil)
 	overstate(s, class, full.Node)
 	s.Cordon(roomy.Node, true) // the scheduler has no other choice
-	size := metric(s, full, "hostpath_pool_total_bytes") + 1
+	size := metric(s, full, "kubevirt_hpp_pool_total_bytes") + 1
 
 	claim := s.Create(harness.Claim{Class: class, Size: bytes(size)})
 	pod := s.Pod(claim.Name, full.Node.Hostname, roomy.Node.Hostname)

@@ -88,7 +88,7 @@ func wantIdle(s *harness.Scene, a *harness.Agent, words string, deleted *corev1.
 	s.Helper()
 	a.AwaitUnready(words)
 	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
-	if err := a.MetricIs(0, "hostpath_pool_ready"); err != nil {
+	if err := a.MetricIs(0, "kubevirt_hpp_pool_ready"); err != nil {
 		s.Error(err)
 	}
 	s.Delete(deleted)

@@ -43,7 +43,7 @@ func TestPoolTakenApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			a.AwaitUnready(test.words)
-			if err := a.MetricIs(0, "hostpath_pool_ready"); err != nil {
+			if err := a.MetricIs(0, "kubevirt_hpp_pool_ready"); err != nil {
 				t.Error(err)
 			}
 			s.Delete(deleted)
@@ -105,7 +105,7 @@ func TestDamagedRecord(t *testing.T) {
 	}
 	a.Restart()
 	a.AwaitReady()
-	if err := a.MetricIs(1, "hostpath_pool_damaged_records"); err != nil {
+	if err := a.MetricIs(1, "kubevirt_hpp_pool_damaged_records"); err != nil {
 		t.Error(err)
 	}
 	if got := a.Inspect().Damaged; len(got) != 1 || !strings.Contains(got[0], harness.PVName(broken)) {

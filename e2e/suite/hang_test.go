@@ -73,7 +73,7 @@ func TestDiskHangs(t *testing.T) {
 		pool string
 		want float64
 	}{{"hostpath", 0}, {"fast", 1}} {
-		if err := a.MetricIs(row.want, "hostpath_pool_ready", fmt.Sprintf("pool=%q", row.pool)); err != nil {
+		if err := a.MetricIs(row.want, "kubevirt_hpp_pool_ready", fmt.Sprintf("pool=%q", row.pool)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -133,13 +133,13 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 	a.Terminate()
 	next := s.Start(a.Node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir("fast", s.Path("pools", "fast"))})
 	s.Eventually(30*time.Second, "the other pool", func() error {
-		return next.MetricIs(1, "hostpath_pool_ready", `pool="fast"`)
+		return next.MetricIs(1, "kubevirt_hpp_pool_ready", `pool="fast"`)
 	})
 	served(s, next, class, 20*time.Second)
 	if !a.Alive() {
 		t.Error("the agent has ended: the disk held none of its threads")
 	}
-	if err := next.MetricIs(0, "hostpath_pool_ready", `pool="hostpath"`); err != nil {
+	if err := next.MetricIs(0, "kubevirt_hpp_pool_ready", `pool="hostpath"`); err != nil {
 		t.Error(err)
 	}
 

@@ -28,7 +28,7 @@ func empty(s *harness.Scene, a *harness.Agent) error {
 	if staged := s.Children(filepath.Join(a.Pool, ".hostpath-provisioner", "staging")); len(staged) > 0 {
 		return fmt.Errorf("staging holds %q", staged)
 	}
-	return a.MetricIs(0, "hostpath_pool_promised_bytes")
+	return a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes")
 }
 
 func TestDelete(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDelete(t *testing.T) {
 	claim := s.Create(harness.Claim{Node: a.Node.Name, Size: "16Mi"})
 	pv := s.Bound(claim)
 	s.Write(pv.Spec.HostPath.Path, "data", []byte("data"))
-	if err := a.MetricIs(16<<20, "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(16<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 	s.Delete(claim)
@@ -72,7 +72,7 @@ func TestDeleteBigTree(t *testing.T) {
 	if err := harness.Missing(pv.Spec.HostPath.Path); err != nil {
 		t.Error(err)
 	}
-	if err := a.MetricIs(0, "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 	s.Eventually(files/rate*time.Second+20*time.Second, "empty pool", func() error { return empty(s, a) })
@@ -102,7 +102,7 @@ func TestRetain(t *testing.T) {
 		if data, err := os.ReadFile(filepath.Join(path, "data")); string(data) != "precious" {
 			return fmt.Errorf("data: %q, %w", data, err)
 		}
-		return a.MetricIs(16<<20, "hostpath_pool_promised_bytes")
+		return a.MetricIs(16<<20, "kubevirt_hpp_pool_allocated_bytes")
 	})
 	if v := a.Volume(pv.Name); v.State != "bound" || v.Bytes != 16<<20 || v.ReclaimPolicy != "Retain" {
 		t.Errorf("record %+v, want bound, 16Mi, Retain", v)
@@ -130,7 +130,7 @@ func TestMetrics(t *testing.T) {
 	claim := s.Create(harness.Claim{Node: own.Node.Name, Size: "16Mi"})
 	s.Bound(claim)
 	s.Eventually(10*time.Second, "volume bound", func() error {
-		return own.MetricIs(1, "hostpath_pool_volumes", `state="bound"`)
+		return own.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`)
 	})
 	recorded(s, own.Pool, claim) // a moment after the metric says so; nothing is written from then on
 	total, free := statfs(s, own.Pool)
@@ -139,13 +139,13 @@ func TestMetrics(t *testing.T) {
 		labels []string
 		want   float64
 	}{
-		{"hostpath_pool_ready", nil, 1},
-		{"hostpath_pool_total_bytes", nil, total},
-		{"hostpath_pool_free_bytes", nil, free},
-		{"hostpath_pool_promised_bytes", nil, 16 << 20},
-		{"hostpath_pool_promisable_bytes", nil, free - 16<<20},
-		{"hostpath_pool_volumes", []string{`state="ready"`}, 0},
-		{"controller_persistentvolumeclaim_provision_total", []string{harness.ClassImmediate}, 1},
+		{"kubevirt_hpp_pool_ready", nil, 1},
+		{"kubevirt_hpp_pool_total_bytes", nil, total},
+		{"kubevirt_hpp_pool_free_bytes", nil, free},
+		{"kubevirt_hpp_pool_allocated_bytes", nil, 16 << 20},
+		{"kubevirt_hpp_pool_available_bytes", nil, free - 16<<20},
+		{"kubevirt_hpp_pool_volumes", []string{`state="ready"`}, 0},
+		{"kubevirt_hpp_persistentvolumeclaim_provision_total", []string{harness.ClassImmediate}, 1},
 		{"kubevirt_hpp_pool_path_shared_with_os", nil, 0},
 	} {
 		if err := own.MetricIs(test.want, test.name, test.labels...); err != nil {

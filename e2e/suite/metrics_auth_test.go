@@ -91,7 +91,7 @@ func TestMetricsAuth(t *testing.T) {
 	reader, stranger := tokenOf(s, "reader"), tokenOf(s, "stranger")
 	grant(s, "reader", rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "reader"},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
-	if status, body, err := scrape(address, reader); err != nil || status != http.StatusServiceUnavailable || strings.Contains(body, "hostpath_pool") {
+	if status, body, err := scrape(address, reader); err != nil || status != http.StatusServiceUnavailable || strings.Contains(body, "kubevirt_hpp_pool") {
 		t.Errorf("by an agent that may not ask: %d, %v, want 503", status, err)
 	}
 	if err := s.Apply("examples/metrics-auth/rbac.yaml"); err != nil {
@@ -105,7 +105,7 @@ func TestMetricsAuth(t *testing.T) {
 	}
 	s.Eventually(20*time.Second, "metrics", func() error {
 		status, body, err := scrape(address, reader)
-		if err == nil && (status != http.StatusOK || !strings.Contains(body, "hostpath_pool_ready")) {
+		if err == nil && (status != http.StatusOK || !strings.Contains(body, "kubevirt_hpp_pool_ready")) {
 			err = fmt.Errorf("%d: %s", status, body)
 		}
 		return err
@@ -118,7 +118,7 @@ func TestMetricsAuth(t *testing.T) {
 		{"the reader again", reader, http.StatusOK},
 	} {
 		status, body, err := scrape(address, test.token)
-		if err != nil || status != test.want || status != http.StatusOK && strings.Contains(body, "hostpath_pool") {
+		if err != nil || status != test.want || status != http.StatusOK && strings.Contains(body, "kubevirt_hpp_pool") {
 			t.Errorf("%s: %d, %v, want %d", test.name, status, errors.Join(err), test.want)
 		}
 	}

@@ -163,7 +163,7 @@ func TestMigrateFinalizer(t *testing.T) {
 			if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" || pv.Annotations[annPolicy] != "" {
 				return fmt.Errorf("PV %+v", pv)
 			}
-			return a.MetricIs(1, "hostpath_migration_volumes", `verdict="refused"`)
+			return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="refused"`)
 		})
 		s.PatchPV(h.pv.Name, remove)
 		s.Eventually(40*time.Second, "migrated", h.isCSI)

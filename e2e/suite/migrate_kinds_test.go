@@ -15,7 +15,7 @@ import (
 
 // verdict returns nil where that is the agent's answer for its one volume.
 func (h *hosted) verdict(want string) error {
-	return h.a.MetricIs(1, "hostpath_migration_volumes", fmt.Sprintf("verdict=%q", want))
+	return h.a.MetricIs(1, "kubevirt_hpp_migration_volumes", fmt.Sprintf("verdict=%q", want))
 }
 
 // stays checks that the volume keeps its first PV, with the answer.

@@ -158,7 +158,7 @@ func (h *theirs) isTheirs() error {
 	if n := len(h.a.Inspect().Volumes); n != 0 {
 		return fmt.Errorf("there are %d records", n)
 	}
-	return h.a.MetricIs(0, "hostpath_pool_promised_bytes")
+	return h.a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes")
 }
 
 // find returns the directory's inode; the data must be in it.
@@ -219,13 +219,13 @@ func planned(h *theirs) {
 		if pv := h.PV(h.pv.Name); pv.ResourceVersion != h.pv.ResourceVersion {
 			return fmt.Errorf("somebody wrote PV %+v", pv)
 		}
-		return h.a.MetricIs(0, "hostpath_pool_promised_bytes")
+		return h.a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes")
 	}
 	h.restarted("run")
 	h.Always(3*time.Second, "not asked for", func() error {
-		return firstError(untouched(), h.a.MetricIs(0, "hostpath_migration_volumes", `verdict="ready"`))
+		return firstError(untouched(), h.a.MetricIs(0, "kubevirt_hpp_migration_volumes", `verdict="ready"`))
 	})
 	h.restarted("plan", fromOthers)
-	h.Eventually(40*time.Second, "plan", func() error { return h.a.MetricIs(1, "hostpath_migration_volumes", `verdict="ready"`) })
+	h.Eventually(40*time.Second, "plan", func() error { return h.a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
 	h.Always(2*time.Second, "a plan changes nothing", untouched)
 }

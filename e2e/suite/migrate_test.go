@@ -173,8 +173,8 @@ func TestMigrate(t *testing.T) {
 		}
 	}
 	s.Eventually(10*time.Second, "metrics", func() error {
-		return firstError(a.MetricIs(2, "hostpath_migration_volumes", `verdict="migrated"`),
-			a.MetricIs(2*10<<20, "hostpath_pool_promised_bytes"))
+		return firstError(a.MetricIs(2, "kubevirt_hpp_migration_volumes", `verdict="migrated"`),
+			a.MetricIs(2*10<<20, "kubevirt_hpp_pool_allocated_bytes"))
 	})
 	ask(s, first.claim, "20Mi")
 	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, first.claim, "20Mi") })
@@ -222,7 +222,7 @@ func TestMigratePlan(t *testing.T) {
 	a.Stop()
 	a.RestartAs(bothModes("plan"))
 	a.AwaitReady()
-	s.Eventually(20*time.Second, "plan", func() error { return a.MetricIs(1, "hostpath_migration_volumes", `verdict="ready"`) })
+	s.Eventually(20*time.Second, "plan", func() error { return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
 	s.Always(3*time.Second, "nothing is changed", func() error {
 		if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" {
 			return fmt.Errorf("PV %+v", pv)

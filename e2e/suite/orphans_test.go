@@ -21,7 +21,7 @@ const firstLook = 40 * time.Second
 
 // orphans returns nil where the agent counts so many of the kind.
 func orphans(a *harness.Agent, kind string, want int) error {
-	return a.MetricIs(float64(want), "hostpath_provisioner_orphans", fmt.Sprintf("kind=%q", kind))
+	return a.MetricIs(float64(want), "kubevirt_hpp_orphans", fmt.Sprintf("kind=%q", kind))
 }
 
 // orphaned stops the agent and takes claim and PV away, as a cluster restored in a hurry does.

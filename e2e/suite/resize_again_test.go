@@ -95,7 +95,7 @@ func TestGrowIsResumed(t *testing.T) {
 	for i, row := range rows {
 		s.Eventually(15*time.Second, row.name, func() error { return hasSize(s, a, claims[i], "20Mi") })
 	}
-	if err := a.MetricIs(3*20<<20, "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(3*20<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestGrowKilled(t *testing.T) {
 	a := s.Agent(s.Node("01"), harness.Options{Program: program})
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Bound(claim)
-	s.Eventually(10*time.Second, "bound", func() error { return a.MetricIs(1, "hostpath_pool_volumes", `state="bound"`) })
+	s.Eventually(10*time.Second, "bound", func() error { return a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) })
 	const opening, most = 5, 20 // changes until the records are read, and in all
 	steps := map[string]bool{}
 	for n, size := opening, int64(10<<20); ; n++ {

@@ -140,7 +140,7 @@ func TestGrow(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := a.MetricIs(2*25<<20, "hostpath_pool_promised_bytes"); err != nil {
+		if err := a.MetricIs(2*25<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestGrowTooMuch(t *testing.T) {
 	s.Bound(other)
 	ask(s, claim, "1Ti")
 	patterns := []string{a.Node.Name, `to 1Ti\b`, fmt.Sprintf(`\bwanted %d\b`, int64(1<<40-10<<20)),
-		fmt.Sprintf(`\btotal %d\b`, metric(s, a, "hostpath_pool_total_bytes"))}
+		fmt.Sprintf(`\btotal %d\b`, metric(s, a, "kubevirt_hpp_pool_total_bytes"))}
 	s.Eventually(15*time.Second, "refusal", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
 	})
@@ -178,7 +178,7 @@ func TestGrowTooMuch(t *testing.T) {
 	if got := s.Read(claim).Status.Capacity.Storage(); got.Value() != 10<<20 {
 		t.Errorf("the claim has %s", got)
 	}
-	if err := a.MetricIs(30<<20, "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(30<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 
@@ -218,7 +218,7 @@ func TestGrowOfManyAtOnce(t *testing.T) {
 	s := env.Scene(t)
 	a := smallNode(s, "01")
 	const many, fit = 20, 7
-	room := metric(s, a, "hostpath_pool_promisable_bytes")
+	room := metric(s, a, "kubevirt_hpp_pool_available_bytes")
 	more := (room - many<<20) / fit
 	claims := make([]*corev1.PersistentVolumeClaim, many)
 	var wg sync.WaitGroup
@@ -252,9 +252,9 @@ func TestGrowOfManyAtOnce(t *testing.T) {
 		if grown != fit {
 			return fmt.Errorf("%d claims grew, %d fit", grown, fit)
 		}
-		return a.MetricIs(float64(many<<20+fit*more), "hostpath_pool_promised_bytes")
+		return a.MetricIs(float64(many<<20+fit*more), "kubevirt_hpp_pool_allocated_bytes")
 	})
-	if promised := metric(s, a, "hostpath_pool_promised_bytes"); promised > room {
+	if promised := metric(s, a, "kubevirt_hpp_pool_allocated_bytes"); promised > room {
 		t.Errorf("%d bytes promised, there were %d", promised, room)
 	}
 }

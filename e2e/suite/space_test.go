@@ -37,7 +37,7 @@ func bytes(n int64) string { return fmt.Sprint(n) }
 // half is more than half of what the pool can promise, in bytes: two do not fit.
 func half(s *harness.Scene, a *harness.Agent) int64 {
 	s.Helper()
-	return metric(s, a, "hostpath_pool_promisable_bytes")*6/10 + 1
+	return metric(s, a, "kubevirt_hpp_pool_available_bytes")*6/10 + 1
 }
 
 // wantNoSpace waits for the one refusal, whose numbers are those of the pool at this moment.
@@ -45,8 +45,8 @@ func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVol
 	s.Helper()
 	number := func(word string, n int64) string { return fmt.Sprintf(`\b%s %d\b`, word, n) }
 	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("wanted", wanted),
-		number("promisable", metric(s, a, "hostpath_pool_promisable_bytes")),
-		number("total", metric(s, a, "hostpath_pool_total_bytes")))
+		number("promisable", metric(s, a, "kubevirt_hpp_pool_available_bytes")),
+		number("total", metric(s, a, "kubevirt_hpp_pool_total_bytes")))
 	if err := s.IsPending(claim); err != nil {
 		s.Error(err)
 	}
@@ -138,7 +138,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
 	a := smallNode(s, "01")
-	size := metric(s, a, "hostpath_pool_promisable_bytes")/5 + 1 // four fit
+	size := metric(s, a, "kubevirt_hpp_pool_available_bytes")/5 + 1 // four fit
 	var claims []*corev1.PersistentVolumeClaim
 	for range 12 {
 		claims = append(claims, s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)}))
@@ -159,7 +159,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 	}
 	s.Eventually(2*time.Minute, "four claims", four)
 	s.Always(3*time.Second, "four claims and no more", four)
-	if err := a.MetricIs(float64(4*size), "hostpath_pool_promised_bytes"); err != nil {
+	if err := a.MetricIs(float64(4*size), "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
 }
@@ -172,7 +172,7 @@ func TestWholeDisk(t *testing.T) {
 	a := s.Agent(node, harness.Options{
 		CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, node.Pool), Flags: []string{"--capacity=filesystem"},
 	})
-	total := metric(s, a, "hostpath_pool_total_bytes")
+	total := metric(s, a, "kubevirt_hpp_pool_total_bytes")
 	for _, claim := range []*corev1.PersistentVolumeClaim{
 		s.Create(harness.Claim{Node: node.Name, Size: "8Mi"}),
 		s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name, Size: "8Mi"}),

@@ -153,7 +153,7 @@ func (c *campaign) lookInto(n *node, p pool) (s SeenPool, err error) {
 	for _, metric := range []struct {
 		name string
 		to   *int64
-	}{{"hostpath_pool_promised_bytes", &s.Promised}, {"hostpath_pool_promisable_bytes", &s.Promisable}} {
+	}{{"kubevirt_hpp_pool_allocated_bytes", &s.Promised}, {"kubevirt_hpp_pool_available_bytes", &s.Promisable}} {
 		v, err := n.agent.Metric(metric.name, fmt.Sprintf("pool=%q", p.name))
 		if err != nil {
 			return s, err
