@@ -108,7 +108,7 @@ func TestDriverServesMetricsOverHTTPS(t *testing.T) {
 		text = fmt.Sprint(string(body), err)
 		res.Body.Close()
 	}
-	if !strings.Contains(text, "kubevirt_hpp_pool_path_shared_with_os ") {
+	if !strings.Contains(text, `kubevirt_hpp_pool_path_shared_with_os{pool="local"} `) {
 		t.Error("the existing driver's metric is not there")
 	}
 	old := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}

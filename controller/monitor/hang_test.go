@@ -74,7 +74,7 @@ func TestDiskHangs(t *testing.T) {
 	}
 	for _, within := range []time.Duration{4 * time.Second, patience} { // the second does not ask the pool
 		_, body := get("/metrics", within)
-		for _, want := range []string{`kubevirt_hpp_pool_ready{pool="frozen"} 0`, `kubevirt_hpp_pool_ready{pool="local"} 1`, "kubevirt_hpp_pool_path_shared_with_os 1"} {
+		for _, want := range []string{`kubevirt_hpp_pool_ready{pool="frozen"} 0`, `kubevirt_hpp_pool_ready{pool="local"} 1`, `kubevirt_hpp_pool_path_shared_with_os{pool="local"} 1`} {
 			if !strings.Contains(body, want+"\n") {
 				t.Errorf("no %s in\n%s", want, body)
 			}

@@ -32,7 +32,7 @@ func poolDesc(name, help string, labels ...string) *prometheus.Desc {
 // What is exported. The first name is older than this program and must stay.
 var (
 	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
-		"1 if the path of a pool is on the same filesystem as the operating system.", nil, nil)
+		"1 if the pool's path is on the same filesystem as the operating system, 0 if it is not.", []string{"pool"}, nil)
 	noQuotaDesc = prometheus.NewDesc("kubevirt_hpp_pool_volumes_without_quota",
 		"Number of volumes without a quota on their size.", []string{"pool"}, nil)
 	readyDesc     = poolDesc("ready", "1 if the pool is ready, 0 if it is not or if its disk does not respond.")
@@ -57,21 +57,26 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector. A pool that is not ready exports
-// just that.
+// only that, and whether its path was on the operating system's disk at the last
+// check. The latter has no series before the first check.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.scrape.each(out, c.pools, func(pool *volume.Pool) []prometheus.Metric {
 		c.learnShared(pool)
 		return collectPool(pool)
 	}, notReady)
-	shared := 0.0
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, pool := range c.pools {
-		if c.onOS[pool] {
+		onOS, known := c.onOS[pool]
+		if !known {
+			continue
+		}
+		shared := 0.0
+		if onOS {
 			shared = 1
 		}
+		out <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, shared, pool.Name())
 	}
-	out <- prometheus.MustNewConstMetric(sharedDesc, prometheus.GaugeValue, shared)
 }
 
 func (c *Collector) learnShared(pool *volume.Pool) {

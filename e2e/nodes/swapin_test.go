@@ -62,7 +62,7 @@ func standInImage(t *testing.T) {
 
 // Prometheus asks every pod where it always did, and finds what the alert is made of.
 func swapInMetrics(t *testing.T, s *harness.Scene) {
-	const metric = "kubevirt_hpp_pool_path_shared_with_os"
+	const line = `kubevirt_hpp_pool_path_shared_with_os{pool="local"} 1`
 	for _, n := range local.Nodes() {
 		p, err := podOf(s, n, csiSet)
 		must(s, "driver", err)
@@ -81,10 +81,10 @@ func swapInMetrics(t *testing.T, s *harness.Scene) {
 		// The node's pool and its kubelet are on one disk of this machine.
 		found := false
 		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-			found = found || lines.Text() == metric+" 1"
+			found = found || lines.Text() == line
 		}
 		if !found || r.StatusCode != http.StatusOK {
-			t.Errorf("%s: status %d, no line %q", url, r.StatusCode, metric+" 1")
+			t.Errorf("%s: status %d, no line %q", url, r.StatusCode, line)
 		}
 	}
 }
