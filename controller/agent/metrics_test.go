@@ -159,6 +159,26 @@ type bare struct{ desc *prometheus.Desc }
 func (b bare) Describe(out chan<- *prometheus.Desc) { out <- b.desc }
 func (bare) Collect(chan<- prometheus.Metric)       {}
 
+// The version that is exported is the program's.
+func TestBuildInfo(t *testing.T) {
+	families, err := newRegistry(completeAgent(t).collectors()...).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != ownPrefix+"build_info" {
+			continue
+		}
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			if label.GetName() == "version" && label.GetValue() == "v1.2.3" {
+				return
+			}
+		}
+		t.Errorf("the version is not v1.2.3: %s", f)
+	}
+	t.Error("no build_info with the version")
+}
+
 // The page names each metric of the agent with its labels, and no other.
 func TestMetricsPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))

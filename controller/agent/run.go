@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -142,7 +143,7 @@ func (a *agent) checks() (all []httpserver.Check) {
 
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.volumes}
+	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.volumes}
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}
@@ -162,6 +163,18 @@ func (a *agent) collectors() []prometheus.Collector {
 			m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds)
 	}
 	return all
+}
+
+// buildInfo returns the collector of kubevirt_hpp_build_info. client_golang's own needs
+// text/template, with which the linker keeps every exported method of the program.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "kubevirt_hpp_build_info",
+		Help: "Always 1; the labels describe the build of the agent.",
+		ConstLabels: prometheus.Labels{
+			"version": version, "goversion": runtime.Version(), "goos": runtime.GOOS, "goarch": runtime.GOARCH,
+		},
+	}, func() float64 { return 1 })
 }
 
 func hostname() string {
