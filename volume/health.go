@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -58,91 +57,79 @@ type Health struct {
 	Message string
 }
 
-// Health returns how the volumes are that are in place and published, by name.
-// A volume is published while some mount shows a directory of its name, on
-// whatever disk. It costs one look at each of their directories, and one at
-// the filesystem and at the mounts for all.
-//
-// While the pool is not ready, the answer is about the volumes that this
-// process remembers, and says why. The error is of the operating system, where
-// it does not say what is mounted.
-func (p *Pool) Health() ([]Health, error) {
-	const op = "examine volumes"
-	var all []Health
-	err := p.visit(op, func(h *handle) (err error) {
-		all, err = p.examine(h)
-		return err
-	})
-	if errors.Is(err, ErrNotReady) {
-		unready, err := p.unready(err)
-		return unready, fault.Failed(op, p.path, err)
-	}
-	if err != nil {
-		return nil, fault.Failed(op, p.path, err)
-	}
-	return all, nil
+// examined is what examine knows of a pool without its disk.
+type examined interface {
+	Name() string
+	Path() string
+	InPlace() []Record
+	// ReadCounters brings Use up to date.
+	ReadCounters()
+	// Use returns what the volume uses, and why the kernel does not hold it to its quota;
+	// "" if it does.
+	Use(volume string) (use space.Use, stray string)
 }
 
 // unready says the same of every published volume.
-func (p *Pool) unready(why error) ([]Health, error) {
+func unready(p examined, why error) ([]Health, error) {
 	problem := PoolNotReady
 	if errors.Is(why, pooldir.ErrReadOnly) {
 		problem = ReadOnly
 	}
 	mounts, err := mount.Self()
-	return p.published(mounts, func(string, []mount.Info) (Problem, string) {
-		return problem, fmt.Sprintf("pool %s in %s: %v", p.Name(), p.path, why)
+	return published(p, mounts, func(string, []mount.Info) (Problem, string) {
+		return problem, fmt.Sprintf("pool %s in %s: %v", p.Name(), p.Path(), why)
 	}), err
 }
 
-func (p *Pool) examine(h *handle) ([]Health, error) {
+// examine looks at every published volume. It calls progress before each look.
+func examine(p examined, d *pooldir.Dir, progress func()) ([]Health, error) {
 	mounts, err := mount.Self()
 	if err != nil {
 		return nil, err
 	}
-	home, ok := mount.ByID(mounts, h.MountID())
+	home, ok := mount.ByID(mounts, d.MountID())
 	if !ok {
-		return nil, fmt.Errorf("mountinfo has no mount %d, through which the pool is reached", h.MountID())
+		return nil, fmt.Errorf("mountinfo has no mount %d, through which the pool is reached", d.MountID())
 	}
 	if err := pooldir.CheckWrites(home); err != nil {
 		return nil, err
 	}
-	real, err := h.RealPath()
+	real, err := d.RealPath()
 	if err != nil {
 		return nil, err
 	}
-	st, err := h.Statfs()
+	st, err := d.Statfs()
 	if err != nil {
 		return nil, err
 	}
-	p.meter(h)
-	return p.published(mounts, func(name string, shown []mount.Info) (Problem, string) {
-		h.call.Progress()
-		if there, err := file.IsDir(h.Base, name); err != nil || !there {
-			return p.noDirectory(name, err)
+	p.ReadCounters()
+	return published(p, mounts, func(name string, shown []mount.Info) (Problem, string) {
+		progress()
+		if there, err := file.IsDir(d.Base, name); err != nil || !there {
+			return noDirectory(p, name, err)
 		}
 		for _, i := range shown {
 			if !i.Shows(home, real+"/"+name) {
 				return StaleMount, fmt.Sprintf("what is mounted at %s is another directory than %s/%s: the disk or the directory was replaced meanwhile; "+
-					"delete the pods that use it, and they get the right one", i.Point, p.path, name)
+					"delete the pods that use it, and they get the right one", i.Point, p.Path(), name)
 			}
 		}
-		if problem, message := p.exhausted(st); problem != "" {
+		if problem, message := exhausted(p, st); problem != "" {
 			return problem, message
 		}
-		return p.usedUp(name)
+		return usedUp(p, name)
 	}), nil
 }
 
 // published calls judge for every volume that is in place and published, with
 // the mounts that show a directory of its name.
-func (p *Pool) published(mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
+func published(p examined, mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
 	byName := map[string][]mount.Info{}
 	for _, i := range mounts {
 		name := path.Base(i.Root)
 		byName[name] = append(byName[name], i)
 	}
-	for _, r := range p.records.InPlace() {
+	for _, r := range p.InPlace() {
 		if shown := byName[r.Name]; len(shown) > 0 {
 			problem, message := judge(r.Name, shown)
 			all = append(all, Health{Record: r, Problem: problem, Message: message})
@@ -151,31 +138,31 @@ func (p *Pool) published(mounts []mount.Info, judge func(name string, shown []mo
 	return all
 }
 
-func (p *Pool) noDirectory(name string, err error) (Problem, string) {
+func noDirectory(p examined, name string, err error) (Problem, string) {
 	if err != nil {
-		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.path, err)
+		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.Path(), err)
 	}
-	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: somebody removed it; bring it back from a backup, or delete the claim", p.path, name)
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: somebody removed it; bring it back from a backup, or delete the claim", p.Path(), name)
 }
 
 // exhausted judges the filesystem that all volumes of the pool share.
-func (p *Pool) exhausted(st *unix.Statfs_t) (Problem, string) {
+func exhausted(p examined, st *unix.Statfs_t) (Problem, string) {
 	switch {
 	case space.Blocks(st.Bavail, st.Frsize) < fullBelow:
-		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.path)
+		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.Path())
 	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
-		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.path)
+		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.Path())
 	}
 	return "", ""
 }
 
 // usedUp checks a volume's limit, and its use if the kernel counts it.
-func (p *Pool) usedUp(name string) (Problem, string) {
-	if stray := p.stray(name); stray != "" {
+func usedUp(p examined, name string) (Problem, string) {
+	u, stray := p.Use(name)
+	if stray != "" {
 		return LimitLost, stray
 	}
-	r, _ := p.records.Get(name)
-	if u := p.ledger.Use(r); !u.Exact || r.Bytes-u.Bytes >= min(volumeFullBelow, r.Bytes/volumeFullShare) {
+	if size := u.Volume.Bytes; !u.Exact || size-u.Bytes >= min(volumeFullBelow, size/volumeFullShare) {
 		return "", ""
 	}
 	return VolumeFull, "it is full: remove data in it, or ask for more in its claim"
