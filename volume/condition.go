@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/health"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
@@ -15,15 +16,15 @@ import (
 // While the pool is not ready, the answer is about the volumes that this
 // process remembers, and says why. The error is of the operating system, where
 // it does not say what is mounted.
-func (p *Pool) Health() ([]Health, error) {
+func (p *Pool) Health() ([]health.Health, error) {
 	const op = "examine volumes"
-	var all []Health
+	var all []health.Health
 	err := p.visit(op, func(h *handle) (err error) {
-		all, err = examine(examinedPool{p, h}, h.Dir, h.call.Progress)
+		all, err = health.Examine(examinedPool{p, h}, h.Dir, h.call.Progress)
 		return err
 	})
 	if errors.Is(err, ErrNotReady) {
-		unready, err := unready(examinedPool{Pool: p}, err)
+		unready, err := health.Unready(examinedPool{Pool: p}, err)
 		return unready, fault.Failed(op, p.path, err)
 	}
 	if err != nil {
@@ -32,7 +33,7 @@ func (p *Pool) Health() ([]Health, error) {
 	return all, nil
 }
 
-// examinedPool is the pool as examine sees it, in one call.
+// examinedPool is the pool as package health sees it, in one call.
 type examinedPool struct {
 	*Pool
 	h *handle

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/health"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
@@ -29,7 +30,7 @@ func TestDiskFrozen(t *testing.T) {
 			for name, call := range everyCall(p) {
 				refused(t, p, name, atOnce, call)
 			}
-			ails(t, p, "does not answer", "v="+string(volume.PoolNotReady))
+			ails(t, p, "does not answer", "v="+string(health.PoolNotReady))
 			if err := unix.Unmount(target, 0); err != nil {
 				t.Errorf("a pod cannot end: %v", err)
 			}

@@ -25,9 +25,9 @@
 // The package logs nothing and starts nothing by itself. Errors are of type
 // *Error and wrap one of the sentinels of package fault, which errors.go repeats.
 //
-// The packages below have one duty each: pooldir opens the pool's directory,
-// record defines what stands in a record, space accounts
-// for what is allocated and available, trash removes deleted volumes, bounded
-// makes calls on a disk that may hang, file writes durable files, and quota, tree
-// and mount use the filesystem and the kernel.
+// The packages below have one duty each: pooldir opens the pool's directory, record
+// defines what stands in a record, space accounts for what is allocated and available,
+// health checks published volumes, trash removes deleted volumes, bounded makes calls
+// on a disk that may hang, file writes durable files, and quota, tree and mount use the
+// filesystem and the kernel.
 package volume

@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/health"
 )
 
 const (
@@ -72,12 +73,12 @@ type watch struct {
 
 	mu     sync.Mutex // guards what follows
 	looked bool
-	last   []volume.Health
+	last   []health.Health
 }
 
 // verdict is what was said of a volume.
 type verdict struct {
-	problem volume.Problem
+	problem health.Problem
 	well    int // looks since then at which nothing was wrong
 }
 
@@ -98,7 +99,7 @@ func (w *watch) run(ctx context.Context) {
 
 // judge says what is new of the volumes, and forgets those that are published
 // no more.
-func (w *watch) judge(log klog.Logger, all []volume.Health) {
+func (w *watch) judge(log klog.Logger, all []health.Health) {
 	before := w.said
 	w.said = map[string]*verdict{}
 	for _, h := range all {

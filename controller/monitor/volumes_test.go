@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/health"
 )
 
 // newWatched returns volumes of two pools that are not there, and what is said.
@@ -47,8 +48,8 @@ func heard(events *record.FakeRecorder) (all []string) {
 	}
 }
 
-func volumeWith(p volume.Problem) volume.Health {
-	h := volume.Health{Problem: p, Record: volume.Record{Name: "pvc-1", Owner: volume.Owner{Namespace: "ns", Name: "data", UID: "1"}}}
+func volumeWith(p health.Problem) health.Health {
+	h := health.Health{Problem: p, Record: volume.Record{Name: "pvc-1", Owner: volume.Owner{Namespace: "ns", Name: "data", UID: "1"}}}
 	if p != "" {
 		h.Message = "because of " + string(p)
 	}
@@ -82,12 +83,12 @@ func TestChangesAreSaidOnce(t *testing.T) {
 	} {
 		v, events := newWatched(t)
 		for _, look := range looks {
-			var all []volume.Health
+			var all []health.Health
 			switch look {
 			case 'f':
-				all = append(all, volumeWith(volume.Full))
+				all = append(all, volumeWith(health.Full))
 			case 'd':
-				all = append(all, volumeWith(volume.NoDirectory))
+				all = append(all, volumeWith(health.NoDirectory))
 			case 'w':
 				all = append(all, volumeWith(""))
 			}
@@ -108,24 +109,24 @@ func TestChangesAreSaidOnce(t *testing.T) {
 }
 
 func TestWhoIsTold(t *testing.T) {
-	claim, pod := volumeWith(volume.Full), volumeWith(volume.Full)
+	claim, pod := volumeWith(health.Full), volumeWith(health.Full)
 	pod.Name, pod.Ephemeral = "csi-2", true
 	const text = "volume %s on node node-01: because of FilesystemFull"
 	for name, row := range map[string]struct {
-		spoil func(*volume.Health)
+		spoil func(*health.Health)
 		want  string
 	}{
-		"claim":  {func(*volume.Health) {}, "Warning VolumeConditionAbnormal " + fmt.Sprintf(text, "pvc-1") + " involvedObject{kind=PersistentVolumeClaim,apiVersion=v1}"},
-		"pod":    {func(h *volume.Health) { *h = pod }, "Warning VolumeConditionAbnormal " + fmt.Sprintf(text, "csi-2") + " involvedObject{kind=Pod,apiVersion=v1}"},
-		"no UID": {func(h *volume.Health) { h.Owner.UID = "" }, ""},
+		"claim":  {func(*health.Health) {}, "Warning VolumeConditionAbnormal " + fmt.Sprintf(text, "pvc-1") + " involvedObject{kind=PersistentVolumeClaim,apiVersion=v1}"},
+		"pod":    {func(h *health.Health) { *h = pod }, "Warning VolumeConditionAbnormal " + fmt.Sprintf(text, "csi-2") + " involvedObject{kind=Pod,apiVersion=v1}"},
+		"no UID": {func(h *health.Health) { h.Owner.UID = "" }, ""},
 		// A sidecar without extra metadata: the UID is in the volume's name.
-		"no name":      {func(h *volume.Health) { h.Owner.Name = "" }, ""},
-		"no namespace": {func(h *volume.Health) { h.Owner.Namespace = "" }, ""},
+		"no name":      {func(h *health.Health) { h.Owner.Name = "" }, ""},
+		"no namespace": {func(h *health.Health) { h.Owner.Namespace = "" }, ""},
 	} {
 		v, events := newWatched(t)
 		h := claim
 		row.spoil(&h)
-		v.pools[0].judge(klog.Background(), []volume.Health{h})
+		v.pools[0].judge(klog.Background(), []health.Health{h})
 		if got := strings.Join(heard(events), "\n"); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
@@ -153,11 +154,11 @@ func TestVolumeMetrics(t *testing.T) {
 	if got := scrape(); got != "" {
 		t.Errorf("before the first look:\n%s", got)
 	}
-	pod := volumeWith(volume.NoDirectory)
+	pod := volumeWith(health.NoDirectory)
 	pod.Name, pod.Owner.Name, pod.Ephemeral = "csi-2", "db", true
 	well := volumeWith("")
 	well.Name = "pvc-3"
-	v.pools[0].looked, v.pools[0].last = true, []volume.Health{volumeWith(volume.Full), pod, well}
+	v.pools[0].looked, v.pools[0].last = true, []health.Health{volumeWith(health.Full), pod, well}
 	v.pools[1].looked = true
 	want := `kubevirt_hpp_pool_published_volumes{pool="fast"} 3
 kubevirt_hpp_pool_published_volumes{pool="slow"} 0

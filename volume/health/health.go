@@ -1,4 +1,4 @@
-package volume
+package health
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
@@ -50,18 +51,18 @@ const (
 
 // Health is how a published volume is.
 type Health struct {
-	Record
+	record.Record
 	Problem Problem
 	// Message says what is wrong and what to do, without numbers that change
 	// while the problem does not; "" where nothing is wrong.
 	Message string
 }
 
-// examined is what examine knows of a pool without its disk.
-type examined interface {
+// Pool is what is known of a pool without its disk.
+type Pool interface {
 	Name() string
 	Path() string
-	InPlace() []Record
+	InPlace() []record.Record
 	// ReadCounters brings Use up to date.
 	ReadCounters()
 	// Use returns what the volume uses, and why the kernel does not hold it to its quota;
@@ -69,8 +70,8 @@ type examined interface {
 	Use(volume string) (use space.Use, stray string)
 }
 
-// unready says the same of every published volume.
-func unready(p examined, why error) ([]Health, error) {
+// Unready says the same of every published volume.
+func Unready(p Pool, why error) ([]Health, error) {
 	problem := PoolNotReady
 	if errors.Is(why, pooldir.ErrReadOnly) {
 		problem = ReadOnly
@@ -81,8 +82,8 @@ func unready(p examined, why error) ([]Health, error) {
 	}), err
 }
 
-// examine looks at every published volume. It calls progress before each look.
-func examine(p examined, d *pooldir.Dir, progress func()) ([]Health, error) {
+// Examine looks at every published volume. It calls progress before each look.
+func Examine(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 	mounts, err := mount.Self()
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func examine(p examined, d *pooldir.Dir, progress func()) ([]Health, error) {
 
 // published calls judge for every volume that is in place and published, with
 // the mounts that show a directory of its name.
-func published(p examined, mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
+func published(p Pool, mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
 	byName := map[string][]mount.Info{}
 	for _, i := range mounts {
 		name := path.Base(i.Root)
@@ -138,7 +139,7 @@ func published(p examined, mounts []mount.Info, judge func(name string, shown []
 	return all
 }
 
-func noDirectory(p examined, name string, err error) (Problem, string) {
+func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
 		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.Path(), err)
 	}
@@ -146,7 +147,7 @@ func noDirectory(p examined, name string, err error) (Problem, string) {
 }
 
 // exhausted judges the filesystem that all volumes of the pool share.
-func exhausted(p examined, st *unix.Statfs_t) (Problem, string) {
+func exhausted(p Pool, st *unix.Statfs_t) (Problem, string) {
 	switch {
 	case space.Blocks(st.Bavail, st.Frsize) < fullBelow:
 		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.Path())
@@ -157,7 +158,7 @@ func exhausted(p examined, st *unix.Statfs_t) (Problem, string) {
 }
 
 // usedUp checks a volume's limit, and its use if the kernel counts it.
-func usedUp(p examined, name string) (Problem, string) {
+func usedUp(p Pool, name string) (Problem, string) {
 	u, stray := p.Use(name)
 	if stray != "" {
 		return LimitLost, stray
