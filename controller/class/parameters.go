@@ -119,7 +119,7 @@ func (s Source) checkKeys(given map[string]string) error {
 	}
 	prefixed := s != CSIClass // Kubernetes adds such keys
 	for key := range given {
-		if !slices.Contains(keys, key) && !(prefixed && strings.HasPrefix(key, KubernetesPrefix)) {
+		if !slices.Contains(keys, key) && (!prefixed || !strings.HasPrefix(key, KubernetesPrefix)) {
 			unknown = append(unknown, key)
 		}
 	}
