@@ -69,6 +69,8 @@ var arrows = []struct {
 	{from: "volume/health", may: []string{"golang.org/x/sys", module + "/volume/file", module + "/volume/mount",
 		module + "/volume/pooldir", module + "/volume/record", module + "/volume/space"},
 		why: "volumes are checked without a way to change them"},
+	{from: "volume/device", may: []string{"golang.org/x/sys", module + "/volume/mount"},
+		why: "a raw disk has no pool"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
 		why: "files know nothing of pools and records"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},

@@ -1,0 +1,159 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNotADevice is the error of a path that is something else, such as a regular file.
+	ErrNotADevice = errors.New("not a block device")
+	// ErrBusy is the error of a device that something uses.
+	ErrBusy = errors.New("in use")
+	// ErrChanged is the error of a path that leads to another device than before.
+	ErrChanged = errors.New("no longer the same device")
+)
+
+// Number is the major and the minor number of a device. It identifies the device while it is
+// attached.
+type Number struct{ Major, Minor uint32 }
+
+func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+
+// Device is a block device that a path leads to.
+type Device struct {
+	// Path is how the device was found; it may be a link.
+	Path string
+	// Number and Sequence identify the attached device. The kernel gives every attached disk
+	// another sequence; it is 0 before Linux 5.15, and for partitions the disk's.
+	Number   Number
+	Sequence uint64
+	// Bytes is the size.
+	Bytes int64
+	// ReadOnly and Removable are what the kernel says of the device.
+	ReadOnly, Removable bool
+	// ID is the WWN or the serial number, with the number of a partition, or "" if the kernel
+	// knows neither. It stays when the device is attached elsewhere.
+	ID string
+	// Err is why the path cannot be used as a device, or nil.
+	Err error
+}
+
+// Resolve returns the number of the device that the path leads to. It does not open the device.
+// The error is ErrNotADevice if the path leads to something else.
+func Resolve(path string) (Number, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return Number{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return Number{}, fmt.Errorf("%s: %w", path, ErrNotADevice)
+	}
+	return numberOf(st.Rdev), nil
+}
+
+func numberOf(dev uint64) Number { return Number{unix.Major(dev), unix.Minor(dev)} }
+
+// At reads the device that the path leads to. It never opens what is not a block device. A device
+// that cannot be read has an Err.
+func At(path string) Device {
+	d := Device{Path: path}
+	if d.Number, d.Err = Resolve(path); d.Err != nil {
+		return d
+	}
+	fd, err := openSame(path, unix.O_RDONLY, d.Number)
+	if err != nil {
+		d.Err = err
+		return d
+	}
+	defer unix.Close(fd)
+	d.Sequence = sequence(fd)
+	if d.Bytes, d.Err = size(fd); d.Err != nil {
+		d.Err = &os.PathError{Op: "read the size of", Path: path, Err: d.Err}
+		return d
+	}
+	if d.Bytes == 0 {
+		d.Err = fmt.Errorf("%s: no medium: the size is 0", path)
+		return d
+	}
+	d.ReadOnly, d.Removable, d.ID = readOnly(fd), removable(d.Number), identity(d.Number)
+	return d
+}
+
+// openSame opens the path and returns the descriptor if it is the block device with that number.
+// The caller closes it.
+func openSame(path string, flags int, n Number) (int, error) {
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return -1, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK || numberOf(st.Rdev) != n {
+		unix.Close(fd)
+		return -1, fmt.Errorf("%s: %w", path, ErrChanged)
+	}
+	return fd, nil
+}
+
+// attributes is the kernel's directory of a device.
+func attributes(n Number) string { return filepath.Join("/sys/dev/block", n.String()) }
+
+// attribute reads one, "" if the device does not have it.
+func attribute(dir, name string) string {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(string(data), " \t\n\x00")
+}
+
+// partition returns the number of a partition on its disk, 0 for a whole disk.
+func partition(dir string) int {
+	n, _ := strconv.Atoi(attribute(dir, "partition")) // a disk has no such attribute
+	return n
+}
+
+// disk returns the kernel's directory of the whole disk.
+func disk(n Number) string {
+	dir := attributes(n)
+	if partition(dir) == 0 {
+		return dir
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir
+	}
+	return filepath.Dir(real)
+}
+
+func removable(n Number) bool { return attribute(disk(n), "removable") == "1" }
+
+// identity returns the stable name of a device, "" if it has none. SCSI disks have device/wwid,
+// NVMe wwid, virtio serial, device mapper and md a UUID.
+func identity(n Number) string {
+	return identityIn(disk(n), partition(attributes(n)))
+}
+
+func identityIn(dir string, part int) string {
+	for _, name := range []string{"wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "md/uuid"} {
+		id := strings.Join(strings.Fields(attribute(dir, name)), "_")
+		if id == "" {
+			continue
+		}
+		if part > 0 {
+			id += "-part" + strconv.Itoa(part)
+		}
+		return id
+	}
+	return ""
+}

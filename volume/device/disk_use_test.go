@@ -1,0 +1,164 @@
+//go:build disk
+
+package device
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+)
+
+// The path leads to another device, or the number to another disk, than List saw.
+func TestDiskChanged(t *testing.T) {
+	d, other := attach(t, mebibyte), attach(t, mebibyte)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Device){
+		"path":   func(d *Device) { d.Path = other.Path },
+		"number": func(d *Device) { d.Number.Minor++ },
+		"size":   func(d *Device) { d.Bytes += 512 },
+		"disk":   func(d *Device) { d.Sequence++ },
+		"file":   func(d *Device) { d.Path = file },
+	} {
+		wrong := d
+		change(&wrong)
+		if x, err := Open(wrong); !errors.Is(err, ErrChanged) && !errors.Is(err, ErrNotADevice) {
+			t.Errorf("another %s: opened %v, error %v", name, x, err)
+		}
+	}
+	if data, err := os.ReadFile(file); err != nil || !bytes.Equal(data, []byte("data")) {
+		t.Errorf("the file has %q (%v)", data, err)
+	}
+}
+
+// A disk in use is never opened to be wiped, and the error says who uses it.
+func TestDiskBusy(t *testing.T) {
+	for name, row := range map[string]struct {
+		use  func(*testing.T, string)
+		want string
+	}{
+		"mounted": {func(t *testing.T, path string) {
+			testdisk.Run(t, "mkfs.ext4", "-q", path)
+			dir := t.TempDir()
+			testdisk.Run(t, "mount", path, dir)
+			t.Cleanup(func() { testdisk.Detach(t, dir) })
+		}, "mounted at .*ext4"},
+		"a loop device": {func(t *testing.T, path string) { testdisk.LoopOn(t, path) }, "loop device /dev/loop.* is backed by it"},
+		"swap": {func(t *testing.T, path string) {
+			testdisk.Run(t, "mkswap", path)
+			if err := swap(path, true); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := swap(path, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}, "used as swap"},
+		"exclusively": {func(t *testing.T, path string) {
+			fd, err := unix.Open(path, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { unix.Close(fd) })
+		}, "exclusively"},
+		"locked": {func(t *testing.T, path string) {
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { f.Close() })
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+		}, "locked"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, _ := testdisk.Loop(t, 64*mebibyte)
+			d := linked(t, path)
+			if err := Busy(d); err != nil {
+				t.Fatal(err)
+			}
+			row.use(t, path)
+			_, opened := Open(d)
+			for _, err := range []error{Busy(d), opened} {
+				if !errors.Is(err, ErrBusy) || !regexp.MustCompile(row.want).MatchString(fmt.Sprint(err)) {
+					t.Errorf("%v, want an ErrBusy with words like %q", err, row.want)
+				}
+			}
+		})
+	}
+}
+
+// A partition that is mounted keeps its disk.
+func TestDiskPartitionMounted(t *testing.T) {
+	_, image := testdisk.Loop(t, 64*mebibyte)
+	path := testdisk.LoopOn(t, image, "--partscan")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := addPartition(int(f.Fd()), mebibyte, 32*mebibyte); err != nil {
+		t.Fatal(err)
+	}
+	d := At(path)
+	parts := partitions(attributes(d.Number))
+	if len(parts) != 1 {
+		t.Fatalf("partitions %q", parts)
+	}
+	node := filepath.Join(t.TempDir(), "part")
+	var n Number
+	if _, err := fmt.Sscanf(attribute(parts[0], "dev"), "%d:%d", &n.Major, &n.Minor); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
+		t.Fatal(err)
+	}
+	if p := At(node); p.Err != nil || p.Bytes != 32*mebibyte || p.Number == d.Number {
+		t.Errorf("the partition is %+v", p)
+	}
+	testdisk.Run(t, "mkfs.ext4", "-q", node)
+	dir := t.TempDir()
+	testdisk.Run(t, "mount", node, dir)
+	defer testdisk.Detach(t, dir)
+	if _, err := Open(d); !errors.Is(err, ErrBusy) || !regexp.MustCompile("partition .* mounted at").MatchString(err.Error()) {
+		t.Errorf("%v, want an ErrBusy that names the partition", err)
+	}
+	testdisk.Detach(t, dir)
+	x := exclusively(t, d)
+	if err := x.Wipe(t.Context(), Zero, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if parts := partitions(attributes(d.Number)); len(parts) > 0 {
+		t.Errorf("the kernel still has %q of the wiped disk", parts)
+	}
+}
+
+// What real tools write is found.
+func TestDiskSignatures(t *testing.T) {
+	for _, kind := range testdisk.Kinds() {
+		d := At(testdisk.LoopOn(t, testdisk.Image(t, kind)))
+		if s, err := Probe(d); err != nil || s.Kind != Filesystem {
+			t.Errorf("%s: found %s (%v)", kind, s, err)
+		}
+	}
+	d := attach(t, 8*mebibyte)
+	if s, err := Probe(d); err != nil || s.Found() {
+		t.Errorf("a blank disk: found %s (%v)", s, err)
+	}
+	write(t, d, "x", 8*mebibyte-1)
+	if s, err := Probe(d); err != nil || s.Kind != Unknown {
+		t.Errorf("found %s (%v), want data without a signature", s, err)
+	}
+}

@@ -1,0 +1,17 @@
+// Package device finds the block devices of a directory, tells who uses one and what is on it,
+// and wipes it.
+//
+//	device.go      Device: what is known of one, and how it is read
+//	list.go        List: the devices of a directory
+//	use.go         Busy: who uses a device
+//	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
+//	signature.go   Signature: what a device carries; magic.go has the table
+//	wipe.go        Wipe: writes zeros or discards, and reads back
+//	ranges.go      which bytes a mode wipes
+//	ioctl.go       calls of the kernel that golang.org/x/sys lacks
+//
+// A device is a major and a minor number. Its path is how a user names it, and may be a link; the
+// kernel can give the number to another disk once the first one is gone. Every write therefore
+// goes through an Exclusive: a descriptor that was opened with O_EXCL, and compared with what List
+// saw. Nothing in this package opens a regular file for writing.
+package device

@@ -1,0 +1,89 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exclusive is an open device that nothing else can mount, hold or open exclusively. It is for one
+// goroutine.
+type Exclusive struct {
+	device Device
+	fd     int
+}
+
+// Open opens the device to wipe it. The device must be the one that was listed: the same number,
+// the same attachment and the same size, otherwise the error is ErrChanged. The error is ErrBusy
+// if anything uses the device, and ErrNotADevice if the path leads to something else. The caller
+// closes it.
+func Open(d Device) (*Exclusive, error) {
+	if d.ReadOnly {
+		return nil, fmt.Errorf("%s is read-only", d.Path)
+	}
+	return open(d, unix.O_RDWR)
+}
+
+// Probe returns what the device carries, the zero Signature if nothing was found. It writes
+// nothing. The errors are those of Open.
+func Probe(d Device) (Signature, error) {
+	x, err := open(d, unix.O_RDONLY)
+	if err != nil {
+		return Signature{}, err
+	}
+	defer x.Close()
+	return x.Signature()
+}
+
+// open opens a device without the page cache: what is read back comes from the device. The lock is
+// that of https://systemd.io/BLOCK_DEVICE_LOCKING: udev neither probes a device that is being
+// wiped nor starts what it finds on it.
+func open(d Device, flags int) (*Exclusive, error) {
+	if d.Err != nil {
+		return nil, d.Err
+	}
+	if n, err := Resolve(d.Path); err != nil {
+		return nil, err
+	} else if n != d.Number {
+		return nil, fmt.Errorf("%s: %w: it is %s now and was %s", d.Path, ErrChanged, n, d.Number)
+	}
+	fd, err := openSame(d.Path, flags|unix.O_EXCL|unix.O_DIRECT, d.Number)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, busy(d)
+	} else if err != nil {
+		return nil, err
+	}
+	x := &Exclusive{device: d, fd: fd}
+	if err := x.check(); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *Exclusive) check() error {
+	d := x.device
+	bytes, err := size(x.fd)
+	switch {
+	case err != nil:
+		return &os.PathError{Op: "read the size of", Path: d.Path, Err: err}
+	case bytes != d.Bytes:
+		return fmt.Errorf("%s: %w: it has %d bytes now and had %d", d.Path, ErrChanged, bytes, d.Bytes)
+	case sequence(x.fd) != d.Sequence:
+		return fmt.Errorf("%s: %w: another disk was attached as %s", d.Path, ErrChanged, d.Number)
+	}
+	if err := loop(d); err != nil {
+		return err
+	}
+	if err := unix.Flock(x.fd, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return &BusyError{d.Path, "in use: another program has locked it"}
+	} else if err != nil {
+		return &os.PathError{Op: "lock", Path: d.Path, Err: err}
+	}
+	return nil
+}
+
+// Close gives the device back.
+func (x *Exclusive) Close() error { return unix.Close(x.fd) }

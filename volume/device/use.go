@@ -1,0 +1,163 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// BusyError is an ErrBusy that says who uses the device.
+type BusyError struct{ Path, Why string }
+
+func (e *BusyError) Error() string { return e.Path + " is " + e.Why }
+
+// Is reports whether target is ErrBusy.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// Busy returns a BusyError if anything uses the device: a mount or swap, a holder such as LVM, md
+// or device mapper, one of its partitions, a loop device, or a program that opened it exclusively.
+// It returns another error if the device cannot be opened, and nil if nothing uses it. It writes
+// nothing.
+func Busy(d Device) error {
+	x, err := open(d, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	return x.Close()
+}
+
+// busy explains why the kernel refused an exclusive open.
+func busy(d Device) error {
+	dir := attributes(d.Number)
+	for _, why := range []func(string) string{mounted, held, swapped} {
+		if text := why(dir); text != "" {
+			return &BusyError{d.Path, text}
+		}
+	}
+	for _, part := range partitions(dir) {
+		for _, why := range []func(string) string{mounted, held, swapped} {
+			if text := why(part); text != "" {
+				return &BusyError{d.Path, fmt.Sprintf("in use: its partition %s is %s", filepath.Base(part), text)}
+			}
+		}
+	}
+	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
+}
+
+// mounted says where a device is mounted, as far as this process sees it.
+func mounted(dir string) string {
+	all, err := mount.Self()
+	if err != nil {
+		return ""
+	}
+	number := attribute(dir, "dev")
+	name := realName(dir)
+	for _, m := range all {
+		// A btrfs has a number of its own, and names its device as the source.
+		if (Number{m.Major, m.Minor}).String() == number || m.Type == "btrfs" && filepath.Base(m.Source) == name {
+			return fmt.Sprintf("mounted at %s (%s)", m.Point, m.Type)
+		}
+	}
+	return ""
+}
+
+func realName(dir string) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(real)
+}
+
+// held says which devices are made of this one.
+func held(dir string) string {
+	holders, err := os.ReadDir(filepath.Join(dir, "holders"))
+	if err != nil || len(holders) == 0 {
+		return ""
+	}
+	name := holders[0].Name()
+	at := filepath.Join(dir, "holders", name)
+	switch uuid := attribute(at, "dm/uuid"); {
+	case strings.HasPrefix(uuid, "LVM-"):
+		return fmt.Sprintf("held by LVM, logical volume %s", attribute(at, "dm/name"))
+	case uuid != "" || attribute(at, "dm/name") != "":
+		return fmt.Sprintf("held by device mapper, %s", attribute(at, "dm/name"))
+	case strings.HasPrefix(name, "md"):
+		return fmt.Sprintf("held by md, array %s", name)
+	}
+	return "held by " + name
+}
+
+func swapped(dir string) string {
+	data, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		return ""
+	}
+	name := realName(dir)
+	for line := range strings.Lines(string(data)) {
+		if path, _, _ := strings.Cut(line, " "); name != "" && path == "/dev/"+name {
+			return "used as swap"
+		}
+	}
+	return ""
+}
+
+// partitions returns the kernel's directories of the partitions of a disk.
+func partitions(dir string) (all []string) {
+	entries, _ := filepath.Glob(filepath.Join(dir, "*", "partition"))
+	for _, e := range entries {
+		all = append(all, filepath.Dir(e))
+	}
+	return all
+}
+
+// loop returns a BusyError if a loop device is backed by the device or by a partition of it. The
+// kubelet attaches one for each volume that a pod uses as a block device; a loop device does not
+// keep others from an exclusive open. An error that is no BusyError says that the loop devices
+// cannot be read.
+func loop(d Device) error {
+	family := map[Number]bool{d.Number: true}
+	for _, part := range partitions(attributes(d.Number)) {
+		var n Number
+		if _, err := fmt.Sscanf(attribute(part, "dev"), "%d:%d", &n.Major, &n.Minor); err == nil {
+			family[n] = true
+		}
+	}
+	attached, err := filepath.Glob("/sys/block/loop*/loop")
+	if err != nil {
+		return err
+	}
+	for _, at := range attached {
+		name := filepath.Base(filepath.Dir(at))
+		backing, err := backingOf("/dev/" + name)
+		switch {
+		case errors.Is(err, unix.ENXIO): // detached meanwhile
+		case err != nil:
+			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
+		case family[backing]:
+			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by it, as for a pod that uses it as a block device", name)}
+		}
+	}
+	return nil
+}
+
+// backingOf returns the device below a loop device. For a file it is the device of its filesystem,
+// which is mounted, and so busy in any case.
+func backingOf(path string) (Number, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return Number{}, err
+	}
+	defer unix.Close(fd)
+	info, err := unix.IoctlLoopGetStatus64(fd)
+	if err != nil {
+		return Number{}, err
+	}
+	return numberOf(info.Rdevice), nil
+}
