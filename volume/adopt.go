@@ -41,7 +41,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 			return err
 		}
 		r := newRecord(s, Bound)
-		r.Adopted, r.Limit, r.Inodes = true, LimitBestEffort, 0
+		r.Adopted, r.Quota, r.Inodes = true, QuotaBestEffort, 0
 		p.step("adopt.record")
 		if err := p.put(h, r); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (p *Pool) Disown(name string) error {
 			return fmt.Errorf("%w: it was not adopted", ErrConflict)
 		case r.Migration != nil:
 			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
-		case r.LimitID != 0:
+		case r.QuotaID != 0:
 			return fmt.Errorf("%w: it has a limit, which would outlive its record", ErrConflict)
 		}
 		return p.drop(h, name)

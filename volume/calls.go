@@ -64,7 +64,7 @@ func (p *Pool) hold(h *handle, name string, do func() error) error {
 func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
 	return Volume{
 		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
-		Limited: p.limited(h, r), Unlimited: p.unlimited(h, r),
+		QuotaEnforced: p.limited(h, r), NotEnforced: p.unlimited(h, r),
 	}
 }
 

@@ -41,7 +41,7 @@ func (d quotaDisk) ground(die dying) ground {
 		starts[name] = starts[name] || !d.slow
 	}
 	return ground{
-		limit: volume.LimitRequired, path: d.newPath, lag: d.lag, least: least, die: die,
+		limit: volume.QuotaRequired, path: d.newPath, lag: d.lag, least: least, die: die,
 		starts: starts,
 		limits: unlike,
 		swept: func() []fault {

@@ -67,7 +67,7 @@ var scenes = []scene{
 
 // A ground is where the pools of the harness lie.
 type ground struct {
-	limit volume.LimitPolicy
+	limit volume.QuotaPolicy
 	path  func(*testing.T) string // of no pool yet
 	// copy makes another of a pool that nobody has open. Where it is nil, the
 	// pool is made once more from the beginning.
@@ -175,7 +175,7 @@ func (g ground) startDies(t *testing.T, s scene, n int, left *world, answer stri
 type world struct {
 	*account
 	path  string
-	limit volume.LimitPolicy
+	limit volume.QuotaPolicy
 }
 
 // world is as the scene begins.

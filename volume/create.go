@@ -19,7 +19,7 @@ import (
 // configured mode and label and, where the filesystem enforces it, the limit,
 // and stays after a power cut once Create returned.
 //
-// The error is ErrNoLimits where a limit is required that the filesystem does
+// The error is ErrNoQuotas where a limit is required that the filesystem does
 // not enforce; ErrConflict where the name is taken: by another claim, with
 // another size or limit, by an ephemeral volume where none is asked for or the
 // reverse, by a directory without a record, or by a bound volume whose directory
@@ -84,7 +84,7 @@ func taken(err error) error {
 func newRecord(s Spec, state State) Record {
 	return Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
-		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Limit: s.Limit, Inodes: s.Inodes,
+		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,
 		Created: now(), Trash: rand.Text(),
 	}
 }
@@ -103,9 +103,9 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 	if r.Ephemeral != s.Ephemeral {
 		return false, fmt.Errorf("%w: exists with ephemeral %v, asked for ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
 	}
-	if !r.Adopted && (r.Limit != s.Limit || r.Inodes != s.Inodes) {
+	if !r.Adopted && (r.Quota != s.Quota || r.Inodes != s.Inodes) {
 		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
-			ErrConflict, r.Limit, r.Inodes, s.Limit, s.Inodes)
+			ErrConflict, r.Quota, r.Inodes, s.Quota, s.Inodes)
 	}
 	if there, err = file.IsDir(h.Base, r.Name); there || err != nil {
 		return there, err
@@ -142,7 +142,7 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 	}
 	r.State = Ready
 	p.records.SetLate(r)
-	if r.LimitID != 0 {
+	if r.QuotaID != 0 {
 		p.ledger.Begin(r.Name)
 	}
 	return r, nil
@@ -183,7 +183,7 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		return r, fault.Path("open", pooldir.StagingName+"/"+r.Name, err)
 	}
 	defer unix.Close(dir)
-	if r.LimitID, err = p.furnish(h, dir, r); err != nil {
+	if r.QuotaID, err = p.furnish(h, dir, r); err != nil {
 		return r, err
 	}
 	p.step("create.record")

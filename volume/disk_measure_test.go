@@ -23,7 +23,7 @@ func TestDiskMeasureWhileAVolumeIsReplaced(t *testing.T) {
 	t.Cleanup(func() { testdisk.Detach(t, memory) })
 	p := opened(t, volume.Config{Path: filepath.Join(memory, "pool"), Overcommit: 1e6})
 	s := spec("v", gib)
-	s.Limit = volume.LimitNone
+	s.Quota = volume.QuotaNone
 	for range 5 {
 		v, err := p.Create(s)
 		ok(t, err)

@@ -29,7 +29,7 @@ func TestDiskPowerAfterACall(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			image, dir := testdisk.Image(t, kind), t.TempDir()
 			testdisk.Attach(t, image, dir)
-			w := &world{newAccount(), filepath.Join(dir, "pool"), volume.LimitBestEffort}
+			w := &world{newAccount(), filepath.Join(dir, "pool"), volume.QuotaBestEffort}
 			p := opened(t, volume.Config{Path: w.path, EnableBtrfsQuota: true}) // with which volumes are subvolumes
 			var images []string
 			var accounts []*account

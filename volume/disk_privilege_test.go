@@ -119,7 +119,7 @@ func TestDiskLimitCapabilities(t *testing.T) {
 		p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
 		v, err := p.Create(spec("v", mib))
 		ok(t, err)
-		if !v.Limited {
+		if !v.QuotaEnforced {
 			t.Errorf("%+v has no limit", v)
 		}
 		ok(t, p.Delete("v"))

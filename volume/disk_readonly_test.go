@@ -59,7 +59,7 @@ func TestDiskReadOnlySubvolumes(t *testing.T) {
 			if err := os.WriteFile(sub+"/new", nil, 0o600); !errors.Is(err, unix.EROFS) {
 				t.Fatalf("it can be written to: %v; the test proves nothing", err)
 			}
-			if uid == "0" && v.Limited {
+			if uid == "0" && v.QuotaEnforced {
 				tenant(t, uid, "btrfs", "property", "set", "-ts", v.Path, "ro", "true")
 			}
 			ok(t, p.Delete(v.Name))

@@ -11,12 +11,12 @@ import (
 
 // checkLimit returns ErrInvalid for limits that make no sense.
 func (s Spec) checkLimit() error {
-	switch s.Limit {
-	case LimitBestEffort, LimitRequired, LimitNone:
+	switch s.Quota {
+	case QuotaBestEffort, QuotaRequired, QuotaNone:
 	default:
-		return fmt.Errorf("%w: the limit policy %q is not known; there are required, best-effort (empty) and none", ErrInvalid, string(s.Limit))
+		return fmt.Errorf("%w: the limit policy %q is not known; there are required, best-effort (empty) and none", ErrInvalid, string(s.Quota))
 	}
-	if s.Limit == LimitNone && s.Inodes > 0 {
+	if s.Quota == QuotaNone && s.Inodes > 0 {
 		return fmt.Errorf("%w: a limit of %d inodes is asked for, and no limit", ErrInvalid, s.Inodes)
 	}
 	return nil
@@ -24,7 +24,7 @@ func (s Spec) checkLimit() error {
 
 // Limits says how the filesystem of the pool enforces limits: as it was when
 // the pool was opened last, and none before.
-func (p *Pool) Limits() quota.Support {
+func (p *Pool) Quotas() quota.Support {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.support
@@ -77,19 +77,19 @@ func administers() bool {
 	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-// CheckLimit returns ErrNoLimits where Create would, with the filesystem as it
+// CheckQuota returns ErrNoQuotas where Create would, with the filesystem as it
 // was when the pool was opened last.
-func (p *Pool) CheckLimit(s Spec) error { return checkSupport(p.Limits(), s) }
+func (p *Pool) CheckQuota(s Spec) error { return checkSupport(p.Quotas(), s) }
 
-// checkSupport returns ErrNoLimits where the policy insists on what the
+// checkSupport returns ErrNoQuotas where the policy insists on what the
 // filesystem cannot do.
 func checkSupport(support quota.Support, s Spec) error {
 	switch {
-	case s.Limit != LimitRequired:
+	case s.Quota != QuotaRequired:
 	case support.Method == quota.MethodNone:
-		return fmt.Errorf("%w: %s", ErrNoLimits, support.Reason)
+		return fmt.Errorf("%w: %s", ErrNoQuotas, support.Reason)
 	case s.Inodes > 0 && !support.Inodes:
-		return fmt.Errorf("%w: %d inodes are asked for, and %s does not count them", ErrNoLimits, s.Inodes, support.Method)
+		return fmt.Errorf("%w: %d inodes are asked for, and %s does not count them", ErrNoQuotas, s.Inodes, support.Method)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (h *handle) wanted(r Record) (want quota.Limit, ok bool) {
 	if support.Inodes {
 		want.Inodes = r.Inodes
 	}
-	unlimited := r.Limit == LimitNone || r.Adopted && r.LimitID == 0
+	unlimited := r.Quota == QuotaNone || r.Adopted && r.QuotaID == 0
 	return want, !unlimited && support.Method != quota.MethodNone
 }
 
@@ -113,10 +113,10 @@ func (h *handle) enforce(dir int, r Record) (uint64, error) {
 	if !ok {
 		return 0, nil
 	}
-	id, err := h.limits.Set(dir, r.LimitID, want)
+	id, err := h.limits.Set(dir, r.QuotaID, want)
 	if errors.Is(err, quota.ErrNone) {
-		if r.Limit == LimitRequired {
-			return 0, fmt.Errorf("%w: %w", ErrNoLimits, err)
+		if r.Quota == QuotaRequired {
+			return 0, fmt.Errorf("%w: %w", ErrNoQuotas, err)
 		}
 		return 0, nil
 	}
@@ -145,7 +145,7 @@ func (h *handle) makesSubvolume(r Record) bool {
 
 // limited reports whether the kernel holds the volume to its bytes.
 func (p *Pool) limited(h *handle, r Record) bool {
-	return r.LimitID != 0 && h.support.Method != quota.MethodNone && p.stray(r.Name) == ""
+	return r.QuotaID != 0 && h.support.Method != quota.MethodNone && p.stray(r.Name) == ""
 }
 
 // unlimited describes the part of a volume's limit that is not enforced.
@@ -154,13 +154,13 @@ func (p *Pool) unlimited(h *handle, r Record) string {
 	switch {
 	case stray != "":
 		return stray
-	case r.Adopted && r.LimitID == 0:
+	case r.Adopted && r.QuotaID == 0:
 		return "its directory was there before, and its data is not counted"
-	case r.Limit == LimitNone:
+	case r.Quota == QuotaNone:
 		return "no limit is asked for"
 	case support.Method == quota.MethodNone:
 		return support.Reason
-	case r.LimitID == 0:
+	case r.QuotaID == 0:
 		return "it has none: it was made when the filesystem enforced no limits, or lost it since"
 	case r.Inodes > 0 && !support.Inodes:
 		return fmt.Sprintf("%s does not count inodes; the limit is on bytes alone", support.Method)

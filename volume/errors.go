@@ -17,7 +17,7 @@ var (
 	ErrNoSpace   = fault.ErrNoSpace
 	ErrInUse     = fault.ErrInUse
 	ErrNotEmpty  = fault.ErrNotEmpty
-	ErrNoLimits  = fault.ErrNoLimits
+	ErrNoQuotas  = fault.ErrNoQuotas
 	ErrMigrating = fault.ErrMigrating
 	ErrDamaged   = fault.ErrDamaged
 )

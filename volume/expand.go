@@ -10,7 +10,7 @@ import "fmt"
 // ephemeral; ErrNotFound where the volume or its directory is not there;
 // ErrConflict or ErrInUse where something else is in the directory's place; a
 // SpaceError, which is an ErrNoSpace, where the pool cannot promise the
-// difference; ErrNoLimits where a limit is required that is not enforced any
+// difference; ErrNoQuotas where a limit is required that is not enforced any
 // more. With an error the volume is as before.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	var v Volume

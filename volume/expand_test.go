@@ -34,7 +34,7 @@ func TestExpand(t *testing.T) {
 	mkdir(t, filepath.Join(p.Path(), "old"))
 	_, err = p.Adopt(spec("old", 0))
 	ok(t, err)
-	if v, err := p.Expand("old", gib); err != nil || v.Bytes != gib || v.Limited {
+	if v, err := p.Expand("old", gib); err != nil || v.Bytes != gib || v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

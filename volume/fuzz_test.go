@@ -104,7 +104,7 @@ func FuzzRecord(f *testing.F) {
 		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
 		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
 		{State: volume.Bound, Bytes: 1, Trash: "t"}, {State: volume.Bound, Bytes: 1, Trash: "../../precious"}, {State: volume.Ready, Bytes: 1, Trash: "t.json"},
-		{State: volume.Ready, Bytes: 1<<63 - 1, LimitID: 1 << 31, Limit: volume.LimitRequired, Inodes: 1 << 63},
+		{State: volume.Ready, Bytes: 1<<63 - 1, QuotaID: 1 << 31, Quota: volume.QuotaRequired, Inodes: 1 << 63},
 		{Version: 2, State: volume.Ready, Bytes: 1}, {State: volume.Bound, Bytes: -1},
 	} {
 		r.Name = "v"

@@ -150,7 +150,7 @@ func inspectVolumes(h *handle, records *record.Store, l *space.Ledger) []VolumeR
 		h.call.Progress()
 		there, err := file.IsDir(h.Base, r.Name)
 		u, unlimited := h.usage(r)
-		if unlimited != nil || r.LimitID == 0 {
+		if unlimited != nil || r.QuotaID == 0 {
 			u = quota.Usage{}
 		} else {
 			l.Inspected(r.Name, u)

@@ -175,7 +175,7 @@ func die(args string) error {
 		return err
 	}
 	armed = true
-	answer, err := op{words[2], words[3], bytes}.call(p, volume.LimitPolicy(words[1]))
+	answer, err := op{words[2], words[3], bytes}.call(p, volume.QuotaPolicy(words[1]))
 	if err == nil {
 		_, err = os.Stdout.WriteString(strconv.Itoa(steps) + " " + answer)
 	}

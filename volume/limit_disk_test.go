@@ -61,7 +61,7 @@ func TestDiskLimitsTurnsReadOnly(t *testing.T) {
 	is(t, err, volume.ErrNotReady)
 	armed = false
 	testdisk.Run(t, "mount", "-o", "remount,rw", path)
-	if v, err := p.Create(limited("v", mib)); err != nil || !v.Limited {
+	if v, err := p.Create(limited("v", mib)); err != nil || !v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 	asRecorded(t, p)
@@ -86,10 +86,10 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 		}
 	}
 	p = opened(t, volume.Config{Path: path, Step: without})
-	if s := p.Limits(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
+	if s := p.Quotas(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "SYS_ADMIN") {
 		t.Errorf("%+v", s)
 	}
-	if v, err := p.Create(spec("w", mib)); err != nil || v.Limited {
+	if v, err := p.Create(spec("w", mib)); err != nil || v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 	purge(t, p) // the subvolume, too
@@ -99,15 +99,15 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	p := opened(t, volume.Config{Path: path})
-	if s := p.Limits(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "squota") {
+	if s := p.Quotas(); s.Method != quota.MethodNone || !strings.Contains(s.Reason, "squota") {
 		t.Errorf("%+v", s)
 	}
 	v, err := p.Create(spec("v", mib))
-	if err != nil || v.Limited || v.Unlimited != p.Limits().Reason {
+	if err != nil || v.QuotaEnforced || v.NotEnforced != p.Quotas().Reason {
 		t.Errorf("%+v, %v", v, err)
 	}
 	_, err = p.Create(limited("must", mib))
-	if is(t, err, volume.ErrNoLimits); !strings.Contains(err.Error(), p.Limits().Reason) {
+	if is(t, err, volume.ErrNoQuotas); !strings.Contains(err.Error(), p.Quotas().Reason) {
 		t.Error(err)
 	}
 	if got := names(t, path+"/"+records); len(got) != 1 {
@@ -116,16 +116,16 @@ func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	ok(t, p.Close())
 	// Turned on later, it holds what is made from then on.
 	p = opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
-	if v, err = p.Get("v"); err != nil || v.Limited || v.Unlimited == "" {
+	if v, err = p.Get("v"); err != nil || v.QuotaEnforced || v.NotEnforced == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if v, err = p.Create(limited("must", mib)); err != nil || !v.Limited {
+	if v, err = p.Create(limited("must", mib)); err != nil || !v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 	ok(t, p.Close())
 	testdisk.Run(t, "btrfs", "quota", "disable", path)
 	p = opened(t, volume.Config{Path: path})
-	if v, err = p.Get("must"); err != nil || v.Limited || v.Unlimited != p.Limits().Reason || len(p.Warnings()) == 0 {
+	if v, err = p.Get("must"); err != nil || v.QuotaEnforced || v.NotEnforced != p.Quotas().Reason || len(p.Warnings()) == 0 {
 		t.Errorf("%+v, %v; warnings %q", v, err, p.Warnings())
 	}
 	ok(t, p.Delete("must"))
@@ -144,13 +144,13 @@ func TestDiskExpandRestores(t *testing.T) {
 	for range 2 {
 		steps = nil
 		_, err = p.Expand("v", 16*mib)
-		if is(t, err, volume.ErrNoLimits); !slices.Contains(steps, "expand.restore") {
+		if is(t, err, volume.ErrNoQuotas); !slices.Contains(steps, "expand.restore") {
 			t.Errorf("steps %v", steps)
 		}
-		if v, err := p.Get("v"); err != nil || v.Bytes != 4*mib || v.LimitID != before.LimitID {
+		if v, err := p.Get("v"); err != nil || v.Bytes != 4*mib || v.QuotaID != before.QuotaID {
 			t.Errorf("%+v, %v", v, err)
 		}
-		if r := onDisk(t, p, "v"); r.Bytes != 4*mib || r.LimitID != before.LimitID {
+		if r := onDisk(t, p, "v"); r.Bytes != 4*mib || r.QuotaID != before.QuotaID {
 			t.Errorf("on disk: %+v", r)
 		}
 		if s, err := p.Space(); err != nil || s.Promised != 4*mib {
@@ -160,7 +160,7 @@ func TestDiskExpandRestores(t *testing.T) {
 	}
 	ok(t, p.Close())
 	p = opened(t, volume.Config{Path: path + "/pool", EnableBtrfsQuota: true})
-	if v, err := p.Expand("v", 16*mib); err != nil || v.Bytes != 16*mib || !v.Limited {
+	if v, err := p.Expand("v", 16*mib); err != nil || v.Bytes != 16*mib || !v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 	asRecorded(t, p)

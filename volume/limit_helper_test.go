@@ -36,7 +36,7 @@ type quotaDisk struct {
 func (d quotaDisk) pool(t *testing.T) *volume.Pool {
 	t.Helper()
 	p := opened(t, volume.Config{Path: d.newPath(t), EnableBtrfsQuota: true})
-	if s := p.Limits(); s.Method != d.method || s.Reason != "" {
+	if s := p.Quotas(); s.Method != d.method || s.Reason != "" {
 		t.Fatalf("limits %+v", s)
 	}
 	return p
@@ -149,21 +149,21 @@ func unlike(p *volume.Pool) (faults []fault) {
 	for _, r := range all {
 		u, err := inForce(filepath.Join(p.Path(), r.Name))
 		switch {
-		case errors.Is(err, unix.ENOENT), r.Adopted && r.LimitID == 0 && errors.Is(err, quota.ErrUnlimited):
+		case errors.Is(err, unix.ENOENT), r.Adopted && r.QuotaID == 0 && errors.Is(err, quota.ErrUnlimited):
 			continue // the account knows whether it should be there
-		case err != nil, u.Limit.Bytes != r.Bytes, r.LimitID == 0:
-			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.LimitID)})
+		case err != nil, u.Limit.Bytes != r.Bytes, r.QuotaID == 0:
+			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.QuotaID)})
 		}
-		if other := ids[r.LimitID]; other != "" {
-			faults = append(faults, fault{double, fmt.Sprintf("%s and %s have the ID %d", r.Name, other, r.LimitID)})
+		if other := ids[r.QuotaID]; other != "" {
+			faults = append(faults, fault{double, fmt.Sprintf("%s and %s have the ID %d", r.Name, other, r.QuotaID)})
 		}
-		ids[r.LimitID] = r.Name
+		ids[r.QuotaID] = r.Name
 	}
 	return faults
 }
 
 func limited(name string, bytes int64) volume.Spec {
 	s := spec(name, bytes)
-	s.Limit = volume.LimitRequired
+	s.Quota = volume.QuotaRequired
 	return s
 }

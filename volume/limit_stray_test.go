@@ -61,7 +61,7 @@ func limitStray(t *testing.T, d quotaDisk) {
 				t.Errorf("%s: %s: %+v, %v", when, v.Name, u, err)
 			}
 		}
-		if r := onDisk(t, near, "z-attacker"); r.LimitID != attacker.LimitID || r.Bytes != attackers {
+		if r := onDisk(t, near, "z-attacker"); r.QuotaID != attacker.QuotaID || r.Bytes != attackers {
 			t.Errorf("%s: %+v", when, r)
 		}
 		s, err := near.Space()
@@ -74,17 +74,17 @@ func limitStray(t *testing.T, d quotaDisk) {
 		id    uint64
 		flags uint32
 	}{
-		"another's": {victim.LimitID, quota.ProjectInherit}, "another pool's": {distant.LimitID, quota.ProjectInherit},
-		"nothing's": {attacker.LimitID ^ 1, quota.ProjectInherit}, "none": {}, "not handed down": {attacker.LimitID, 0},
+		"another's": {victim.QuotaID, quota.ProjectInherit}, "another pool's": {distant.QuotaID, quota.ProjectInherit},
+		"nothing's": {attacker.QuotaID ^ 1, quota.ProjectInherit}, "none": {}, "not handed down": {attacker.QuotaID, 0},
 	} {
 		show(t, attacker.Path, row.id, row.flags)
 		time.Sleep(1100 * time.Millisecond) // longer than a reading is current
 		check(name+", shown", size)
-		if v, err := near.Get("z-attacker"); err != nil || v.Limited || !strings.Contains(v.Unlimited, "not counted for it") {
+		if v, err := near.Get("z-attacker"); err != nil || v.QuotaEnforced || !strings.Contains(v.NotEnforced, "not counted for it") {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 		_, err := near.Usage("z-attacker")
-		is(t, err, volume.ErrNoLimits)
+		is(t, err, volume.ErrNoQuotas)
 		for _, when := range []string{"first start", "second start"} {
 			ok(t, near.Close())
 			ok(t, far.Close())
@@ -93,14 +93,14 @@ func limitStray(t *testing.T, d quotaDisk) {
 			if w := near.Warnings(); len(w) > 1 || len(w) == 1 && !strings.Contains(w[0], "volume z-attacker was not counted") || when == "first start" && len(w) == 0 {
 				t.Errorf("%s: %s: warnings %q", name, when, w)
 			}
-			if v, err := near.Get("z-attacker"); err != nil || !v.Limited || v.Unlimited != "" {
+			if v, err := near.Get("z-attacker"); err != nil || !v.QuotaEnforced || v.NotEnforced != "" {
 				t.Errorf("%s: %s: %+v, %v", name, when, v, err)
 			}
 			asRecorded(t, near)
 		}
 		show(t, attacker.Path, row.id, row.flags)
 		size += mib
-		if v, err := near.Expand("z-attacker", size); err != nil || !v.Limited || v.Bytes != size {
+		if v, err := near.Expand("z-attacker", size); err != nil || !v.QuotaEnforced || v.Bytes != size {
 			t.Errorf("%s: expanded: %+v, %v", name, v, err)
 		}
 		check(name+", expanded", size)
@@ -131,11 +131,11 @@ func limitShared(t *testing.T, d quotaDisk) {
 	_, err = pour(t, victim.Path+"/f", 4*mib)
 	ok(t, err)
 	var also []volume.Volume
-	for name, id := range map[string]uint64{"none": 0, "same": victim.LimitID} {
+	for name, id := range map[string]uint64{"none": 0, "same": victim.QuotaID} {
 		v, err := p.Create(limited(name, 8*mib))
 		ok(t, err)
-		show(t, v.Path, victim.LimitID, quota.ProjectInherit)
-		v.LimitID = id
+		show(t, v.Path, victim.QuotaID, quota.ProjectInherit)
+		v.QuotaID = id
 		also = append(also, v)
 	}
 	testdisk.Sync(t, d.root)
@@ -155,7 +155,7 @@ func limitShared(t *testing.T, d quotaDisk) {
 			t.Errorf("space %+v, %v", s, err)
 		}
 		for _, v := range also {
-			if r := onDisk(t, p, v.Name); r.LimitID != v.LimitID {
+			if r := onDisk(t, p, v.Name); r.QuotaID != v.QuotaID {
 				t.Errorf("%+v", r)
 			}
 			_, err := p.Expand(v.Name, 12*mib)

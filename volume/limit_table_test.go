@@ -30,7 +30,7 @@ func limitTable(t *testing.T, d quotaDisk) {
 func limitLife(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
 	v, err := p.Create(limited("v", 8*mib))
-	if err != nil || !v.Limited || v.Unlimited != "" || v.LimitID == 0 {
+	if err != nil || !v.QuotaEnforced || v.NotEnforced != "" || v.QuotaID == 0 {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	if st, err := os.Stat(v.Path); err != nil || st.Mode().Perm() != 0o777 {
@@ -54,7 +54,7 @@ func limitLife(t *testing.T, d quotaDisk) {
 	p = opened(t, volume.Config{Path: p.Path()})
 	consistent(t, p)
 	asRecorded(t, p)
-	if v, err := p.Create(limited("v", 8*mib)); err != nil || !v.Limited {
+	if v, err := p.Create(limited("v", 8*mib)); err != nil || !v.QuotaEnforced {
 		t.Errorf("again: %+v, %v", v, err)
 	}
 	ok(t, p.Delete("v"))
@@ -74,17 +74,17 @@ func limitLife(t *testing.T, d quotaDisk) {
 func limitPolicies(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
 	none, many := spec("none", mib), spec("many", mib)
-	none.Limit, many.Inodes = volume.LimitNone, 10
+	none.Quota, many.Inodes = volume.QuotaNone, 10
 	v, err := p.Create(none)
-	if err != nil || v.Limited || v.LimitID != 0 || v.Unlimited == "" {
+	if err != nil || v.QuotaEnforced || v.QuotaID != 0 || v.NotEnforced == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := inForce(v.Path); !errors.Is(err, quota.ErrUnlimited) {
 		t.Errorf("with a limit: %v", err)
 	}
 	_, err = p.Usage("none")
-	is(t, err, volume.ErrNoLimits)
-	if v, err = p.Create(many); err != nil || !v.Limited || (v.Unlimited == "") != d.inodes {
+	is(t, err, volume.ErrNoQuotas)
+	if v, err = p.Create(many); err != nil || !v.QuotaEnforced || (v.NotEnforced == "") != d.inodes {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if u, err := p.Usage("many"); err != nil || d.inodes && u.Limit.Inodes != 10 {
@@ -93,7 +93,7 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	must := limited("must", mib)
 	must.Inodes = 10
 	if _, err = p.Create(must); !d.inodes {
-		is(t, err, volume.ErrNoLimits)
+		is(t, err, volume.ErrNoQuotas)
 		if there(filepath.Join(p.Path(), records, "must")) {
 			t.Error("it left a record")
 		}
@@ -102,12 +102,12 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	}
 	mkdir(t, filepath.Join(p.Path(), "old"))
 	old := limited("old", mib)
-	if v, err = p.Adopt(old); err != nil || v.Limited || v.Unlimited == "" {
+	if v, err = p.Adopt(old); err != nil || v.QuotaEnforced || v.NotEnforced == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 	// What is not as asked for is a conflict.
 	for _, change := range []func(*volume.Spec){
-		func(s *volume.Spec) { s.Limit = volume.LimitRequired }, func(s *volume.Spec) { s.Inodes = 11 },
+		func(s *volume.Spec) { s.Quota = volume.QuotaRequired }, func(s *volume.Spec) { s.Inodes = 11 },
 	} {
 		s := many
 		change(&s)
@@ -117,7 +117,7 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	ok(t, p.Close())
 	p = opened(t, volume.Config{Path: p.Path()})
 	for name, want := range map[string]bool{"none": false, "old": false, "many": true} {
-		if v, err := p.Get(name); err != nil || v.Limited != want {
+		if v, err := p.Get(name); err != nil || v.QuotaEnforced != want {
 			t.Errorf("%+v, %v", v, err)
 		}
 	}
@@ -140,28 +140,28 @@ func limitMatch(t *testing.T, d quotaDisk) {
 		_, err = e.Set(fd, id, quota.Limit{Bytes: bytes})
 		ok(t, err)
 	}
-	e(v.Path, v.LimitID, 2*mib)
-	e(full.Path, full.LimitID, 16*mib)
+	e(v.Path, v.QuotaID, 2*mib)
+	e(full.Path, full.QuotaID, 16*mib)
 	_, err = pour(t, full.Path+"/f", 8*mib)
 	ok(t, err)
 	fd := dirFD(t, v.Path)
 	ok(t, unix.Syncfs(fd))
 	unix.Close(fd)
 	p = opened(t, volume.Config{Path: p.Path()})
-	if u, err := p.Usage("v"); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != v.LimitID {
-		t.Errorf("%+v, %v; ID %d, was %d", u, err, onDisk(t, p, "v").LimitID, v.LimitID)
+	if u, err := p.Usage("v"); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").QuotaID != v.QuotaID {
+		t.Errorf("%+v, %v; ID %d, was %d", u, err, onDisk(t, p, "v").QuotaID, v.QuotaID)
 	}
 	if w := p.Warnings(); len(w) != 1 || !strings.Contains(w[0], "volume full is not as recorded") {
 		t.Errorf("warnings %q", w)
 	}
 	forgot := v.Record
-	forgot.LimitID = 0
+	forgot.QuotaID = 0
 	// What is adopted stays as it is.
 	forgot.Adopted, forgot.State, forgot.Bytes = true, volume.Bound, mib
 	ok(t, p.Close())
 	record(t, p.Path(), forgot)
 	p = opened(t, volume.Config{Path: p.Path()})
-	if u, err := inForce(v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").LimitID != 0 {
+	if u, err := inForce(v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").QuotaID != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	ok(t, p.Delete("v"))

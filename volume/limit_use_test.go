@@ -100,7 +100,7 @@ func limitExpand(t *testing.T, d quotaDisk) {
 				t.Errorf("wrote %d bytes, %v", n, err)
 			}
 		})
-		if v, err := p.Expand("v", bytes); err != nil || v.Bytes != bytes || !v.Limited {
+		if v, err := p.Expand("v", bytes); err != nil || v.Bytes != bytes || !v.QuotaEnforced {
 			t.Errorf("%+v, %v", v, err)
 		}
 		wait.Wait()
@@ -150,7 +150,7 @@ func limitSpace(t *testing.T, d quotaDisk) {
 		t.Errorf("opened anew: space %+v, %v", s, err)
 	}
 	none := spec("none", mib)
-	none.Limit = volume.LimitNone
+	none.Quota = volume.QuotaNone
 	_, err = p.Create(none)
 	ok(t, err)
 	if s, err = p.Space(); err != nil || !s.Estimate {

@@ -27,7 +27,7 @@ func (p *Pool) matchLimits(h *handle) {
 }
 
 func (p *Pool) noteUnenforced(h *handle) {
-	n := len(p.records.Sorted(func(r Record) bool { return r.InPlace() && r.LimitID != 0 }))
+	n := len(p.records.Sorted(func(r Record) bool { return r.InPlace() && r.QuotaID != 0 }))
 	if n > 0 {
 		p.note(fmt.Sprintf("%d volumes were made with a limit, and now have none: %s", n, h.support.Reason))
 	}
@@ -37,8 +37,8 @@ func (p *Pool) noteUnenforced(h *handle) {
 // returns the record, with the limit's ID.
 func (p *Pool) matchedLimit(h *handle, r Record) (Record, error) {
 	id, err := p.matchLimit(h, r)
-	if id != r.LimitID {
-		r.LimitID = id
+	if id != r.QuotaID {
+		r.QuotaID = id
 		err = errors.Join(err, p.put(h, r))
 	}
 	return r, err
@@ -50,28 +50,28 @@ func (p *Pool) matchedLimit(h *handle, r Record) (Record, error) {
 // given is not forgotten, and no other is taken in its place.
 func (p *Pool) matchLimit(h *handle, r Record) (uint64, error) {
 	if _, ok := h.wanted(r); !ok {
-		return r.LimitID, nil
+		return r.QuotaID, nil
 	}
 	dir, err := tree.OpenDir(h.Base, r.Name)
 	if err != nil {
-		return r.LimitID, err
+		return r.QuotaID, err
 	}
 	defer unix.Close(dir)
 	if err := p.reclaim(h, dir, r); err != nil {
-		return r.LimitID, err
+		return r.QuotaID, err
 	}
-	u, err := h.limits.Usage(dir, r.LimitID)
+	u, err := h.limits.Usage(dir, r.QuotaID)
 	switch {
-	case r.LimitID == 0 && errors.Is(err, quota.ErrUnlimited):
+	case r.QuotaID == 0 && errors.Is(err, quota.ErrUnlimited):
 		return 0, nil
 	case err != nil && !errors.Is(err, quota.ErrUnlimited):
-		return r.LimitID, err
-	case r.LimitID != 0 && h.inForce(u, r):
-		return r.LimitID, nil
+		return r.QuotaID, err
+	case r.QuotaID != 0 && h.inForce(u, r):
+		return r.QuotaID, nil
 	}
 	id, err := h.enforce(dir, r)
-	if r.LimitID != 0 {
-		id = r.LimitID
+	if r.QuotaID != 0 {
+		id = r.QuotaID
 	}
 	return id, err
 }
@@ -91,7 +91,7 @@ var errShared = fmt.Errorf("%w: another volume is recorded with its ID, too", Er
 // the directory is as before; it is errShared if another volume is recorded with
 // the ID, too.
 func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
-	if r.LimitID == 0 {
+	if r.QuotaID == 0 {
 		return nil
 	}
 	defer func() {
@@ -99,15 +99,15 @@ func (p *Pool) reclaim(h *handle, dir int, r Record) (err error) {
 		defer p.mu.Unlock()
 		p.strayed(r.Name, err)
 	}()
-	if p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.LimitID) > 1 {
+	if p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.QuotaID) > 1 {
 		return errShared
 	}
-	_, stray := h.limits.Usage(dir, r.LimitID)
+	_, stray := h.limits.Usage(dir, r.QuotaID)
 	by, ok := h.limits.(quota.Restorer)
 	if !ok || !errors.Is(stray, quota.ErrForeign) {
 		return nil
 	}
-	if err := by.Restore(dir, r.LimitID); err != nil {
+	if err := by.Restore(dir, r.QuotaID); err != nil {
 		return errors.Join(stray, err)
 	}
 	p.note(fmt.Sprintf("the directory of volume %s was not counted for the volume (%v), and is again; only root, on the node "+

@@ -181,9 +181,9 @@ func (c *cut) open() error {
 	if err != nil {
 		return err
 	}
-	c.world = &world{a, filepath.Join(c.root, "pool"), volume.LimitRequired}
+	c.world = &world{a, filepath.Join(c.root, "pool"), volume.QuotaRequired}
 	if c.unlimited() {
-		c.world.limit = volume.LimitBestEffort
+		c.world.limit = volume.QuotaBestEffort
 	}
 	c.pool, err = volume.New(volume.Config{Path: c.world.path, EnableBtrfsQuota: !c.unlimited()})
 	return orErr(err, func() error { return c.pool.Open() })
@@ -235,7 +235,7 @@ func (c *cut) spareGroups() []fault {
 	records, err := recorded(c.pool)
 	have := 0
 	for _, r := range records {
-		if r.LimitID != 0 {
+		if r.QuotaID != 0 {
 			have++
 		}
 	}

@@ -15,8 +15,8 @@ type (
 	Migration = record.Migration
 	// MigrationStep is how far a migration is.
 	MigrationStep = record.MigrationStep
-	// LimitPolicy decides what happens to a volume if its pool enforces no quotas.
-	LimitPolicy = record.LimitPolicy
+	// QuotaPolicy decides what happens to a volume if its pool enforces no quotas.
+	QuotaPolicy = record.QuotaPolicy
 )
 
 // The states of a volume, in the order of its life.
@@ -36,7 +36,7 @@ const (
 
 // The policies for pools without limits.
 const (
-	LimitBestEffort = record.LimitBestEffort
-	LimitRequired   = record.LimitRequired
-	LimitNone       = record.LimitNone
+	QuotaBestEffort = record.QuotaBestEffort
+	QuotaRequired   = record.QuotaRequired
+	QuotaNone       = record.QuotaNone
 )

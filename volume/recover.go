@@ -154,7 +154,7 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	// The filesystem may not have written the limit down. Should this fail, the
 	// start says it of every volume alike.
 	if id, err := p.matchLimit(h, r); err == nil {
-		r.LimitID = id
+		r.QuotaID = id
 	}
 	p.step("recover.ready")
 	r.State = Ready

@@ -25,11 +25,11 @@ const heirUID = "uid-heir"
 func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
 
 // call does it and returns what the caller is told.
-func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err error) {
+func (o op) call(p *volume.Pool, limit volume.QuotaPolicy) (answer string, err error) {
 	var v volume.Volume
 	dir := filepath.Join(p.Path(), o.name)
 	s := spec(o.name, o.bytes)
-	s.Limit = limit
+	s.Quota = limit
 	switch o.do {
 	case "create":
 		v, err = p.Create(s)
@@ -80,7 +80,7 @@ func (o op) call(p *volume.Pool, limit volume.LimitPolicy) (answer string, err e
 	default:
 		return "", fmt.Errorf("no such op: %v", o)
 	}
-	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.Limited, v.Missing), err
+	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.QuotaEnforced, v.Missing), err
 }
 
 // done takes a call that was finished before the kill, and says so, for a success.

@@ -42,7 +42,7 @@ func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
 	u, err := h.usage(r)
 	var stray error
 	switch {
-	case p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.LimitID) > 1:
+	case p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.QuotaID) > 1:
 		u, err, stray = quota.Usage{}, nil, errShared // it may be the other's
 	case errors.Is(err, quota.ErrForeign):
 		err, stray = nil, err
@@ -78,7 +78,7 @@ func (p *Pool) Uses() ([]Use, error) {
 
 // usage returns what the kernel counts for a volume.
 func (h *handle) usage(r Record) (quota.Usage, error) {
-	if r.LimitID == 0 {
+	if r.QuotaID == 0 {
 		return quota.Usage{}, quota.ErrUnlimited // whatever ID the directory shows
 	}
 	dir, err := tree.OpenDir(h.Base, r.Name)
@@ -86,14 +86,14 @@ func (h *handle) usage(r Record) (quota.Usage, error) {
 		return quota.Usage{}, fault.Path("open", r.Name, err)
 	}
 	defer unix.Close(dir)
-	return h.limits.Usage(dir, r.LimitID)
+	return h.limits.Usage(dir, r.QuotaID)
 }
 
 // asNoLimits is the error of this package for a directory without a limit.
 func asNoLimits(err error) error {
 	switch {
 	case errors.Is(err, quota.ErrNone), errors.Is(err, quota.ErrUnlimited), errors.Is(err, quota.ErrForeign):
-		return fmt.Errorf("%w: %w", ErrNoLimits, err)
+		return fmt.Errorf("%w: %w", ErrNoQuotas, err)
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
 	}
@@ -103,7 +103,7 @@ func asNoLimits(err error) error {
 // Usage returns what the kernel counts for a volume with a limit, and the
 // limit in force. What was removed a moment ago may still be in it.
 //
-// The error is ErrNotFound where there is no volume, ErrNoLimits where it has
+// The error is ErrNotFound where there is no volume, ErrNoQuotas where it has
 // no limit.
 func (p *Pool) Usage(name string) (quota.Usage, error) {
 	const op = "read the usage of volume"

@@ -11,7 +11,7 @@ func TestUses(t *testing.T) {
 	s := twoPools(t)
 	p := s.Named("one")
 	for _, name := range []string{"b", "a"} {
-		if _, err := p.Create(Spec{Name: name, Bytes: 1 << 20, Limit: LimitNone}); err != nil {
+		if _, err := p.Create(Spec{Name: name, Bytes: 1 << 20, Quota: QuotaNone}); err != nil {
 			t.Fatal(err)
 		}
 	}

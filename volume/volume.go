@@ -12,8 +12,8 @@ type Spec struct {
 	// Ephemeral volumes live and die with a pod; no PV ever names them.
 	Ephemeral bool
 	// Limit says what becomes of the volume where limits are not enforced.
-	// Where they are, it is held to Bytes unless this is LimitNone.
-	Limit LimitPolicy
+	// Where they are, it is held to Bytes unless this is QuotaNone.
+	Quota QuotaPolicy
 	// Inodes is the most that it may have, itself among them; 0 is no limit.
 	Inodes uint64
 }
@@ -26,10 +26,10 @@ type Volume struct {
 	// Missing is true when the record is there and the directory is not.
 	Missing bool
 	// Limited is true where the kernel holds the volume to its bytes.
-	Limited bool
+	QuotaEnforced bool
 	// Unlimited says in words what of its limit is not enforced, and why; it
 	// is empty where all is.
-	Unlimited string
+	NotEnforced string
 }
 
 // Binding is what a PV of this node says about its volume.

@@ -35,7 +35,7 @@ func limitless(c *storagev1.StorageClass, g *gauge) error {
 	if l, known := g.level(time.Now()); !known || !l.ready {
 		return nil
 	}
-	return g.pool.CheckLimit(p.Spec)
+	return g.pool.CheckQuota(p.Spec)
 }
 
 // wanted returns the pools' gauges by the class that there should be an object

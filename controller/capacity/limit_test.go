@@ -26,8 +26,8 @@ func TestLimitless(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.note(g.ask())
-	if err := limitless(must, g); err == nil || !strings.Contains(err.Error(), pool.Limits().Reason) {
-		t.Errorf("%v; the pool has no limits: %v", err, pool.Limits())
+	if err := limitless(must, g); err == nil || !strings.Contains(err.Error(), pool.Quotas().Reason) {
+		t.Errorf("%v; the pool has no limits: %v", err, pool.Quotas())
 	}
 	for _, parameters := range []map[string]string{nil, {"quota": "none"}, {"quota": "best-effort"}, {"quota": "misspelt"}} {
 		if err := limitless(&storagev1.StorageClass{Parameters: parameters}, g); err != nil {

@@ -35,7 +35,7 @@ func FuzzParameters(f *testing.F) {
 			t.Errorf("%v: which class?", err)
 		case err == nil && wrong != nil:
 			t.Errorf("nothing is wrong with the parameters, and %v", wrong)
-		case err == nil && p.Spec.Limit == volume.LimitNone && p.Spec.Inodes > 0:
+		case err == nil && p.Spec.Quota == volume.QuotaNone && p.Spec.Inodes > 0:
 			t.Errorf("a limit and none: %+v", p.Spec)
 		}
 		for key := range parameters {

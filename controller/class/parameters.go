@@ -99,8 +99,8 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 			return p, fmt.Errorf("%s %s is %q; it is %s", s.noun(), k.key, text, want)
 		}
 	}
-	if p.Spec.Limit == volume.LimitNone && p.Spec.Inodes > 0 {
-		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, volume.LimitNone)
+	if p.Spec.Quota == volume.QuotaNone && p.Spec.Inodes > 0 {
+		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, volume.QuotaNone)
 	}
 	return p, nil
 }
@@ -161,13 +161,13 @@ func PoolName(from map[string]string) string { return cmp.Or(from[StoragePool], 
 
 func parseQuota(p *Parameters, text string) (want string) {
 	// The empty policy is best-effort in records, and never written in a class.
-	for _, policy := range []volume.LimitPolicy{volume.LimitRequired, volume.LimitBestEffort, volume.LimitNone} {
+	for _, policy := range []volume.QuotaPolicy{volume.QuotaRequired, volume.QuotaBestEffort, volume.QuotaNone} {
 		if policy.String() == text {
-			p.Spec.Limit = policy
+			p.Spec.Quota = policy
 			return ""
 		}
 	}
-	return fmt.Sprintf("%v, %v or %v", volume.LimitRequired, volume.LimitBestEffort, volume.LimitNone)
+	return fmt.Sprintf("%v, %v or %v", volume.QuotaRequired, volume.QuotaBestEffort, volume.QuotaNone)
 }
 
 func parseInodes(p *Parameters, text string) (want string) {

@@ -11,7 +11,7 @@ import (
 func TestQuotaAndInodes(t *testing.T) {
 	for _, row := range []struct {
 		given map[string]string
-		limit volume.LimitPolicy
+		limit volume.QuotaPolicy
 		nodes uint64
 		want  string // in the error
 	}{
@@ -33,7 +33,7 @@ func TestQuotaAndInodes(t *testing.T) {
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%v: %v, want words %q", row.given, err, row.want)
 		}
-		if err == nil && (p.Spec != (volume.Spec{Limit: row.limit, Inodes: row.nodes})) {
+		if err == nil && (p.Spec != (volume.Spec{Quota: row.limit, Inodes: row.nodes})) {
 			t.Errorf("%v: %+v", row.given, p)
 		}
 		for _, provisioner := range []string{class.HostPathProvisioner, class.CSIProvisioner} {

@@ -144,7 +144,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err != nil && !errors.Is(err, volume.ErrNotReady) {
 		return nil, err
 	}
-	if err == nil && pool.CheckLimit(p.Spec) != nil {
+	if err == nil && pool.CheckQuota(p.Spec) != nil {
 		return capacity(0), nil
 	}
 	return capacity(space.Promisable), nil

@@ -30,7 +30,7 @@ func codeOf(method string, err error) codes.Code {
 		{volume.ErrNotFound, codes.NotFound},
 		{volume.ErrNoSpace, noSpace(method, err)},
 		// What the provisioner sidecar gives back to the scheduler.
-		{volume.ErrNoLimits, codes.ResourceExhausted},
+		{volume.ErrNoQuotas, codes.ResourceExhausted},
 		{volume.ErrInUse, codes.FailedPrecondition},
 		{volume.ErrMigrating, codes.FailedPrecondition},
 		{mount.ErrParent, codes.FailedPrecondition},

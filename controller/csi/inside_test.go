@@ -26,7 +26,7 @@ func TestCodes(t *testing.T) {
 		{volume.ErrConflict, codes.AlreadyExists},
 		{volume.ErrNotFound, codes.NotFound},
 		{&volume.SpaceError{}, codes.ResourceExhausted},
-		{volume.ErrNoLimits, codes.ResourceExhausted},
+		{volume.ErrNoQuotas, codes.ResourceExhausted},
 		{volume.ErrNotReady, codes.Unavailable},
 		{&volume.HeldError{By: "another"}, codes.Unavailable},
 		{volume.ErrInUse, codes.FailedPrecondition},

@@ -101,7 +101,7 @@ func (k *Keeper) look(ctx context.Context) {
 		}
 		if ready = err == nil; ready && !warned {
 			warned = true
-			log.Info("The pool is open", "id", k.Pool.ID(), "limits", k.Pool.Limits().String())
+			log.Info("The pool is open", "id", k.Pool.ID(), "limits", k.Pool.Quotas().String())
 			for _, w := range k.Pool.Warnings() {
 				log.Info("Warning: " + w)
 			}

@@ -107,7 +107,7 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(availableDesc, float64(space.Promisable))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
 	gauge(stuckDesc, float64(len(pool.Stuck())))
-	enforced, method := 0.0, pool.Limits().Method
+	enforced, method := 0.0, pool.Quotas().Method
 	if method != quota.MethodNone {
 		enforced = 1
 	}
@@ -122,7 +122,7 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 		if v.Missing {
 			missing++
 		}
-		if !v.Limited {
+		if !v.QuotaEnforced {
 			noQuota++
 		}
 	}

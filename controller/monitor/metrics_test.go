@@ -39,7 +39,7 @@ func TestLimitsMetric(t *testing.T) {
 	w := httptest.NewRecorder()
 	httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	want := `kubevirt_hpp_pool_quota_enforced{method="none",pool="local"} 0`
-	if method := pool.Limits().Method; method != quota.MethodNone {
+	if method := pool.Quotas().Method; method != quota.MethodNone {
 		want = `kubevirt_hpp_pool_quota_enforced{method="` + string(method) + `",pool="local"} 1`
 	}
 	if !strings.Contains(w.Body.String(), want+"\n") {
@@ -127,7 +127,7 @@ func TestStatesMetric(t *testing.T) {
 func TestUsesMetric(t *testing.T) {
 	pool := openPool(t)
 	owner := volume.Owner{Namespace: "default", Name: "data", UID: "1"}
-	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Limit: volume.LimitNone}); err != nil {
+	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Quota: volume.QuotaNone}); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()

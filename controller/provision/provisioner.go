@@ -106,14 +106,14 @@ func (c *Controller) describe(s shape, o lib.ProvisionOptions, pool *volume.Pool
 // would have elsewhere, why it has none. An event for each would be noise: what
 // is missing is the node's administrator's to add.
 func (c *Controller) unlimited(pool *volume.Pool, v volume.Volume) string {
-	if v.Unlimited == "" || v.Limit != volume.LimitBestEffort || v.Adopted {
+	if v.NotEnforced == "" || v.Quota != volume.QuotaBestEffort || v.Adopted {
 		return ""
 	}
 	if _, said := c.saidUnlimited.LoadOrStore(pool.Name(), true); said {
 		return ""
 	}
 	return fmt.Sprintf("the volume is served by node %s from pool %s without its limit: %s; this is said once for each pool and start of the agent",
-		c.node, pool.Name(), v.Unlimited)
+		c.node, pool.Name(), v.NotEnforced)
 }
 
 // failed is Provision's answer to a refusal.

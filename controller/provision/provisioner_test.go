@@ -154,7 +154,7 @@ func TestProvisionGivesBack(t *testing.T) {
 func TestUnlimitedIsSaidOnce(t *testing.T) {
 	c := examiner(t)
 	pool := c.pools.Named("fast")
-	if strings.Contains(c.pools.Named("legacy").Limits().String(), "enforced by") {
+	if strings.Contains(c.pools.Named("legacy").Quotas().String(), "enforced by") {
 		t.Fatal("this test needs a temporary directory without quota: set TMPDIR")
 	}
 	made := func(name string, spec volume.Spec) string {
@@ -165,10 +165,10 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 		}
 		return c.unlimited(pool, v)
 	}
-	if words := made("a", volume.Spec{Limit: volume.LimitNone}); words != "" {
+	if words := made("a", volume.Spec{Quota: volume.QuotaNone}); words != "" {
 		t.Errorf("it asked for none: %q", words)
 	}
-	if words := made("b", volume.Spec{}); !strings.Contains(words, "node node-01") || !strings.Contains(words, pool.Limits().Reason) {
+	if words := made("b", volume.Spec{}); !strings.Contains(words, "node node-01") || !strings.Contains(words, pool.Quotas().Reason) {
 		t.Errorf("said %q", words)
 	}
 	if words := made("c", volume.Spec{}); words != "" {
@@ -176,7 +176,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 	}
 	sc := classtest.Class("csi-fast")
 	sc.Parameters = map[string]string{class.QuotaParameter: "none"}
-	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Limit != volume.LimitNone || s.Owner.UID != testUID {
+	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Quota != volume.QuotaNone || s.Owner.UID != testUID {
 		t.Errorf("%+v", s)
 	}
 	if !quotaParameterRecorded(t, c) {
@@ -192,7 +192,7 @@ func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 		t.Fatal(err)
 	}
 	v, err := c.pools.Named("legacy").Get(o.PVName)
-	return err == nil && v.Limit == volume.LimitNone
+	return err == nil && v.Quota == volume.QuotaNone
 }
 
 func TestGivesBack(t *testing.T) {
@@ -250,7 +250,7 @@ func TestRefusalOf(t *testing.T) {
 	}
 	must := options("csi-fast", "1Mi")
 	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.QuotaParameter: "required"}
-	if r := refusal(must); r == nil || r.topic != "quota" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Limits().Reason) {
+	if r := refusal(must); r == nil || r.topic != "quota" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
 		t.Errorf("no limits: %+v", r)
 	}
 	if err := c.pools.Named("fast").Close(); err != nil {

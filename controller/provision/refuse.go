@@ -53,7 +53,7 @@ func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc 
 	}
 	space, err := pool.Space()
 	if err == nil {
-		err = pool.CheckLimit(specOf(claim, sc))
+		err = pool.CheckQuota(specOf(claim, sc))
 	}
 	if err != nil {
 		return c.refusalFor(pool, err)
@@ -101,7 +101,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{topic: topicSpace, forNow: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
 	case errors.Is(err, volume.ErrNoSpace):
 		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
-	case errors.Is(err, volume.ErrNoLimits):
+	case errors.Is(err, volume.ErrNoQuotas):
 		return &refusal{topic: "quota", forNow: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
 				"mend that, choose another node, or use a class without that parameter",

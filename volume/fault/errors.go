@@ -30,8 +30,8 @@ var (
 	ErrInUse = errors.New("volume is in use")
 	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
 	ErrNotEmpty = errors.New("volume is not empty")
-	// ErrNoLimits: a limit is required, and the filesystem enforces none.
-	ErrNoLimits = errors.New("no limit can be enforced")
+	// ErrNoQuotas: a limit is required, and the filesystem enforces none.
+	ErrNoQuotas = errors.New("no limit can be enforced")
 	// ErrMigrating: the volume's PV is being replaced; try again later.
 	ErrMigrating = errors.New("volume is being migrated")
 	// ErrDamaged: the record on disk cannot be understood.

@@ -55,12 +55,12 @@ type Record struct {
 	Ephemeral bool      `json:"ephemeral,omitempty"`
 	Created   time.Time `json:"created"`
 	// Limit and Inodes are as asked for.
-	Limit  LimitPolicy `json:"limit,omitempty"`
+	Quota  QuotaPolicy `json:"limit,omitempty"`
 	Inodes uint64      `json:"inodes,omitempty"`
-	// LimitID is the ID under which the kernel counts the volume. No other volume
+	// QuotaID is the ID under which the kernel counts the volume. No other volume
 	// gets it, and it stays whatever ID the directory shows, because root in the
 	// volume's pod can change that. 0, as in records of older programs: no limit.
-	LimitID uint64 `json:"limitID,omitempty"`
+	QuotaID uint64 `json:"limitID,omitempty"`
 	// Migration is the journal of a PV that is, or was, replaced by another.
 	Migration *Migration `json:"migration,omitempty"`
 	// Orphan is noted where the PV is gone.

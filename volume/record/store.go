@@ -59,16 +59,16 @@ func (s *Store) replace(r Record) {
 // countID adds so many volumes to those with the ID of the record. The caller holds
 // mu.
 func (s *Store) countID(r Record, volumes int) {
-	if r.LimitID == 0 {
+	if r.QuotaID == 0 {
 		return
 	}
-	if s.ids[r.LimitID] += volumes; s.ids[r.LimitID] == 0 {
-		delete(s.ids, r.LimitID)
+	if s.ids[r.QuotaID] += volumes; s.ids[r.QuotaID] == 0 {
+		delete(s.ids, r.QuotaID)
 	}
 }
 
-// WithLimitID returns how many volumes are recorded with the limit ID.
-func (s *Store) WithLimitID(id uint64) int {
+// WithQuotaID returns how many volumes are recorded with the limit ID.
+func (s *Store) WithQuotaID(id uint64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]

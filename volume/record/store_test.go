@@ -23,7 +23,7 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	fd := int(f.Fd())
 	var left []string
 	s := NewStore(func(name string) { left = append(left, name) })
-	v := Record{Name: "v", State: Ready, Bytes: 1, LimitID: 7}
+	v := Record{Name: "v", State: Ready, Bytes: 1, QuotaID: 7}
 	if err := s.PutNew(fd, none, v); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +45,10 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 		t.Error(err)
 	}
 	s.reload(fd, "v")
-	if r, ok := s.Get("v"); !ok || r.State != Bound || r.Bytes != 1 || s.WithLimitID(7) != 1 {
+	if r, ok := s.Get("v"); !ok || r.State != Bound || r.Bytes != 1 || s.WithQuotaID(7) != 1 {
 		t.Errorf("%+v, %v", r, ok)
 	}
-	if err := s.Drop(fd, none, "v"); err != nil || s.Has("v") || s.WithLimitID(7) != 0 || len(s.AllLate()) > 0 || !slices.Equal(left, []string{"v"}) {
+	if err := s.Drop(fd, none, "v"); err != nil || s.Has("v") || s.WithQuotaID(7) != 0 || len(s.AllLate()) > 0 || !slices.Equal(left, []string{"v"}) {
 		t.Errorf("%v; left %q", err, left)
 	}
 }
@@ -56,7 +56,7 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 // Programs that wrote other keys are understood.
 func TestParseIgnoresUnknownKeys(t *testing.T) {
 	r, err := Parse("v", []byte(`{"version":1,"name":"v","state":"bound","bytes":1,"adopted":true,"pendingID":1073741824,"switching":true}`))
-	if err != nil || r.State != Bound || !r.Adopted || r.LimitID != 0 {
+	if err != nil || r.State != Bound || !r.Adopted || r.QuotaID != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

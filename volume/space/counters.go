@@ -41,7 +41,7 @@ func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error), wri
 		return before
 	}
 	for _, r := range l.records.InPlace() {
-		if r.LimitID == 0 {
+		if r.QuotaID == 0 {
 			continue
 		}
 		if bytes, ok := written(r); ok {

@@ -60,10 +60,10 @@ func (f *Filesystems) elsewhere(l *Ledger) (all others) {
 // Recorded returns how many volumes on the filesystem of l are recorded with the limit
 // ID, in its own pool and in the other pools of the process.
 func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
-	n := l.records.WithLimitID(id)
+	n := l.records.WithQuotaID(id)
 	for _, p := range f.pools {
 		if other := p.Ledger(); other != l && at != "" && other.where() == at {
-			n += other.records.WithLimitID(id)
+			n += other.records.WithQuotaID(id)
 		}
 	}
 	return n
