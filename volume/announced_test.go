@@ -21,12 +21,12 @@ const changes = ` unix.Mkdirat unix.Renameat unix.Renameat2 unix.Unlinkat unix.F
 	subvolume createGroup removeGroup assignGroup limitGroup enableSquota setQuota `
 
 // announcing are the names by which a change is announced.
-const announcing = " step wait change before "
+const announcing = " step Step wait change before "
 
 // oneStep are functions that make several changes in one step.
 var oneStep = map[string]string{
 	"writeTemps": "nobody reads the files before they are renamed",
-	"makeStaged": "one of two",
+	"MakeStaged": "one of two",
 	"change":     "flags that keep something from being removed, of an entry and of its directory, are cleared in any order",
 	"unlock":     "a file that is not removed after all gets its flags back",
 }
@@ -42,7 +42,7 @@ func TestChangesAreAnnounced(t *testing.T) {
 	for _, name := range strings.Fields(changes) {
 		bare[name] = true
 	}
-	for _, dir := range []string{"limit", "tree", "."} {
+	for _, dir := range []string{"quota", "tree", "file", "record", "pooldir", "trash", "enforce", "."} {
 		funcs := functions(t, dir)
 		for found := -1; found != len(bare); {
 			found = len(bare)

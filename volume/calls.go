@@ -64,7 +64,7 @@ func (p *Pool) hold(h *handle, name string, do func() error) error {
 func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
 	return Volume{
 		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
-		QuotaEnforced: p.limited(h, r), NotEnforced: p.unlimited(h, r),
+		QuotaEnforced: h.quotas.Enforced(r), NotEnforced: h.quotas.NotEnforced(r),
 	}
 }
 

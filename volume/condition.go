@@ -43,7 +43,7 @@ func (e examinedPool) InPlace() []Record { return e.records.InPlace() }
 
 func (e examinedPool) ReadCounters() { e.meter(e.h) }
 
-func (e examinedPool) Use(volume string) (use space.Use, stray string) {
+func (e examinedPool) Use(volume string) (use space.Use, lost string) {
 	r, _ := e.records.Get(volume)
-	return e.ledger.Use(r), e.stray(volume)
+	return e.ledger.Use(r), e.quotas.Lost(volume)
 }

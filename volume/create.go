@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -31,7 +32,7 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	if s.Bytes <= 0 {
 		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
 	}
-	if err := s.checkLimit(); err != nil {
+	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	var v Volume
@@ -54,7 +55,7 @@ func (p *Pool) create(h *handle, s Spec) (Volume, error) {
 			return p.volume(h, known, false), nil
 		}
 	}
-	if err := checkSupport(h.support, s); err != nil {
+	if err := enforce.Check(h.quotas.Support, s.Quota, s.Inodes); err != nil {
 		return Volume{}, err
 	}
 	if !ok {
@@ -168,11 +169,11 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 // the record alone, because place takes the rest to the disk with the rename.
 func (p *Pool) stage(h *handle, r Record) (Record, error) {
 	p.step("create.mkdir")
-	err := h.makeStaged(r)
+	err := h.quotas.MakeStaged(r)
 	if errors.Is(err, unix.EEXIST) { // an earlier call could not take it back
 		if err = p.unstage(h, r.Name); err == nil {
 			p.step("create.again")
-			err = h.makeStaged(r)
+			err = h.quotas.MakeStaged(r)
 		}
 	}
 	if err != nil {
@@ -187,7 +188,7 @@ func (p *Pool) stage(h *handle, r Record) (Record, error) {
 		return r, err
 	}
 	p.step("create.record")
-	if h.makesSubvolume(r) {
+	if h.quotas.MakesSubvolume(r) {
 		return r, p.records.PutNew(h.Records, p.steps("record"), r)
 	}
 	return r, p.records.PutNew(h.Records, p.steps("record"), r, dir, h.Records)
@@ -203,8 +204,8 @@ func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error)
 	if err := h.SetLabel(dir); err != nil {
 		return 0, err
 	}
-	// The limit comes last: a small one may leave no room for the others.
-	return h.enforce(dir, r)
+	// The quota comes last: a small one may leave no room for the others.
+	return h.quotas.Set(dir, r)
 }
 
 // unmake takes back what build did. Its own errors are of no use to anybody:

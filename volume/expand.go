@@ -65,7 +65,7 @@ func (p *Pool) expand(h *handle, before Record, bytes int64) (Record, error) {
 			return before, err
 		}
 	}
-	after, err := p.matchedLimit(h, r)
+	after, err := p.matchQuota(h, r)
 	if err != nil && r != before {
 		p.step("expand.restore")
 		// Should this fail, the next start brings the limit to the record.

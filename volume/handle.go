@@ -4,15 +4,15 @@ import (
 	"context"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// handle is an open pool as one call uses it: its directory, and how limits are
-// enforced there.
+// handle is an open pool as one call uses it: its directory, and the quotas there.
 type handle struct {
 	*pooldir.Dir
-	enforcement
-	call *bounded.Call
+	quotas *enforce.Dir
+	call   *bounded.Call
 }
 
 func (p *Pool) handle(c *bounded.Call, d *pooldir.Dir) *handle { return &handle{d, p.enforcing, c} }
@@ -30,14 +30,14 @@ func (p *Pool) dirConfig() pooldir.Config {
 	}
 }
 
-// prepare finds what enforces limits, and recovers.
+// prepare probes which quotas the filesystem enforces, and recovers.
 func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
-	h := &handle{Dir: d, call: c}
-	if err := p.probe(h); err != nil {
+	quotas, notes, err := p.quotas.Open(d)
+	if err != nil {
 		return err
 	}
-	p.enforcing = h.enforcement
-	return p.recover(h)
+	p.enforcing = quotas
+	return p.recover(p.handle(c, d), notes)
 }
 
 // Open takes the pool into use: it makes the directory if only the path's last

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -124,12 +125,13 @@ func inspect(h *handle, path string) (r Report, err error) {
 	records := record.NewStore(func(string) {})
 	records.Reset(all)
 	l := space.NewLedger(records, 0, 1)
-	if h.limits, err = quota.Probe(h.Base, quota.Hooks{}); err != nil {
+	enforcer, err := quota.Probe(h.Base, quota.Hooks{})
+	if err != nil {
 		return r, err
 	}
-	support := h.limits.Support()
+	support := enforcer.Support()
 	r.Pool.Limits, r.Pool.Unlimited = string(support.Method), support.Reason
-	r.Volumes = inspectVolumes(h, records, l)
+	r.Volumes = inspectVolumes(h, enforcer, records, l)
 	st, err := h.Statfs()
 	if err != nil {
 		return r, err
@@ -144,12 +146,12 @@ func inspect(h *handle, path string) (r Report, err error) {
 	return r, err
 }
 
-func inspectVolumes(h *handle, records *record.Store, l *space.Ledger) []VolumeReport {
+func inspectVolumes(h *handle, enforcer quota.Enforcer, records *record.Store, l *space.Ledger) []VolumeReport {
 	all := []VolumeReport{}
 	for _, r := range records.Sorted(func(Record) bool { return true }) {
 		h.call.Progress()
 		there, err := file.IsDir(h.Base, r.Name)
-		u, unlimited := h.usage(r)
+		u, unlimited := enforce.Usage(enforcer, h.Base, r)
 		if unlimited != nil || r.QuotaID == 0 {
 			u = quota.Usage{}
 		} else {

@@ -6,7 +6,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -30,7 +29,7 @@ func (p *Pool) Measure(ctx context.Context) error {
 	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
 		f := p.filesystems.Load()
 		p.meter(h)
-		pace, elsewhere := h.call.Paced(measurePace()), p.elsewhere(h)
+		pace, elsewhere := h.call.Paced(measurePace()), h.quotas.CountedElsewhere()
 		return f.Measure(ctx, p.ledger, space.Walk{
 			Filesystem: h.Filesystem, Statfs: h.Statfs,
 			Size: func(ctx context.Context, name string) (tree.Size, error) {
@@ -44,19 +43,6 @@ func (p *Pool) Measure(ctx context.Context) error {
 // MeasureDue reports whether free space has risen so much since the last Measure that
 // the pool may have more space available than it can be sure of. It reads nothing.
 func (p *Pool) MeasureDue() bool { return p.filesystems.Load().MeasureDue(p.ledger) }
-
-// elsewhere returns what reports of a file that it has the limit ID of a recorded
-// volume, and so is counted there; nil where there are no such IDs.
-func (p *Pool) elsewhere(h *handle) func(fd int) bool {
-	if m := h.support.Method; m != quota.MethodXFS && m != quota.MethodExt4 {
-		return nil
-	}
-	f := p.filesystems.Load()
-	return func(fd int) bool {
-		a, err := quota.GetAttr(fd)
-		return err != nil || a.Project != 0 && f.Recorded(p.ledger, h.Filesystem, uint64(a.Project)) > 0
-	}
-}
 
 func measurePace() tree.Pace {
 	files := 0

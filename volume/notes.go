@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// resetNotes replaces all notes and forgets which volumes lost their quota. The
-// records were read from the disk.
+// resetNotes replaces all notes.
 func (p *Pool) resetNotes(notes []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.notes, p.strays = notes, map[string]string{}
+	p.notes = notes
 }
 
 func (p *Pool) note(text string) {
@@ -29,11 +28,7 @@ func (p *Pool) unnote(begin string) {
 // left forgets a volume that was deleted, or is being deleted.
 func (p *Pool) left(name string) {
 	p.ledger.Forget(name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, there := p.records.Get(name); !there {
-		delete(p.strays, name)
-	}
+	p.quotas.Forget(name)
 }
 
 // everUsed reports whether this process knows of anything in the pool.

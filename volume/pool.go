@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
+	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
@@ -79,7 +80,7 @@ type Pool struct {
 
 	dir *pooldir.Opener // keeps the directory open
 	// enforcing is written while the directory is opened, and read in calls on it.
-	enforcing enforcement
+	enforcing *enforce.Dir
 
 	filesystems atomic.Pointer[space.Filesystems] // the pools of the process, this one among them
 	names       bounded.NameLocks
@@ -87,11 +88,10 @@ type Pool struct {
 
 	records *record.Store
 	ledger  *space.Ledger
+	quotas  *enforce.Quotas
 
-	mu      sync.Mutex        // guards what follows
-	support quota.Support     // what of quotas the filesystem enforces
-	strays  map[string]string // why volumes are not held to the quota that they were given; see stray
-	notes   []string          // what recovery left for an administrator
+	mu    sync.Mutex // guards what follows
+	notes []string   // what recovery left for an administrator
 }
 
 // New checks the configuration and returns a pool that is not open yet. It
@@ -111,11 +111,13 @@ func New(c Config) (*Pool, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode,
-		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}, trash: trash.New(c.PurgeRate, c.Step)}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode, trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
-	p.resetNotes(nil)
+	p.quotas = enforce.New(enforce.Config{
+		Records: p.records, EnableBtrfs: c.EnableBtrfsQuota, Step: c.Step, Note: p.note,
+		Recorded: func(filesystem string, id uint64) int { return p.filesystems.Load().Recorded(p.ledger, filesystem, id) },
+	})
 	p.dir = pooldir.New(p.dirConfig())
 	p.filesystems.Store(space.NewFilesystems(member{p}))
 	return p, nil
@@ -182,6 +184,14 @@ func (p *Pool) title() string {
 // Path returns the pool's directory as configured, absolute and clean. Links
 // in it are not resolved.
 func (p *Pool) Path() string { return p.path }
+
+// Quotas returns which quotas the filesystem of the pool enforces: as it was when
+// the pool was opened last, and none before.
+func (p *Pool) Quotas() quota.Support { return p.quotas.Support() }
+
+// CheckQuota returns ErrNoQuotas where Create would, with the filesystem as it
+// was when the pool was opened last.
+func (p *Pool) CheckQuota(s Spec) error { return enforce.Check(p.quotas.Support(), s.Quota, s.Inodes) }
 
 // NotOffered returns why the pool is not served at all, as configured, and ""
 // if it is served.

@@ -21,7 +21,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 	const op = "purge pool"
 	left := 0
 	err = p.long(ctx, op, func(ctx context.Context, h *handle) error {
-		emptying, end, err := p.trash.Begin(h.call, h.Dir, h)
+		emptying, end, err := p.trash.Begin(h.call, h.Dir, h.quotas)
 		if err != nil {
 			return err
 		}

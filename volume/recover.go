@@ -9,19 +9,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
 // recover reads the records and finishes what a crash interrupted; it is the
 // table of docs/on-disk-format.md in code. What cannot be finished now is noted
 // and left for the next call that names the volume.
-func (p *Pool) recover(h *handle) error {
+func (p *Pool) recover(h *handle, notes []string) error {
 	if err := p.sweep(h.Private, pooldir.PrivateName, h.Base); err != nil {
 		return err
 	}
 	if err := p.sweep(h.Records, pooldir.RecordsName, h.Private); err != nil {
 		return err
 	}
-	if err := p.load(h); err != nil {
+	if err := p.load(h, notes); err != nil {
 		return err
 	}
 	for _, r := range p.records.Unfinished() {
@@ -40,12 +41,41 @@ func (p *Pool) recover(h *handle) error {
 	for name, err := range left {
 		p.note(fmt.Sprintf("staging/%s is not ours: %v", name, err))
 	}
-	p.matchLimits(h)
-	// Last: what was removed above may have left a limit.
-	if err := h.ClearQuotas(); err != nil {
-		p.note(fmt.Sprintf("limits that nothing has are left: %v", err))
+	p.matchQuotas(h)
+	// Last: what was removed above may have left a quota.
+	if err := h.quotas.ClearQuotas(); err != nil {
+		p.note(fmt.Sprintf("quotas that nothing has are left: %v", err))
 	}
 	return nil
+}
+
+// matchQuotas brings the quotas in force to what the records say. A quota that is not
+// as recorded and cannot be set is noted; the volume stays usable.
+func (p *Pool) matchQuotas(h *handle) {
+	if h.quotas.Support.Method == quota.MethodNone {
+		n := len(p.records.Sorted(func(r Record) bool { return r.InPlace() && r.QuotaID != 0 }))
+		if n > 0 {
+			p.note(fmt.Sprintf("%d volumes were made with a quota, and now have none: %s", n, h.quotas.Support.Reason))
+		}
+		return
+	}
+	for _, r := range p.records.InPlace() {
+		h.call.Progress()
+		if _, err := p.matchQuota(h, r); err != nil && !errors.Is(err, unix.ENOENT) {
+			p.note(fmt.Sprintf("the quota of volume %s is not as recorded: %v", r.Name, err))
+		}
+	}
+}
+
+// matchQuota brings the quota of a volume to what its record says, and returns the
+// record, with the quota's ID.
+func (p *Pool) matchQuota(h *handle, r Record) (Record, error) {
+	id, err := h.quotas.Match(r)
+	if id != r.QuotaID {
+		r.QuotaID = id
+		err = errors.Join(err, p.put(h, r))
+	}
+	return r, err
 }
 
 // sweep removes temporary files that were never renamed into place.
@@ -151,9 +181,9 @@ func (p *Pool) settleCreating(h *handle, r Record) error {
 	if err := file.Flush(h.Base, h.Staging); err != nil {
 		return err
 	}
-	// The filesystem may not have written the limit down. Should this fail, the
+	// The filesystem may not have written the quota down. Should this fail, the
 	// start says it of every volume alike.
-	if id, err := p.matchLimit(h, r); err == nil {
+	if id, err := h.quotas.Match(r); err == nil {
 		r.QuotaID = id
 	}
 	p.step("recover.ready")

@@ -27,8 +27,9 @@ func (p *Pool) dropGone(h *handle, name string) error {
 	return p.drop(h, name)
 }
 
-// load reads every record into memory, and removes those without a content.
-func (p *Pool) load(h *handle) error {
+// load reads every record into memory, and removes those without a content. It begins
+// the notes anew with the given ones.
+func (p *Pool) load(h *handle, notes []string) error {
 	all, err := record.Load(h.recordDirs())
 	if err != nil {
 		return err
@@ -40,7 +41,8 @@ func (p *Pool) load(h *handle) error {
 		}
 	}
 	p.ledger.Reset() // first: another pool must not count old use for new records
-	p.resetNotes(h.notes)
+	p.resetNotes(notes)
+	p.quotas.Reset()
 	p.records.Reset(all)
 	p.ledger.ReadAgain()
 	return nil

@@ -9,7 +9,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/space"
-	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
 // meter reads what the volumes with limits use.
@@ -18,7 +17,7 @@ func (p *Pool) meter(h *handle) { p.filesystems.Load().Read(h.Filesystem, p.coun
 // counters adds a reading of the pool to those that were begun before. It does nothing
 // if that was done a moment ago.
 func (p *Pool) counters(h *handle, before []space.Reading) []space.Reading {
-	if h.support.Method == quota.MethodNone {
+	if h.quotas.Support.Method == quota.MethodNone {
 		return before
 	}
 	return p.ledger.ReadCounters(before,
@@ -35,21 +34,9 @@ func (p *Pool) counters(h *handle, before []space.Reading) []space.Reading {
 		})
 }
 
-// meterOne forgets what a volume used where the kernel does not say any more. Of a
-// volume whose directory shows another ID than the recorded one it still reads what
-// is counted for its own, and never what is counted for the other.
+// meterOne forgets what a volume used if the kernel does not say any more.
 func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
-	u, err := h.usage(r)
-	var stray error
-	switch {
-	case p.filesystems.Load().Recorded(p.ledger, h.Filesystem, r.QuotaID) > 1:
-		u, err, stray = quota.Usage{}, nil, errShared // it may be the other's
-	case errors.Is(err, quota.ErrForeign):
-		err, stray = nil, err
-	case errors.Is(err, quota.ErrUnlimited):
-		stray = err
-	}
-	p.strayedStill(r, stray)
+	u, err := h.quotas.Meter(r)
 	if err != nil {
 		p.ledger.Uncount(r)
 		return 0, false
@@ -76,21 +63,8 @@ func (p *Pool) Uses() ([]Use, error) {
 	return all, nil
 }
 
-// usage returns what the kernel counts for a volume.
-func (h *handle) usage(r Record) (quota.Usage, error) {
-	if r.QuotaID == 0 {
-		return quota.Usage{}, quota.ErrUnlimited // whatever ID the directory shows
-	}
-	dir, err := tree.OpenDir(h.Base, r.Name)
-	if err != nil {
-		return quota.Usage{}, fault.Path("open", r.Name, err)
-	}
-	defer unix.Close(dir)
-	return h.limits.Usage(dir, r.QuotaID)
-}
-
-// asNoLimits is the error of this package for a directory without a limit.
-func asNoLimits(err error) error {
+// asNoQuota is the error of this package for a directory without a limit.
+func asNoQuota(err error) error {
 	switch {
 	case errors.Is(err, quota.ErrNone), errors.Is(err, quota.ErrUnlimited), errors.Is(err, quota.ErrForeign):
 		return fmt.Errorf("%w: %w", ErrNoQuotas, err)
@@ -116,8 +90,8 @@ func (p *Pool) Usage(name string) (quota.Usage, error) {
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		u, err = h.usage(r)
-		return asNoLimits(err)
+		u, err = h.quotas.Usage(r)
+		return asNoQuota(err)
 	})
 	if err != nil {
 		return quota.Usage{}, fault.Failed(op, name, err)

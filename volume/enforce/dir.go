@@ -1,0 +1,168 @@
+package enforce
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/tree"
+)
+
+// Dir sets and reads the quotas of the volumes in an open pool directory.
+type Dir struct {
+	Support quota.Support // what this process can use
+
+	quotas   *Quotas
+	dir      *pooldir.Dir
+	enforcer quota.Enforcer
+	block    int64 // of the filesystem, in bytes: quotas are rounded up to it
+}
+
+// wanted returns the quota of a volume as far as the filesystem enforces it. ok is
+// false if the volume gets none.
+func (d *Dir) wanted(r record.Record) (want quota.Limit, ok bool) {
+	want.Bytes = r.Bytes
+	if d.Support.Inodes {
+		want.Inodes = r.Inodes
+	}
+	without := r.Quota == record.QuotaNone || r.Adopted && r.QuotaID == 0
+	return want, !without && d.Support.Method != quota.MethodNone
+}
+
+// Set puts the quota of a volume in force and returns its ID, 0 if it gets none. Quotas
+// may have been turned off since the pool was opened.
+func (d *Dir) Set(dir int, r record.Record) (id uint64, err error) {
+	want, ok := d.wanted(r)
+	if !ok {
+		return 0, nil
+	}
+	id, err = d.enforcer.Set(dir, r.QuotaID, want)
+	if errors.Is(err, quota.ErrNone) {
+		if r.Quota == record.QuotaRequired {
+			return 0, fmt.Errorf("%w: %w", fault.ErrNoQuotas, err)
+		}
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("set the quota: %w", err)
+	}
+	return id, nil
+}
+
+// MakeStaged makes the directory of a new volume in staging, of the kind that its quota
+// needs.
+func (d *Dir) MakeStaged(r record.Record) error {
+	if _, ok := d.wanted(r); ok {
+		return d.enforcer.Make(d.dir.Staging, r.Name)
+	}
+	return unix.Mkdirat(d.dir.Staging, r.Name, 0o700)
+}
+
+// MakesSubvolume reports whether MakeStaged makes a btrfs subvolume. The next flush after
+// a rename of one commits the whole filesystem (btrfs_rename in fs/btrfs/inode.c), with
+// everything made before it.
+func (d *Dir) MakesSubvolume(r record.Record) bool {
+	_, ok := d.wanted(r)
+	return ok && d.Support.Method == quota.MethodBtrfs
+}
+
+// Enforced reports whether the kernel holds the volume to its bytes.
+func (d *Dir) Enforced(r record.Record) bool {
+	return r.QuotaID != 0 && d.Support.Method != quota.MethodNone && d.quotas.Lost(r.Name) == ""
+}
+
+// NotEnforced describes the part of a volume's quota that the kernel does not enforce;
+// "" if it enforces all of it.
+func (d *Dir) NotEnforced(r record.Record) string {
+	lost := d.quotas.Lost(r.Name)
+	switch {
+	case lost != "":
+		return lost
+	case r.Adopted && r.QuotaID == 0:
+		return "its directory was there before, and its data is not counted"
+	case r.Quota == record.QuotaNone:
+		return "no quota is requested"
+	case d.Support.Method == quota.MethodNone:
+		return d.Support.Reason
+	case r.QuotaID == 0:
+		return "it has none: it was made when the filesystem enforced no quotas, or lost it since"
+	case r.Inodes > 0 && !d.Support.Inodes:
+		return fmt.Sprintf("%s does not count inodes; the quota is on bytes alone", d.Support.Method)
+	}
+	return ""
+}
+
+// Usage returns what the kernel counts for a volume. Errors are those of quota.Enforcer.
+func (d *Dir) Usage(r record.Record) (quota.Usage, error) {
+	return Usage(d.enforcer, d.dir.Base, r)
+}
+
+// Usage returns what the kernel counts for the volume of a record in the directory base.
+// Without a recorded ID the error is quota.ErrUnlimited, whatever ID the directory shows.
+func Usage(enforcer quota.Enforcer, base int, r record.Record) (quota.Usage, error) {
+	if r.QuotaID == 0 {
+		return quota.Usage{}, quota.ErrUnlimited
+	}
+	dir, err := tree.OpenDir(base, r.Name)
+	if err != nil {
+		return quota.Usage{}, fault.Path("open", r.Name, err)
+	}
+	defer unix.Close(dir)
+	return enforcer.Usage(dir, r.QuotaID)
+}
+
+// Meter is Usage for the account of used space, and checks that the directory shows its
+// recorded ID. If it shows another, the answer is still what the kernel counts for the
+// recorded one, and never what it counts for the other.
+func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
+	u, err = d.Usage(r)
+	var lost error
+	switch {
+	case d.recorded(r.QuotaID) > 1:
+		u, err, lost = quota.Usage{}, nil, errShared // it may be the other's
+	case errors.Is(err, quota.ErrForeign):
+		err, lost = nil, err
+	case errors.Is(err, quota.ErrUnlimited):
+		lost = err
+	}
+	d.quotas.setLostOf(r, lost)
+	return u, err
+}
+
+// recorded returns how many volumes on the filesystem are recorded with a quota ID.
+func (d *Dir) recorded(id uint64) int { return d.quotas.config.Recorded(d.dir.Filesystem, id) }
+
+// CountedElsewhere returns a function that reports whether an open file has the quota ID
+// of a recorded volume, and so counts for that one; nil if files have no such IDs.
+func (d *Dir) CountedElsewhere() func(fd int) bool {
+	if m := d.Support.Method; m != quota.MethodXFS && m != quota.MethodExt4 {
+		return nil
+	}
+	return func(fd int) bool {
+		a, err := quota.GetAttr(fd)
+		return err != nil || a.Project != 0 && d.recorded(uint64(a.Project)) > 0
+	}
+}
+
+// RemoveWhole removes a trash entry in one step if the filesystem can do that: its
+// kernel then frees the space in the background.
+func (d *Dir) RemoveWhole(id string) (removed bool, err error) {
+	if d.Support.Method == quota.MethodNone {
+		return false, nil
+	}
+	return d.enforcer.Remove(d.dir.Trash, id)
+}
+
+// ClearQuotas removes the quotas that belong to no directory any more.
+func (d *Dir) ClearQuotas() error {
+	if d.Support.Method == quota.MethodNone {
+		return nil
+	}
+	_, err := d.enforcer.Sweep(d.dir.Base)
+	return err
+}

@@ -1,0 +1,163 @@
+// Package enforce sets the quotas that records ask for, and checks that they are in
+// force. Package quota has the kernel's mechanisms; it knows directories and IDs, and
+// no records.
+package enforce
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// Config describes the pool of Quotas.
+type Config struct {
+	Records *record.Store
+	// Recorded returns how many volumes on a filesystem are recorded with a quota ID,
+	// in all pools of the process.
+	Recorded func(filesystem string, id uint64) int
+	// EnableBtrfs turns on simple quotas on a btrfs that has none; see quota.Enable.
+	EnableBtrfs bool
+	// Step is called before each change to the disk, with its name.
+	Step func(name string)
+	// Note adds a text for the administrator.
+	Note func(text string)
+}
+
+// Quotas are the quotas of the volumes of one pool. Methods may be called from many
+// goroutines.
+type Quotas struct {
+	config Config
+
+	mu      sync.Mutex        // guards what follows
+	support quota.Support     // when the pool was opened last
+	lost    map[string]string // by volume: why the kernel does not hold it to its quota
+}
+
+// New returns the quotas of a pool that is not open yet.
+func New(c Config) *Quotas {
+	return &Quotas{config: c, lost: map[string]string{},
+		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}}
+}
+
+// Support returns which quotas the filesystem enforced when the pool was opened last.
+func (q *Quotas) Support() quota.Support {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.support
+}
+
+// Reset forgets which volumes lost their quota. The records were read from the disk.
+func (q *Quotas) Reset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lost = map[string]string{}
+}
+
+// Forget forgets a volume that has no record any more. It does nothing if there is one.
+func (q *Quotas) Forget(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, there := q.config.Records.Get(name); !there {
+		delete(q.lost, name)
+	}
+}
+
+// Lost returns why the kernel does not hold a volume to the quota that it was given;
+// "" if it does.
+func (q *Quotas) Lost(name string) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost[name]
+}
+
+// setLost stores why a volume's directory does not show the ID of its record, or nil
+// if it does. The caller holds mu.
+func (q *Quotas) setLost(name string, why error) {
+	if why == nil {
+		delete(q.lost, name)
+		return
+	}
+	q.lost[name] = fmt.Sprintf("it is not held to its size, because its directory is not counted for it: %v; "+
+		"the agent tries to mend that when it starts, and when the volume grows", why)
+}
+
+// setLostOf is setLost for a volume that may have been deleted meanwhile.
+func (q *Quotas) setLostOf(r record.Record, why error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now, ok := q.config.Records.Get(r.Name); ok && now.Same(r) {
+		q.setLost(r.Name, why)
+	}
+}
+
+// Open probes which quotas the filesystem of an open pool directory enforces, after it
+// enabled them where the configuration allows that. The notes are for the administrator.
+func (q *Quotas) Open(d *pooldir.Dir) (opened *Dir, notes []string, err error) {
+	st, err := d.Statfs()
+	if err != nil {
+		return nil, nil, err
+	}
+	if q.config.EnableBtrfs && uint32(st.Type) == unix.BTRFS_SUPER_MAGIC {
+		q.config.Step("open.quota")
+		if err := quota.Enable(d.Base); err != nil {
+			notes = append(notes, fmt.Sprintf("quotas cannot be turned on: %v", err))
+		}
+	}
+	enforcer, err := quota.Probe(d.Base, quota.Hooks{
+		Step:  func(part string) { q.config.Step("quota." + part) },
+		Taken: func(id uint64) bool { return q.config.Recorded(d.Filesystem, id) > 0 },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	support := enforcer.Support()
+	if support.Method != quota.MethodNone && !administers() {
+		support = quota.Support{Method: quota.MethodNone,
+			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no quota; give it to the container"}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.support = support
+	return &Dir{Support: support, quotas: q, dir: d, enforcer: enforcer, block: st.Bsize}, notes, nil
+}
+
+// administers reports whether the process may set quotas: quotactl(2), and the calls
+// for the quotas of btrfs, require CAP_SYS_ADMIN.
+func administers() bool {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	err := unix.Capget(&head, &data[0])
+	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+}
+
+// Validate returns ErrInvalid for a quota that makes no sense on any filesystem.
+func Validate(policy record.QuotaPolicy, inodes uint64) error {
+	switch policy {
+	case record.QuotaBestEffort, record.QuotaRequired, record.QuotaNone:
+	default:
+		return fmt.Errorf("%w: the quota policy %q is not known; there are required, best-effort (empty) and none", fault.ErrInvalid, string(policy))
+	}
+	if policy == record.QuotaNone && inodes > 0 {
+		return fmt.Errorf("%w: a quota of %d inodes is requested, and no quota", fault.ErrInvalid, inodes)
+	}
+	return nil
+}
+
+// Check returns ErrNoQuotas if the policy requires a quota that the filesystem does not
+// enforce.
+func Check(support quota.Support, policy record.QuotaPolicy, inodes uint64) error {
+	switch {
+	case policy != record.QuotaRequired:
+	case support.Method == quota.MethodNone:
+		return fmt.Errorf("%w: %s", fault.ErrNoQuotas, support.Reason)
+	case inodes > 0 && !support.Inodes:
+		return fmt.Errorf("%w: %d inodes are requested, and %s does not count them", fault.ErrNoQuotas, inodes, support.Method)
+	}
+	return nil
+}
