@@ -156,15 +156,4 @@ func (p *Pool) Warnings() []string {
 // Damaged returns the records that cannot be understood, with the reason, in
 // the order of their names. They are left as they are, and so are their
 // volumes.
-func (p *Pool) Damaged() []string {
-	return damagedLines(p.records.Damaged())
-}
-
-func damagedLines(damaged map[string]error) []string {
-	lines := make([]string, 0, len(damaged))
-	for name, err := range damaged {
-		lines = append(lines, fmt.Sprintf("record %s: %v", name, err))
-	}
-	slices.Sort(lines)
-	return lines
-}
+func (p *Pool) Damaged() []string { return p.records.Damaged() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // A deletion waits for the disk once: the directory's rename says it all. A record
@@ -80,7 +81,7 @@ func TestPutBackFromTheTrash(t *testing.T) {
 	ok(t, p.Close())
 	from, to := filepath.Join(p.Path(), trash, r.Trash), filepath.Join(p.Path(), "v")
 	ok(t, os.Rename(to, from))
-	if report, err := volume.Inspect(p.Path()); err != nil || report.Volumes[0].State != volume.Deleting || report.Space.Promised != 0 {
+	if report, err := inspect.Read(p.Path()); err != nil || report.Volumes[0].State != volume.Deleting || report.Space.Allocated != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	p = opened(t, volume.Config{Path: p.Path()})

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
@@ -76,7 +77,7 @@ func TestDiskCapabilities(t *testing.T) {
 				ok(t, p.Close())
 				out, err := confined(t, "TestDiskCapabilities", path, slices.DeleteFunc(slices.Clone(given), func(c string) bool { return c == missing }))
 				var left []string
-				r, inspected := volume.Inspect(path)
+				r, inspected := inspect.Read(path)
 				ok(t, inspected)
 				for _, entry := range r.Trash {
 					left = append(left, entry.Name)

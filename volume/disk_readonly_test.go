@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
@@ -147,7 +148,7 @@ func TestDiskStuckInTheTrash(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	r, err := volume.Inspect(path)
+	r, err := inspect.Read(path)
 	ok(t, err)
 	for _, entry := range r.Trash {
 		if entry.Name == "" || entry.Name == "fine" || !strings.Contains(entry.Stuck, "not permitted") {

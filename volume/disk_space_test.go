@@ -39,17 +39,17 @@ func TestDiskSpaceOfRemovedFiles(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			p := crowded(t, kind)
 			before := spaceOf(t, p)
-			v, err := p.Create(spec("a", before.Promisable-8*mib))
+			v, err := p.Create(spec("a", before.Available-8*mib))
 			ok(t, err)
-			ok(t, os.WriteFile(filepath.Join(v.Path, "big"), make([]byte, before.Promisable-32*mib), 0o644))
+			ok(t, os.WriteFile(filepath.Join(v.Path, "big"), make([]byte, before.Available-32*mib), 0o644))
 			testdisk.Sync(t, p.Path())
 			ok(t, p.Measure(t.Context()))
-			if s := spaceOf(t, p); s.Used < before.Promisable-33*mib || s.Promisable > 9*mib {
+			if s := spaceOf(t, p); s.Used < before.Available-33*mib || s.Available > 9*mib {
 				t.Errorf("measured: %+v", s)
 			}
 			ok(t, os.Remove(filepath.Join(v.Path, "big")))
 			for _, when := range []string{"removed", "measured again"} {
-				if s := spaceOf(t, p); s.Promisable > 9*mib {
+				if s := spaceOf(t, p); s.Available > 9*mib {
 					t.Errorf("%s: %+v", when, s)
 				}
 				_, err = p.Create(spec("b", 16*mib))
@@ -66,7 +66,7 @@ func TestDiskSpaceOfReflinks(t *testing.T) {
 	for _, kind := range []string{"xfs", "btrfs"} {
 		t.Run(kind, func(t *testing.T) {
 			p := crowded(t, kind)
-			v, err := p.Create(spec("a", spaceOf(t, p).Promisable))
+			v, err := p.Create(spec("a", spaceOf(t, p).Available))
 			ok(t, err)
 			ok(t, os.WriteFile(filepath.Join(v.Path, "f"), make([]byte, 4*mib), 0o644))
 			testdisk.Sync(t, p.Path())
@@ -76,7 +76,7 @@ func TestDiskSpaceOfReflinks(t *testing.T) {
 			testdisk.Sync(t, p.Path())
 			for range 2 {
 				ok(t, p.Measure(t.Context()))
-				if s := spaceOf(t, p); s.Promisable > mib || s.Used > mib {
+				if s := spaceOf(t, p); s.Available > mib || s.Used > mib {
 					t.Errorf("%+v", s)
 				}
 			}
@@ -102,7 +102,7 @@ func TestDiskPromisesComeTrue(t *testing.T) {
 				case n == 0 || len(all) == 0:
 					s := spaceOf(t, p)
 					lacking(t, p, s, mib)
-					if bytes := min(s.Promisable, 8*mib+r.Int64N(32*mib)); bytes > 0 {
+					if bytes := min(s.Available, 8*mib+r.Int64N(32*mib)); bytes > 0 {
 						_, err := p.Create(spec(fmt.Sprint("v", i), bytes))
 						ok(t, err)
 					}
@@ -173,7 +173,7 @@ func lacking(t *testing.T, p *volume.Pool, s volume.Space, slack int64) {
 		ok(t, err)
 		sum += max(0, v.Bytes-size)
 	}
-	if s.Promisable > 0 && sum+s.Promisable > s.Free+slack {
+	if s.Available > 0 && sum+s.Available > s.Free+slack {
 		t.Fatalf("%d bytes lack and %+v", sum, s)
 	}
 }

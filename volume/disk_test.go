@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
@@ -38,7 +39,7 @@ func TestDiskLife(t *testing.T) {
 			ok(t, p.Measure(t.Context()))
 			s, err := p.Space()
 			ok(t, err)
-			if s.Promised != 2*size || s.Used < size || s.Used > 2*size || s.Promisable > s.Free {
+			if s.Allocated != 2*size || s.Used < size || s.Used > 2*size || s.Available > s.Free {
 				t.Errorf("space %+v", s)
 			}
 			ok(t, p.Close())
@@ -47,7 +48,7 @@ func TestDiskLife(t *testing.T) {
 			for _, name := range []string{"a", long} {
 				ok(t, p.Delete(name))
 			}
-			r, err := volume.Inspect(path)
+			r, err := inspect.Read(path)
 			if err != nil || len(r.Trash) != 2 || !r.Pool.Held || r.Pool.Holder == "" {
 				t.Errorf("inspect %+v, %v", r, err)
 			}
@@ -226,7 +227,7 @@ func TestDiskFull(t *testing.T) {
 	ok(t, unix.Fallocate(int(fill.Fd()), 0, 0, int64(st.Bfree)*st.Bsize*95/100))
 	s, err := p.Space()
 	ok(t, err)
-	_, err = p.Create(spec("v", s.Promisable+1<<20))
+	_, err = p.Create(spec("v", s.Available+1<<20))
 	is(t, err, volume.ErrNoSpace)
 	if there(filepath.Join(path, records, "v")) {
 		t.Error("it left a record")

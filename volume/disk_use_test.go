@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
@@ -66,7 +67,7 @@ func TestDiskInUseOnASubvolume(t *testing.T) {
 	is(t, p.Delete("v"), volume.ErrInUse)
 	testdisk.Detach(t, target)
 	ok(t, p.Delete("v"))
-	if r, err := volume.Inspect(path); err != nil || !r.Pool.Held {
+	if r, err := inspect.Read(path); err != nil || !r.Pool.Held {
 		t.Errorf("inspect %+v, %v", r.Pool, err)
 	}
 }
@@ -108,7 +109,7 @@ func TestDiskHostileTrash(t *testing.T) {
 // entryOf finds a deleted volume in the trash.
 func entryOf(t *testing.T, p *volume.Pool, name string) string {
 	t.Helper()
-	r, err := volume.Inspect(p.Path())
+	r, err := inspect.Read(p.Path())
 	ok(t, err)
 	for _, e := range r.Trash {
 		if e.Name == name {
@@ -131,15 +132,15 @@ func TestDiskOfTwoProcesses(t *testing.T) {
 		return s
 	}
 	before := space(other)
-	v, err := one.Create(spec("v", before.Promisable*3/4))
+	v, err := one.Create(spec("v", before.Available*3/4))
 	ok(t, err)
-	if s := space(other); s.Elsewhere != 0 || s.Promisable < before.Promisable-mib {
+	if s := space(other); s.Elsewhere != 0 || s.Available < before.Available-mib {
 		t.Errorf("the other process knows of a promise: %+v, before %+v", s, before)
 	}
 	const data = 64 * mib
 	ok(t, os.WriteFile(filepath.Join(v.Path, "data"), make([]byte, data), 0o600))
 	testdisk.Run(t, "sync", "-f", disk)
-	if s := space(other); s.External < before.External+data || s.Promisable > before.Promisable-data {
+	if s := space(other); s.External < before.External+data || s.Available > before.Available-data {
 		t.Errorf("the other process does not count the data: %+v, before %+v", s, before)
 	}
 }

@@ -91,7 +91,7 @@ func TestExpandLastBytes(t *testing.T) {
 	ok(t, err)
 	ok(t, p.Close())
 	p = opened(t, volume.Config{Path: path, Reserve: s.Total - s.External - (want+fit)*gib - gib/2})
-	if s, err = p.Space(); err != nil || s.Promisable/gib != fit {
+	if s, err = p.Space(); err != nil || s.Available/gib != fit {
 		t.Fatalf("space %+v, %v", s, err)
 	}
 	errs := make([]error, want)

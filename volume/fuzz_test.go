@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // fuzzPool is a pool at rest with one volume, and something beside it that is
@@ -138,8 +139,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		ok(t, p.Close())
 		at.untouched(t)
-		report, err := volume.Inspect(at.path)
-		if err != nil || report.Space.Promised < 0 || report.Space.Promisable < 0 {
+		report, err := inspect.Read(at.path)
+		if err != nil || report.Space.Allocated < 0 || report.Space.Available < 0 {
 			t.Errorf("%+v, %v", report, err)
 		}
 
@@ -147,7 +148,7 @@ func FuzzRecord(f *testing.F) {
 		if again, err := p.List(); err != nil || !reflect.DeepEqual(again, all) {
 			t.Errorf("the next start finds %+v, %v; found %+v before", again, err, all)
 		}
-		if s, err := p.Space(); err != nil || s.Promised < 0 || s.Promisable < 0 || s.Used < 0 {
+		if s, err := p.Space(); err != nil || s.Allocated < 0 || s.Available < 0 || s.Used < 0 {
 			t.Errorf("space %+v, %v", s, err)
 		}
 		kept := p.Damaged()

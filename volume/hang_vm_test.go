@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // TestVMReadHangs runs in the virtual machine of e2e/vm, whose kernel has device-mapper: a disk that answers no read, to
@@ -62,7 +63,7 @@ func TestVMReadHangs(t *testing.T) {
 	next := configured(t, c)
 	refused(t, next, "open", c.Patience+time.Second, next.Open)
 	is(t, volume.Check(c.Path), volume.ErrNotReady)
-	_, err = volume.Inspect(c.Path)
+	_, err = inspect.Read(c.Path)
 	is(t, err, volume.ErrNotReady)
 	disk.resume(t)
 	soon(t, "open by itself", func() error {

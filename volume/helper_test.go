@@ -164,8 +164,8 @@ func unsound(p *volume.Pool) (faults []fault) {
 		}
 		promised += r.Bytes
 	}
-	if s, err := p.Space(); err != nil || s.Promised != promised {
-		faults = append(faults, fault{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Promised, promised, err)})
+	if s, err := p.Space(); err != nil || s.Allocated != promised {
+		faults = append(faults, fault{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Allocated, promised, err)})
 	}
 	for _, left := range []string{staging + "/*", private + "/.*", records + "/.*"} {
 		if found, _ := filepath.Glob(filepath.Join(p.Path(), left)); len(found) > 0 {

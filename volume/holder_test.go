@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // holdEnv makes the test binary a process that owns a pool until its standard
@@ -60,7 +61,7 @@ func TestTwoProcesses(t *testing.T) {
 		t.Errorf("%v does not say %q", err, want)
 	}
 	is(t, p.Ready(), volume.ErrNotReady)
-	r, err := volume.Inspect(path)
+	r, err := inspect.Read(path)
 	if err != nil || !r.Pool.Held || !strings.HasPrefix(r.Pool.Holder, want) {
 		t.Errorf("inspect: %+v, %v", r.Pool, err)
 	}
@@ -68,7 +69,7 @@ func TestTwoProcesses(t *testing.T) {
 	in.Close()
 	ok(t, other.Wait())
 	ok(t, p.Ready()) // by itself
-	if r, err = volume.Inspect(path); err != nil || !r.Pool.Held || !strings.HasPrefix(r.Pool.Holder, "us, pid ") {
+	if r, err = inspect.Read(path); err != nil || !r.Pool.Held || !strings.HasPrefix(r.Pool.Holder, "us, pid ") {
 		t.Errorf("inspect: %+v, %v", r.Pool, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // The power may go while a new record is on its way to the disk: its name is
@@ -19,7 +20,7 @@ func TestRecordWithoutContent(t *testing.T) {
 	}
 	mkdir(t, filepath.Join(path, staging, "empty"))
 	mkdir(t, filepath.Join(path, "lost"))
-	r, err := volume.Inspect(path)
+	r, err := inspect.Read(path)
 	if err != nil || len(r.Damaged) != 2 {
 		t.Errorf("inspected: damaged %q, %v", r.Damaged, err)
 	}

@@ -153,7 +153,7 @@ func TestDiskExpandRestores(t *testing.T) {
 		if r := onDisk(t, p, "v"); r.Bytes != 4*mib || r.QuotaID != before.QuotaID {
 			t.Errorf("on disk: %+v", r)
 		}
-		if s, err := p.Space(); err != nil || s.Promised != 4*mib {
+		if s, err := p.Space(); err != nil || s.Allocated != 4*mib {
 			t.Errorf("space %+v, %v", s, err)
 		}
 		consistent(t, p)

@@ -65,7 +65,7 @@ func limitStray(t *testing.T, d quotaDisk) {
 			t.Errorf("%s: %+v", when, r)
 		}
 		s, err := near.Space()
-		if err != nil || s.Promised != 64*mib+attackers || s.Used < 8*mib || s.Used > 12*mib {
+		if err != nil || s.Allocated != 64*mib+attackers || s.Used < 8*mib || s.Used > 12*mib {
 			t.Errorf("%s: space %+v, %v", when, s, err)
 		}
 	}
@@ -151,7 +151,7 @@ func limitShared(t *testing.T, d quotaDisk) {
 		if w := p.Warnings(); len(w) != 3 {
 			t.Errorf("warnings %q", w)
 		}
-		if s, err := p.Space(); err != nil || s.Used > 0 || s.Promised != 32*mib {
+		if s, err := p.Space(); err != nil || s.Used > 0 || s.Allocated != 32*mib {
 			t.Errorf("space %+v, %v", s, err)
 		}
 		for _, v := range also {

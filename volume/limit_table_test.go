@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
@@ -46,8 +47,8 @@ func limitLife(t *testing.T, d quotaDisk) {
 	if u, err := p.Usage("v"); err != nil || u.Bytes < 6*mib || u.Limit.Bytes != 8*mib {
 		t.Errorf("usage %+v, %v", u, err)
 	}
-	r, err := volume.Inspect(p.Path())
-	if err != nil || r.Pool.Limits != string(d.method) || len(r.Volumes) != 1 || r.Volumes[0].Limit != 8*mib || r.Volumes[0].Used < 6*mib {
+	r, err := inspect.Read(p.Path())
+	if err != nil || r.Pool.Quotas != string(d.method) || len(r.Volumes) != 1 || r.Volumes[0].Quota != 8*mib || r.Volumes[0].Used < 6*mib {
 		t.Errorf("inspect %+v, %v", r, err)
 	}
 	ok(t, p.Close())

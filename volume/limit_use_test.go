@@ -21,7 +21,7 @@ func limitConcurrent(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
 	s, err := p.Space()
 	ok(t, err)
-	most := s.Promisable
+	most := s.Available
 	size := most / 48 / 4096 * 4096 // so that some are refused
 	var wait sync.WaitGroup
 	var mu sync.Mutex
@@ -58,7 +58,7 @@ func limitConcurrent(t *testing.T, d quotaDisk) {
 		}
 	}
 	wait.Wait()
-	if s, err = p.Space(); err != nil || s.Promised > most+most/100 || refused > 64-28 {
+	if s, err = p.Space(); err != nil || s.Allocated > most+most/100 || refused > 64-28 {
 		t.Errorf("space %+v, %v; %d refused", s, err, refused)
 	}
 	consistent(t, p)
@@ -130,7 +130,7 @@ func limitSpace(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
 	v, err := p.Create(limited("v", 32*mib))
 	ok(t, err)
-	if s, err := p.Space(); err != nil || s.Estimate || s.Promised != 32*mib {
+	if s, err := p.Space(); err != nil || s.Estimate || s.Allocated != 32*mib {
 		t.Errorf("space %+v, %v", s, err)
 	}
 	_, err = pour(t, v.Path+"/f", 16*mib)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 var journal = volume.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
@@ -54,7 +55,7 @@ func TestMigration(t *testing.T) {
 	if m := journalOf(t, p); m.Step != volume.MigrationCutover || m.Stopped != "somebody has the name" {
 		t.Errorf("journal %+v", m)
 	}
-	report, err := volume.Inspect(p.Path())
+	report, err := inspect.Read(p.Path())
 	ok(t, err)
 	if m := report.Volumes[0].Migration; m == nil || m.To != "csi" || m.Stopped == "" {
 		t.Errorf("inspect says %+v", m)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 func TestCheck(t *testing.T) {
@@ -229,7 +230,7 @@ func TestStrangeIdentities(t *testing.T) {
 			t.Errorf("%s: %v", content, err)
 		}
 		is(t, p.Ready(), volume.ErrNotReady)
-		if _, err := volume.Inspect(path); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := inspect.Read(path); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", content, err)
 		}
 	}

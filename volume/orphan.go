@@ -1,14 +1,10 @@
 package volume
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
-	"kubevirt.io/hostpath-provisioner/volume/pooldir"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // NoteOrphan writes on the volume's record that it is an orphan and why, and
@@ -51,9 +47,9 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, erro
 
 // Unrecorded is a directory of the pool that no record knows.
 type Unrecorded struct {
-	Name string `json:"name"`
+	Name string
 	// InUse is true where something is mounted on it, in it or from it.
-	InUse bool `json:"inUse,omitempty"`
+	InUse bool
 }
 
 // Unrecorded returns the directories of the pool that no record knows, by name.
@@ -63,7 +59,7 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 	const op = "list what has no record"
 	var all []Unrecorded
 	err := p.visit(op, func(h *handle) error {
-		names, err := h.children()
+		names, err := h.Children()
 		if err != nil {
 			return err
 		}
@@ -111,7 +107,7 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 		return u, false, err
 	}
 	defer unlock()
-	if p.records.Has(name) || h.isPool(name) {
+	if p.records.Has(name) || h.HoldsPool(name) {
 		return u, false, nil
 	}
 	if ok, err = file.IsDir(h.Base, name); !ok || err != nil {
@@ -119,40 +115,4 @@ func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err er
 	}
 	points, err := h.MountPoints(name)
 	return Unrecorded{Name: name, InUse: len(points) > 0}, true, err
-}
-
-// isPool reports whether a child of the pool is a pool of its own.
-func (h *handle) isPool(name string) bool {
-	is, err := file.IsDir(h.Base, name+"/"+pooldir.PrivateName)
-	return is && err == nil
-}
-
-// children lists the names in the pool's own directory, sorted.
-func (h *handle) children() ([]string, error) {
-	names, err := file.List(h.Base, ".")
-	slices.Sort(names)
-	return names, err
-}
-
-// inspectUnrecorded is Unrecorded for a reader beside the process that owns the
-// pool, who sees what that one is changing.
-func inspectUnrecorded(h *handle, known *record.Store) ([]Unrecorded, error) {
-	names, err := h.children()
-	if err != nil {
-		return nil, err
-	}
-	var all []Unrecorded
-	for _, name := range names {
-		if known.Has(name) || CheckName(name) != nil || h.isPool(name) {
-			continue
-		}
-		is, err := file.IsDir(h.Base, name)
-		if err != nil {
-			return nil, fmt.Errorf("look at what has no record: %w", err)
-		}
-		if _, err := record.Read(h.Records, name); is && err != nil { // made since the records were read
-			all = append(all, Unrecorded{Name: name})
-		}
-	}
-	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 func TestNoteOrphan(t *testing.T) {
@@ -112,10 +113,10 @@ func TestUnrecorded(t *testing.T) {
 	if want := []volume.Unrecorded{{Name: "b"}, {Name: "data"}}; !slices.Equal(all, want) {
 		t.Errorf("unrecorded %+v, want %+v", all, want)
 	}
-	r, err := volume.Inspect(path)
+	r, err := inspect.Read(path)
 	ok(t, err)
 	// It knows no configuration.
-	if want := []volume.Unrecorded{{Name: "b"}, {Name: "csi"}, {Name: "data"}}; !slices.Equal(r.Unrecorded, want) {
+	if want := []inspect.Unrecorded{{Name: "b"}, {Name: "csi"}, {Name: "data"}}; !slices.Equal(r.Unrecorded, want) {
 		t.Errorf("inspect: %+v, want %+v", r.Unrecorded, want)
 	}
 	for name, want := range map[string]bool{"a": true, "b": true, "none": false, "file": false} {

@@ -253,12 +253,12 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 		}
 	}
 	before := spaceIn(t, two)
-	most := spaceIn(t, one).Promisable
+	most := spaceIn(t, one).Available
 	if _, err := s.Create(one, Spec{Name: "v", Bytes: most - most/10}); err != nil {
 		t.Fatal(err)
 	}
 	after := spaceIn(t, two)
-	if after.Promised != 0 || after.Elsewhere != most-most/10 || after.Promisable > before.Promisable-most/2 {
+	if after.Allocated != 0 || after.Elsewhere != most-most/10 || after.Available > before.Available-most/2 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if _, err := s.Create(two, Spec{Name: "w", Bytes: most / 2}); !errors.Is(err, ErrNoSpace) {
@@ -282,7 +282,7 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if a, b := spaceIn(t, one), spaceIn(t, two); a.Promised+b.Promised > most+most/50 || a.Promised != b.Elsewhere || b.Promised != a.Elsewhere {
+	if a, b := spaceIn(t, one), spaceIn(t, two); a.Allocated+b.Allocated > most+most/50 || a.Allocated != b.Elsewhere || b.Allocated != a.Elsewhere {
 		t.Errorf("%d bytes were there; one: %+v, two: %+v", most, a, b)
 	}
 }

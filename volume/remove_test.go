@@ -149,7 +149,7 @@ func TestAdoptWithoutPromise(t *testing.T) {
 	if err != nil || v.Bytes != 0 || v.State != volume.Bound || len(p.Damaged()) > 0 {
 		t.Errorf("%+v, %v, damaged %q", v, err, p.Damaged())
 	}
-	if after, err := p.Space(); err != nil || after.Promised != before.Promised || after.Used != 0 {
+	if after, err := p.Space(); err != nil || after.Allocated != before.Allocated || after.Used != 0 {
 		t.Errorf("before %+v, after %+v, %v", before, after, err)
 	}
 	ok(t, p.Delete("v"))
@@ -216,8 +216,8 @@ func TestDisown(t *testing.T) {
 	p = reopened(t, p)
 	_, err = p.Get("v")
 	is(t, err, volume.ErrNotFound)
-	if after, err := p.Space(); err != nil || after.Promised != before.Promised {
-		t.Errorf("promised %d, before %d, %v", after.Promised, before.Promised, err)
+	if after, err := p.Space(); err != nil || after.Allocated != before.Allocated {
+		t.Errorf("promised %d, before %d, %v", after.Allocated, before.Allocated, err)
 	}
 	if !there(filepath.Join(p.Path(), "v/data")) {
 		t.Error("the data is gone")

@@ -13,21 +13,22 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 func TestSpace(t *testing.T) {
 	p := newPool(t)
 	s, err := p.Space()
 	ok(t, err)
-	if s.Total <= 0 || s.Free <= 0 || s.Promised != 0 || s.Estimate || s.External != s.Total-s.Free {
+	if s.Total <= 0 || s.Free <= 0 || s.Allocated != 0 || s.Estimate || s.External != s.Total-s.Free {
 		t.Errorf("space %+v", s)
 	}
 	create(t, p, "v")
-	if s, err = p.Space(); err != nil || s.Promised != gib || !s.Estimate {
+	if s, err = p.Space(); err != nil || s.Allocated != gib || !s.Estimate {
 		t.Errorf("space %+v, %v", s, err)
 	}
 	ok(t, p.Delete("v"))
-	if s, err = p.Space(); err != nil || s.Promised != 0 {
+	if s, err = p.Space(); err != nil || s.Allocated != 0 {
 		t.Errorf("space %+v, %v: the promise returns at once", s, err)
 	}
 }
@@ -37,7 +38,7 @@ func TestNoSpace(t *testing.T) {
 	_, err := p.Create(spec("v", 1<<60))
 	is(t, err, volume.ErrNoSpace)
 	var space *volume.SpaceError
-	if !errors.As(err, &space) || space.Wanted != 1<<60 || space.Promisable <= 0 || space.Total < space.Promisable {
+	if !errors.As(err, &space) || space.Wanted != 1<<60 || space.Available <= 0 || space.Total < space.Available {
 		t.Errorf("error %v: %+v", err, space)
 	}
 	if got := names(t, filepath.Join(p.Path(), records)); len(got) > 0 {
@@ -56,7 +57,7 @@ func TestLastBytes(t *testing.T) {
 	ok(t, p.Close())
 	// So small a share of the disk stays free that other writers do not matter.
 	p = opened(t, volume.Config{Path: path, Reserve: s.Total - s.External - fit*gib - gib/2, Overcommit: 1})
-	if s, err = p.Space(); err != nil || s.Promisable/gib != fit {
+	if s, err = p.Space(); err != nil || s.Available/gib != fit {
 		t.Fatalf("space %+v, %v", s, err)
 	}
 	var wait sync.WaitGroup
@@ -214,7 +215,7 @@ func TestPurgeYields(t *testing.T) {
 func TestInspect(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "none"), dir} {
-		_, err := volume.Inspect(path)
+		_, err := inspect.Read(path)
 		is(t, err, volume.ErrNotReady)
 	}
 	if got := names(t, dir); len(got) > 0 {
@@ -231,7 +232,7 @@ func TestInspect(t *testing.T) {
 	write(t, filepath.Join(p.Path(), records, "bad"), "?")
 	ok(t, os.Chmod(p.Path(), 0o711))
 
-	r, err := volume.Inspect(p.Path())
+	r, err := inspect.Read(p.Path())
 	ok(t, err)
 	if r.Pool.ID != p.ID() || r.Pool.Path != p.Path() || !strings.HasPrefix(r.Pool.Holder, "test, pid ") || !r.Pool.Held {
 		t.Errorf("pool %+v", r.Pool)
@@ -243,7 +244,7 @@ func TestInspect(t *testing.T) {
 	if len(r.Trash) != 1 || r.Trash[0].Name != "gone" || r.Trash[0].Bytes != gib || time.Since(r.Trash[0].Since) > time.Minute {
 		t.Errorf("trash %+v", r.Trash)
 	}
-	if len(r.Damaged) != 1 || len(r.Warnings) != 1 || r.Space.Promised != 3*gib {
+	if len(r.Damaged) != 1 || len(r.Warnings) != 1 || r.Space.Allocated != 3*gib {
 		t.Errorf("report %+v", r)
 	}
 	data, err := json.Marshal(r)
@@ -251,7 +252,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("JSON %s, %v", data, err)
 	}
 	ok(t, p.Close())
-	if r, err = volume.Inspect(p.Path()); err != nil || r.Pool.Held {
+	if r, err = inspect.Read(p.Path()); err != nil || r.Pool.Held {
 		t.Errorf("pool %+v, %v", r.Pool, err)
 	}
 }

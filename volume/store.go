@@ -2,7 +2,6 @@ package volume
 
 import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
-	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -30,7 +29,7 @@ func (p *Pool) dropGone(h *handle, name string) error {
 // load reads every record into memory, and removes those without a content. It begins
 // the notes anew with the given ones.
 func (p *Pool) load(h *handle, notes []string) error {
-	all, err := record.Load(h.recordDirs())
+	all, err := record.Load(record.Dirs{Base: h.Base, Records: h.Records, Trash: h.Trash, Progress: h.call.Progress})
 	if err != nil {
 		return err
 	}
@@ -46,15 +45,4 @@ func (p *Pool) load(h *handle, notes []string) error {
 	p.records.Reset(all)
 	p.ledger.ReadAgain()
 	return nil
-}
-
-// recordDirs are the directories from which records are loaded.
-func (h *handle) recordDirs() record.Dirs {
-	list := func(name string) func() ([]string, error) {
-		return func() ([]string, error) { return file.List(h.Private, name) }
-	}
-	return record.Dirs{
-		Base: h.Base, Records: h.Records, Progress: h.call.Progress,
-		ListRecords: list(pooldir.RecordsName), ListTrash: list(pooldir.TrashName),
-	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // Whatever lies in a pool's private directory, inspect prints it or says what
@@ -44,7 +44,7 @@ func FuzzInspect(f *testing.F) {
 			err := inspectPool(dir, format, &out)
 			if err != nil {
 				out.WriteString(err.Error())
-			} else if format == "json" && json.Unmarshal(out.Bytes(), &volume.Report{}) != nil {
+			} else if format == "json" && json.Unmarshal(out.Bytes(), &inspect.Report{}) != nil {
 				t.Errorf("not JSON: %q", out.String())
 			}
 			if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {

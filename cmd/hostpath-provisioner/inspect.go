@@ -20,7 +20,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const inspectHelp = `hostpath-provisioner inspect prints pools: their space, their volumes with
@@ -36,8 +37,8 @@ the environment variables PV_DIR and DATADIR are printed. Several come as one JS
 Flags:
 %s`
 
-// inspect runs the command of that name.
-func inspect(args []string, out io.Writer) error {
+// runInspect runs the command inspect.
+func runInspect(args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
 	format := flags.StringP("output", "o", "table", "table or json")
 	flags.Usage = func() { fmt.Fprintf(out, inspectHelp, flags.FlagUsages()) }
@@ -64,7 +65,7 @@ func inspect(args []string, out io.Writer) error {
 }
 
 func inspectPool(path, format string, out io.Writer) error {
-	report, err := volume.Inspect(path)
+	report, err := inspect.Read(path)
 	if err != nil {
 		return err
 	}
@@ -139,18 +140,18 @@ func poolsOfEnvironment() (paths []string, err error) {
 }
 
 // printReport prints what a person wants to see first.
-func printReport(out io.Writer, r volume.Report) error {
-	owner := "owned by nobody now"
+func printReport(out io.Writer, r inspect.Report) error {
+	owner := "owned by no process"
 	if r.Pool.Held {
 		owner = "owned by " + r.Pool.Holder
 	}
 	show(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
-	show(out, "space     %s free of %s, %s promised to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
-		class.Size(r.Space.Promised), counted(len(r.Volumes), "volume"))
-	if r.Pool.Unlimited == "" {
-		show(out, "limits    %s\n", r.Pool.Limits)
+	show(out, "space     %s free of %s, %s allocated to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
+		class.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"))
+	if r.Pool.NoQuotas == "" {
+		show(out, "quotas    %s\n", r.Pool.Quotas)
 	} else {
-		show(out, "limits    %s: %s\n", r.Pool.Limits, r.Pool.Unlimited)
+		show(out, "quotas    %s: %s\n", r.Pool.Quotas, r.Pool.NoQuotas)
 	}
 	for _, w := range r.Warnings {
 		show(out, "warning   %s\n", w)
@@ -173,7 +174,7 @@ func printReport(out io.Writer, r volume.Report) error {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
 	}
 	for _, v := range r.Volumes {
-		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v, r.Pool.Unlimited == ""), class.Size(v.Bytes),
+		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v, r.Pool.NoQuotas == ""), class.Size(v.Bytes),
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
 	printOrphans(table, r)
@@ -189,8 +190,8 @@ func printReport(out io.Writer, r volume.Report) error {
 // printOrphans prints what the agent last noted of volumes without a PV, and
 // the directories that no record knows. Whether a PV names one of those, only the
 // agent can tell.
-func printOrphans(table io.Writer, r volume.Report) {
-	orphans := slices.DeleteFunc(slices.Clone(r.Volumes), func(v volume.VolumeReport) bool { return v.Orphan.Why == "" })
+func printOrphans(table io.Writer, r inspect.Report) {
+	orphans := slices.DeleteFunc(slices.Clone(r.Volumes), func(v inspect.Volume) bool { return v.Orphan.Why == "" })
 	if len(orphans) > 0 {
 		fmt.Fprintln(table, "\nORPHAN\tSINCE\tWHY")
 	}
@@ -224,17 +225,17 @@ func show(out io.Writer, format string, args ...any) {
 
 // state describes a volume's state. quotas reports whether the pool enforces quotas:
 // then a volume without one stands out.
-func state(v volume.VolumeReport, quotas bool) string {
+func state(v inspect.Volume, quotas bool) string {
 	s := string(v.State)
 	if v.Adopted {
 		s += ", adopted"
 	}
-	if m := v.Migration; m != nil && m.Step == volume.MigrationDone {
+	if m := v.Migration; m != nil && m.Step == record.MigrationDone {
 		s += ", migrated to " + m.To
 	} else if m != nil {
 		s += fmt.Sprintf(", migrating to %s (%s)", m.To, m.Step)
 	}
-	if quotas && v.Limit == 0 && !v.Missing {
+	if quotas && v.Quota == 0 && !v.Missing {
 		s += ", no quota"
 	}
 	if v.Missing {

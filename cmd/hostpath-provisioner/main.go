@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {
 		case "inspect":
-			return inspect(args[1:], out)
+			return runInspect(args[1:], out)
 		case "migrate":
 			return printPlan(ctx, args[1:], out)
 		case "version":

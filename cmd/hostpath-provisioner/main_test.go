@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // clean takes away what the machine's environment would decide.
@@ -139,7 +140,7 @@ func TestInspect(t *testing.T) {
 	if err := run(context.Background(), []string{"inspect", dir}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi promised to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "limits    "} {
+	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi allocated to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "quotas    "} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("no %q in\n%s", word, out.String())
 		}
@@ -158,7 +159,7 @@ func TestInspect(t *testing.T) {
 	if err := run(context.Background(), []string{"inspect", "-o", "json"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	var report volume.Report
+	var report inspect.Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (g *gauge) ask() level {
 	if err != nil {
 		return level{told: told}
 	}
-	return level{bytes: roundDown(s.Promisable), promised: s.Promised + s.Elsewhere, total: s.Total, ready: true, told: told}
+	return level{bytes: roundDown(s.Available), promised: s.Allocated + s.Elsewhere, total: s.Total, ready: true, told: told}
 }
 
 func (g *gauge) note(l level) {

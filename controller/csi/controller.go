@@ -147,7 +147,7 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err == nil && pool.CheckQuota(p.Spec) != nil {
 		return capacity(0), nil
 	}
-	return capacity(space.Promisable), nil
+	return capacity(space.Available), nil
 }
 
 // ControllerGetVolume returns one volume.

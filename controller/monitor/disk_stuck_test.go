@@ -20,6 +20,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
 // A deleted volume that cannot be removed is in the log and in the metrics, until
@@ -43,7 +44,7 @@ func TestDiskStuckIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	report, err := volume.Inspect(path)
+	report, err := inspect.Read(path)
 	if err != nil || len(report.Trash) != 1 {
 		t.Fatal(report, err)
 	}

@@ -103,8 +103,8 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(totalDesc, float64(space.Total))
 	gauge(freeDesc, float64(space.Free))
 	gauge(usedDesc, float64(space.Used))
-	gauge(allocatedDesc, float64(space.Promised))
-	gauge(availableDesc, float64(space.Promisable))
+	gauge(allocatedDesc, float64(space.Allocated))
+	gauge(availableDesc, float64(space.Available))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
 	gauge(stuckDesc, float64(len(pool.Stuck())))
 	enforced, method := 0.0, pool.Quotas().Method

@@ -58,9 +58,9 @@ func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc 
 	if err != nil {
 		return c.refusalFor(pool, err)
 	}
-	if wanted := class.Bytes(claim); wanted > space.Promisable {
+	if wanted := class.Bytes(claim); wanted > space.Available {
 		return c.refusalFor(pool, &volume.SpaceError{
-			Wanted: wanted, Promisable: space.Promisable, Total: space.Total, Estimate: space.Estimate,
+			Wanted: wanted, Available: space.Available, Total: space.Total, Estimate: space.Estimate,
 		})
 	}
 	return nil
@@ -94,7 +94,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	case pool.NotOffered() != "":
 		return &refusal{topic: claims.TopicUnserved, forNow: true, message: c.notOffered(pool)}
 	case errors.As(err, &space):
-		exact := fmt.Sprintf(", promisable %d", space.Promisable)
+		exact := fmt.Sprintf(", promisable %d", space.Available)
 		if space.Estimate {
 			exact += ", estimated"
 		}
@@ -152,7 +152,7 @@ func (c *Controller) neverServed(sc *storagev1.StorageClass) string {
 func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
 		"(in bytes: wanted %d%s, total %d); ask for less, free space there, or choose another node",
-		c.node, class.Size(e.Wanted), class.Size(e.Promisable), class.Size(e.Total), pool.Path(),
+		c.node, class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
 		e.Wanted, exact, e.Total)
 }
 

@@ -96,7 +96,7 @@ func (f failure) over() bool {
 	switch {
 	case f.missing > 0:
 		space, err := f.pool.Space()
-		return err == nil && space.Promisable >= f.missing
+		return err == nil && space.Available >= f.missing
 	case f.away:
 		return f.pool.Ready() == nil
 	}

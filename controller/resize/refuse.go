@@ -56,8 +56,8 @@ func (r *Resizer) words(at *target, why error) (message string, missing int64) {
 	}
 	return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: that is %s more, and %s of %s in %s can be promised "+
 		"(in bytes: wanted %d, promisable %d%s, total %d); ask for less, or free space there: it then grows by itself",
-		r.node, class.Size(wanted), class.Size(space.Wanted), class.Size(space.Promisable), class.Size(space.Total), at.pool.Path(),
-		space.Wanted, space.Promisable, estimated, space.Total), space.Wanted
+		r.node, class.Size(wanted), class.Size(space.Wanted), class.Size(space.Available), class.Size(space.Total), at.pool.Path(),
+		space.Wanted, space.Available, estimated, space.Total), space.Wanted
 }
 
 // succeeded says that the volume grew.

@@ -101,7 +101,7 @@ func limitHolds(t *testing.T, s *harness.Scene) {
 		t.Errorf("the neighbour cannot write: %v\n%s", err, said)
 	}
 	v := volumeOf(inspectIn(s, awaitDriver(s, one)), harness.PVName(claim))
-	if v == nil || v.Limit != promised || v.Used < almostAll || v.Used > promised {
+	if v == nil || v.Quota != promised || v.Used < almostAll || v.Used > promised {
 		t.Errorf("inspect says %+v, want a limit of %d, and most of it used", v, promised)
 	}
 	said, err := inPod(full, "rm /data/big && sync && dd if=/dev/zero of=/data/next bs=1M count=32 conv=fsync")
@@ -191,7 +191,7 @@ func limitRequired(t *testing.T, s *harness.Scene) {
 		return s.Create(harness.Claim{Class: class, Size: "64Mi", Selected: selected})
 	}
 	begin := time.Now()
-	why := inspectIn(s, awaitDriver(s, other)).Pool.Unlimited
+	why := inspectIn(s, awaitDriver(s, other)).Pool.NoQuotas
 	chosen, stays := create(other.Name), create("")
 	for _, words := range []string{other.Name + " cannot hold a volume in pool local to its size, which the class requires", why} {
 		s.Eventually(soon, "word to the claim", func() error {
@@ -229,7 +229,7 @@ func limitTold(t *testing.T, s *harness.Scene) {
 			t.Errorf("%s: metrics have no %q (%v):\n%s", n.Name, line, err, text)
 		}
 		pool := inspectIn(s, p).Pool
-		if pool.Limits != want.method || (pool.Unlimited == "") != (want.metric == "1") {
+		if pool.Quotas != want.method || (pool.NoQuotas == "") != (want.metric == "1") {
 			t.Errorf("%s: inspect says %+v, want the method %s", n.Name, pool, want.method)
 		}
 	}

@@ -52,7 +52,7 @@ func TestCapacity(t *testing.T) {
 	class := s.CSIClass("one", nil)
 	match := func() error { return says(s, a, class) }
 	s.Within(shortly, "published", match)
-	if err := s.CapacityIs(class, a.Node, func(b int64) bool { return b == a.Inspect().Space.Promisable>>18<<18 }); err != nil {
+	if err := s.CapacityIs(class, a.Node, func(b int64) bool { return b == a.Inspect().Space.Available>>18<<18 }); err != nil {
 		t.Error(err) // it has 29 bits
 	}
 	o := capacityOf(s, class, a.Node)

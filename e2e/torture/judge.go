@@ -113,8 +113,8 @@ func (s *Sight) room(c *corev1.PersistentVolumeClaim) int64 {
 	}
 	for _, d := range s.Disks {
 		for _, p := range d.Pools {
-			if (node == "" || node == d.Node) && (least < 0 || p.Promisable < least) {
-				least = p.Promisable
+			if (node == "" || node == d.Node) && (least < 0 || p.Available < least) {
+				least = p.Available
 			}
 		}
 	}

@@ -24,9 +24,9 @@ func (f *findings) disk(s Sight, d SeenDisk) {
 	limited := 0
 	for _, p := range d.Pools {
 		f.pool(s, p)
-		promised += p.Promised
+		promised += p.Allocated
 		for _, v := range p.Volumes {
-			if v.Limit > 0 {
+			if v.Quota > 0 {
 				limited++
 			}
 		}
@@ -63,11 +63,11 @@ func (f *findings) pool(s Sight, p SeenPool) {
 			f.add(Leaked, "%s of %s holds %v", rest.where, short(p.Path), rest.names)
 		}
 	}
-	if p.Promised > recorded {
-		f.add(Leaked, "the agent of %s holds %d bytes promised, its records say %d", short(p.Path), p.Promised, recorded)
+	if p.Allocated > recorded {
+		f.add(Leaked, "the agent of %s holds %d bytes promised, its records say %d", short(p.Path), p.Allocated, recorded)
 	}
-	if p.Promised < recorded {
-		f.add(Double, "the agent of %s holds %d bytes promised, its records say %d: the rest can be promised again", short(p.Path), p.Promised, recorded)
+	if p.Allocated < recorded {
+		f.add(Double, "the agent of %s holds %d bytes promised, its records say %d: the rest can be promised again", short(p.Path), p.Allocated, recorded)
 	}
 	if len(p.Damaged) > 0 {
 		f.add(Lost, "%s has damaged records: %v", short(p.Path), p.Damaged)
@@ -85,8 +85,8 @@ func Rest(s Sight) []Finding {
 	}
 	for _, d := range s.Disks {
 		for _, p := range d.Pools {
-			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Promised != 0 {
-				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes promised", short(p.Path), all, len(p.Volumes), p.Promised)
+			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Allocated != 0 {
+				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes promised", short(p.Path), all, len(p.Volumes), p.Allocated)
 			}
 		}
 		if len(d.Limits) > 0 {

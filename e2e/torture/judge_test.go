@@ -36,7 +36,7 @@ func pvOf(claim string, size int64, policy corev1.PersistentVolumeReclaimPolicy,
 }
 
 func volumeOf(claim string, size int64) harness.ReportVolume {
-	v := harness.ReportVolume{Name: "pvc-" + claim, State: "bound", PV: "pvc-" + claim, Bytes: size, Limit: size}
+	v := harness.ReportVolume{Name: "pvc-" + claim, State: "bound", PV: "pvc-" + claim, Bytes: size, Quota: size}
 	v.Owner.UID = claim
 	return v
 }
@@ -44,7 +44,7 @@ func volumeOf(claim string, size int64) harness.ReportVolume {
 // healthy is a bound claim and a kept PV on node a, and a claim too large for either disk.
 func healthy() Sight {
 	const size = 10 * mebibyte
-	a := SeenPool{Path: "/a", Directories: []string{"pvc-used", "pvc-kept"}, Promised: 2 * size, Promisable: 100 * mebibyte}
+	a := SeenPool{Path: "/a", Directories: []string{"pvc-used", "pvc-kept"}, Allocated: 2 * size, Available: 100 * mebibyte}
 	a.Volumes = []harness.ReportVolume{volumeOf("used", size), volumeOf("kept", size)}
 	return Sight{
 		Claims: []corev1.PersistentVolumeClaim{claimOf("used", size, corev1.ClaimBound), claimOf("large", 1<<40, corev1.ClaimPending)},
@@ -53,7 +53,7 @@ func healthy() Sight {
 		Warned: map[types.UID]string{"large": "too large"},
 		Disks: []SeenDisk{
 			{Node: "a", Filesystem: "btrfs", Total: 300 * mebibyte, Pools: []SeenPool{a}, Limits: []string{"1_1", "1_2"}},
-			{Node: "b", Filesystem: "xfs", Total: 300 * mebibyte, Pools: []SeenPool{{Path: "/b", Promisable: 100 * mebibyte}}},
+			{Node: "b", Filesystem: "xfs", Total: 300 * mebibyte, Pools: []SeenPool{{Path: "/b", Available: 100 * mebibyte}}},
 		},
 		Remembered: []Memory{
 			{Name: "used", UID: "used", Policy: corev1.PersistentVolumeReclaimDelete, Directory: "/a/pvc-used", Kept: true},
@@ -89,12 +89,12 @@ func TestJudge(t *testing.T) {
 		{"claim stays", "stays", Leaked, func(s *Sight) { s.Remembered[0].Deleted = true }},
 		{"directory of nobody", "no record and no PV", Leaked, func(s *Sight) { other(s).Directories = []string{"pvc-freed"} }},
 		{"record of nobody", "no claim and no PV", Leaked, func(s *Sight) {
-			other(s).Volumes, other(s).Promised = []harness.ReportVolume{volumeOf("freed", size)}, size
+			other(s).Volumes, other(s).Allocated = []harness.ReportVolume{volumeOf("freed", size)}, size
 		}},
 		{"staging", "staging", Leaked, func(s *Sight) { other(s).Staging = []string{"x"} }},
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
 		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},
-		{"promise to nobody", "holds", Leaked, func(s *Sight) { pool(s).Promised++ }},
+		{"promise to nobody", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
 		{"silent", "nobody says why", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
 		{"Pending with room", "is Pending", Leaked, func(s *Sight) { s.Claims[1] = claimOf("large", size, corev1.ClaimPending) }},
 		{"silent growth", "nobody says why", Leaked, func(s *Sight) { grow(&s.Claims[0], 1<<40) }},
@@ -109,14 +109,14 @@ func TestJudge(t *testing.T) {
 			s.PVs = append(s.PVs, second)
 		}},
 		{"two volumes", "has the volumes", Double, func(s *Sight) {
-			other(s).Volumes, other(s).Promised = []harness.ReportVolume{volumeOf("used", size)}, size
+			other(s).Volumes, other(s).Allocated = []harness.ReportVolume{volumeOf("used", size)}, size
 		}},
 		{"two directories", "and in", Double, func(s *Sight) { other(s).Directories = []string{"pvc-used"} }},
 		{"one directory of two", "is named by", Double, func(s *Sight) { s.PVs[1].Directory = s.PVs[0].Directory }},
 		{"too much promised", "of a disk", Double, func(s *Sight) {
-			pool(s).Volumes[0].Bytes, pool(s).Promised = 1<<30, 1<<30+size
+			pool(s).Volumes[0].Bytes, pool(s).Allocated = 1<<30, 1<<30+size
 		}},
-		{"promise forgotten", "promised again", Double, func(s *Sight) { pool(s).Promised-- }},
+		{"promise forgotten", "promised again", Double, func(s *Sight) { pool(s).Allocated-- }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
@@ -140,7 +140,7 @@ func TestRest(t *testing.T) {
 	if found := Rest(healthy()); len(found) != 6 { // two claims, two PVs, a pool, limits
 		t.Errorf("found %v", found)
 	}
-	empty := Sight{Disks: []SeenDisk{{Pools: []SeenPool{{Promisable: 1}}}}}
+	empty := Sight{Disks: []SeenDisk{{Pools: []SeenPool{{Available: 1}}}}}
 	if found := Rest(empty); len(found) > 0 {
 		t.Errorf("found %v where nothing is left", found)
 	}

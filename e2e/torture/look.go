@@ -46,8 +46,8 @@ type SeenPool struct {
 	harness.Report
 	// Directories are the volumes that ls shows, Staging and Trash what the private ones hold.
 	Directories, Staging, Trash []string
-	// Promised and Promisable are the running agent's numbers.
-	Promised, Promisable int64
+	// Allocated and Available are the running agent's numbers.
+	Allocated, Available int64
 }
 
 // Memory is what a tenant knows for certain of one claim.
@@ -153,7 +153,7 @@ func (c *campaign) lookInto(n *node, p pool) (s SeenPool, err error) {
 	for _, metric := range []struct {
 		name string
 		to   *int64
-	}{{"kubevirt_hpp_pool_allocated_bytes", &s.Promised}, {"kubevirt_hpp_pool_available_bytes", &s.Promisable}} {
+	}{{"kubevirt_hpp_pool_allocated_bytes", &s.Allocated}, {"kubevirt_hpp_pool_available_bytes", &s.Available}} {
 		v, err := n.agent.Metric(metric.name, fmt.Sprintf("pool=%q", p.name))
 		if err != nil {
 			return s, err

@@ -86,7 +86,7 @@ func (e *HangError) Is(target error) bool { return target == ErrNotReady }
 // SpaceError is the cause of a refusal for want of space, in bytes. It is an
 // ErrNoSpace.
 type SpaceError struct {
-	Wanted, Promisable, Total int64
+	Wanted, Available, Total int64
 	// Estimate is true where the use of some volume is not known exactly.
 	Estimate bool
 }
@@ -94,7 +94,7 @@ type SpaceError struct {
 // Error gives the numbers in bytes.
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("%v: wanted %d bytes, can promise %d of %d",
-		ErrNoSpace, e.Wanted, e.Promisable, e.Total)
+		ErrNoSpace, e.Wanted, e.Available, e.Total)
 }
 
 // Is makes errors.Is(err, ErrNoSpace) true.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -168,6 +169,19 @@ func (d *Dir) MountID() int { return int(d.at.mount) }
 // writes it.
 func (d *Dir) RealPath() (string, error) {
 	return os.Readlink("/proc/self/fd/" + strconv.Itoa(d.Base))
+}
+
+// Children returns the names in the pool's own directory, sorted.
+func (d *Dir) Children() ([]string, error) {
+	names, err := file.List(d.Base, ".")
+	slices.Sort(names)
+	return names, err
+}
+
+// HoldsPool reports whether a child of the pool is a pool of its own.
+func (d *Dir) HoldsPool(name string) bool {
+	is, err := file.IsDir(d.Base, name+"/"+PrivateName)
+	return is && err == nil
 }
 
 // makeDir makes a directory for us alone where there is none, and opens it.

@@ -11,10 +11,7 @@ import (
 
 // Dirs are a pool's directories.
 type Dirs struct {
-	Base, Records int // open for reading
-	// ListRecords and ListTrash return the names in the directory of records and in
-	// the trash.
-	ListRecords, ListTrash func() ([]string, error)
+	Base, Records, Trash int // open for reading
 	// Progress is called before each record is read.
 	Progress func()
 }
@@ -30,7 +27,7 @@ type Loaded struct {
 
 // Load reads every record, and looks which volumes are in the trash.
 func Load(d Dirs) (all Loaded, err error) {
-	names, err := d.ListRecords()
+	names, err := file.List(d.Records, ".")
 	if err != nil {
 		return all, err
 	}
@@ -58,7 +55,7 @@ func Load(d Dirs) (all Loaded, err error) {
 
 // lookInTrash finds the volumes that are there: their deletion began.
 func (all *Loaded) lookInTrash(d Dirs) error {
-	trash, err := d.ListTrash()
+	trash, err := file.List(d.Trash, ".")
 	if err != nil || len(trash) == 0 {
 		return err
 	}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -157,12 +158,16 @@ func (s *Store) Damage(name string) error {
 	return s.damaged[name]
 }
 
-// Damaged returns the names of the records that cannot be understood, with the
-// reason.
-func (s *Store) Damaged() map[string]error {
+// Damaged returns the records that cannot be understood, with the reason, by name.
+func (s *Store) Damaged() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.damaged)
+	lines := make([]string, 0, len(s.damaged))
+	for name, err := range s.damaged {
+		lines = append(lines, fmt.Sprintf("record %s: %v", name, err))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // Has reports whether there is a record for the name, damaged or not.

@@ -55,7 +55,7 @@ func two(t *testing.T, pools ...int) *world {
 func (w *world) promisable(want int64, when string) {
 	w.t.Helper()
 	for _, p := range w.pools {
-		if s := w.space(p); s.Promisable != want {
+		if s := w.space(p); s.Available != want {
 			w.t.Errorf("%s: pool %s: %+v, want %d", when, p.Name(), s, want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestMovedWhileWalked(t *testing.T) {
 		})
 		for range 3 {
 			for _, p := range w.pools {
-				if s := w.space(p); s.Promisable > max(0, w.free()-reserved-500) {
+				if s := w.space(p); s.Available > max(0, w.free()-reserved-500) {
 					t.Errorf("%s: %d are free, and %+v", name, w.free(), s)
 				}
 			}

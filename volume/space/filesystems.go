@@ -92,8 +92,8 @@ func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.spaceLocked(filesystem, l, st)
-	if wanted > s.Promisable {
-		return nil, &fault.SpaceError{Wanted: wanted, Promisable: s.Promisable, Total: s.Total, Estimate: s.Estimate}
+	if wanted > s.Available {
+		return nil, &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, Estimate: s.Estimate}
 	}
 	return l.hold(name, bytes), nil
 }

@@ -13,13 +13,13 @@ import (
 
 // Space is what a pool has and can still promise, in bytes.
 type Space struct {
-	Total      int64 `json:"total"`
-	Free       int64 `json:"free"`       // for users, without the filesystem's root reserve
-	Used       int64 `json:"used"`       // by volumes at least, each counted up to its promise
-	External   int64 `json:"external"`   // total - free - what volumes surely use: others' data, trash included
-	Promised   int64 `json:"promised"`   // to volumes that are not being deleted
-	Elsewhere  int64 `json:"elsewhere"`  // promised by the process's other pools on the same filesystem
-	Promisable int64 `json:"promisable"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
+	Total     int64 `json:"total"`
+	Free      int64 `json:"free"`      // for users, without the filesystem's root reserve
+	Used      int64 `json:"used"`      // by volumes at least, each counted up to its promise
+	External  int64 `json:"external"`  // total - free - what volumes surely use: others' data, trash included
+	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
+	Elsewhere int64 `json:"elsewhere"` // promised by the process's other pools on the same filesystem
+	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
 	// Estimate is true where the use of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 }
@@ -108,7 +108,7 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	s := Space{
 		Total:     Blocks(st.Blocks, st.Frsize),
 		Free:      Blocks(st.Bavail, st.Frsize),
-		Promised:  l.promised(),
+		Allocated: l.promised(),
 		Elsewhere: elsewhere.promised,
 	}
 	found, estimate := l.using()
@@ -120,7 +120,7 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	// What is free bounds every answer, so the reserve is kept out of that, too: a
 	// ratio above 1 must not hand it out.
 	reserve := min(l.reserve, s.Total)
-	s.Promisable = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Promised, s.Elsewhere)))
+	s.Available = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Allocated, s.Elsewhere)))
 	return s
 }
 

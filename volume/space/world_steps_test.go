@@ -16,12 +16,12 @@ func (w *world) create() {
 	for _, r := range all {
 		lacking += r.Bytes
 	}
-	if s.Promisable > 0 && lacking+s.Promisable > w.free()-reserved {
+	if s.Available > 0 && lacking+s.Available > w.free()-reserved {
 		from := max(0, len(w.log)-40)
 		w.t.Fatalf("%d can be promised, %d are free, %d of these reserved and %d promised: %+v\n%q",
-			s.Promisable, w.free(), reserved, lacking, s, w.log[from:])
+			s.Available, w.free(), reserved, lacking, s, w.log[from:])
 	}
-	bytes := min(s.Promisable, 20+w.rand.Int64N(200))
+	bytes := min(s.Available, 20+w.rand.Int64N(200))
 	if bytes <= 0 {
 		return
 	}
@@ -124,7 +124,7 @@ func (w *world) quiet() {
 		lacking += r.Bytes - w.walked(r.Name)
 	}
 	for _, p := range w.pools {
-		if s := w.space(p); s.Promisable != max(0, w.free()-reserved-lacking) {
+		if s := w.space(p); s.Available != max(0, w.free()-reserved-lacking) {
 			w.t.Errorf("%d are free, %d of these reserved and %d promised: %+v", w.free(), reserved, lacking, s)
 		}
 	}

@@ -91,12 +91,12 @@ func (a *Agent) MetricIs(want float64, name string, labels ...string) error {
 // Report is what the agent's program says of a pool without asking the cluster.
 type Report struct {
 	Pool struct {
-		Path, ID, Holder  string
-		Held              bool
-		Limits, Unlimited string
+		Path, ID, Holder string
+		Held             bool
+		Quotas, NoQuotas string
 	}
 	Space struct {
-		Total, Free, Used, External, Promised, Promisable int64
+		Total, Free, Used, External, Allocated, Available int64
 	}
 	Volumes []ReportVolume
 	Trash   []struct {
@@ -109,7 +109,7 @@ type Report struct {
 // ReportVolume is one volume of a Report.
 type ReportVolume struct {
 	Name, State, PV, ReclaimPolicy string
-	Bytes, Limit, Used             int64
+	Bytes, Quota, Used             int64
 	Owner                          struct{ Namespace, Name, UID string }
 	Missing, Adopted, Ephemeral    bool
 	Migration                      *struct{ Step, To, Stopped string }

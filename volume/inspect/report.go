@@ -1,0 +1,84 @@
+package inspect
+
+import (
+	"time"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
+)
+
+// Report describes a pool as it is on the disk.
+type Report struct {
+	Pool     Pool         `json:"pool"`
+	Space    space.Space  `json:"space"`
+	Volumes  []Volume     `json:"volumes"` // every record, by name
+	Trash    []TrashEntry `json:"trash"`   // what a purge will remove, by ID
+	Damaged  []string     `json:"damaged,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
+	// Unrecorded are directories without a record, by name. Mounts on them are not
+	// checked.
+	Unrecorded []Unrecorded `json:"unrecorded,omitempty"`
+}
+
+// Pool describes the pool itself.
+type Pool struct {
+	Path    string    `json:"path"`
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	// Holder is what the last process to own the pool wrote into the lock; Held is
+	// true while a process owns it.
+	Holder string `json:"holder,omitempty"`
+	Held   bool   `json:"held"`
+	// Quotas is the method by which the kernel enforces quotas, and NoQuotas the
+	// reason if there is none.
+	Quotas   string `json:"quotas"`
+	NoQuotas string `json:"noQuotas,omitempty"`
+}
+
+// Volume describes one record and its directory.
+type Volume struct {
+	Name          string       `json:"name"`
+	State         record.State `json:"state"`
+	Bytes         int64        `json:"bytes"`
+	Owner         record.Owner `json:"owner,omitzero"`
+	PV            string       `json:"pv,omitempty"`
+	ReclaimPolicy string       `json:"reclaimPolicy,omitempty"`
+	Missing       bool         `json:"missing,omitempty"` // the directory is not there
+	Adopted       bool         `json:"adopted,omitempty"`
+	Ephemeral     bool         `json:"ephemeral,omitempty"`
+	Created       time.Time    `json:"created"`
+	// Migration describes the last replacement of the volume's PV; nil if there was
+	// none.
+	Migration *Migration `json:"migration,omitempty"`
+	// Orphan is what the agent last noted of a volume whose PV is gone.
+	Orphan record.Orphan `json:"orphan,omitzero"`
+	// Quota and Used are bytes as the kernel has them now; 0 if it enforces no quota
+	// on the volume.
+	Quota int64 `json:"quota,omitempty"`
+	Used  int64 `json:"used,omitempty"`
+}
+
+// Migration is a record.Migration without the PVs.
+type Migration struct {
+	Step    record.MigrationStep `json:"step"`
+	To      string               `json:"to"`
+	Stopped string               `json:"stopped,omitempty"`
+	Began   time.Time            `json:"began"`
+	Changed time.Time            `json:"changed"`
+}
+
+// TrashEntry describes one volume in the trash. Its space is not allocated any more.
+// Name and Bytes are those of its record, if that is still there.
+type TrashEntry struct {
+	ID    string    `json:"id"`
+	Name  string    `json:"name,omitempty"`
+	Bytes int64     `json:"bytes,omitempty"`
+	Since time.Time `json:"since"`
+	// Stuck is the reason why the agent's last purge could not remove it.
+	Stuck string `json:"stuck,omitempty"`
+}
+
+// Unrecorded is a directory of the pool without a record.
+type Unrecorded struct {
+	Name string `json:"name"`
+}
