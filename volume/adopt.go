@@ -161,7 +161,7 @@ func (p *Pool) Reown(name, was string, b Binding) error {
 		case !r.InPlace() || r.Ephemeral || r.PV != b.PV || r.Owner.UID != was && r.Owner.UID != b.Owner.UID:
 			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State, r.Owner, r.PV, was, b.PV)
 		}
-		if err := r.NotMigrating(); err != nil {
+		if err := r.Held(); err != nil {
 			return err
 		}
 		given := r

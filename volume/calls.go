@@ -35,15 +35,15 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 	err := p.checkName(name)
 	if err == nil {
 		err = p.enter(op, func(h *handle) error {
-			return p.hold(h, name, func() error { return do(h) })
+			return p.locked(h, name, func() error { return do(h) })
 		})
 	}
 	return fault.Failed(op, name, err)
 }
 
-// hold calls do while nobody else works on the volume, and nothing of it is
+// locked calls do while nobody else works on the volume, and nothing of it is
 // half done.
-func (p *Pool) hold(h *handle, name string, do func() error) error {
+func (p *Pool) locked(h *handle, name string, do func() error) error {
 	unlock, err := p.names.Lock(h.call, name)
 	if err != nil {
 		return err

@@ -137,7 +137,7 @@ func (g ground) emptied(t *testing.T, s scene) {
 	all, err := p.List()
 	ok(t, err)
 	for _, v := range all {
-		if v.Migration.UnderWay() { // it would not be deleted
+		if v.Held() != nil { // it would not be deleted
 			_, err := w.do(p, op{do: "cancel migration", name: v.Name})
 			ok(t, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -222,3 +223,5 @@ func (p *Pool) unmake(h *handle, name string, placed bool) {
 		_ = p.dropGone(h, name)
 	}
 }
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

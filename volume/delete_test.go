@@ -30,7 +30,7 @@ func TestDeleteSteps(t *testing.T) {
 			ok(t, p.Close())
 			if !row.known {
 				r.Trash = ""
-				record(t, p.Path(), r)
+				recordFile(t, p.Path(), r)
 			}
 			var steps []string
 			p = opened(t, volume.Config{Path: p.Path(), Step: func(step string) { steps = append(steps, step) }})

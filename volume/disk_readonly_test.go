@@ -82,7 +82,7 @@ func TestDiskReadOnlyAtStart(t *testing.T) {
 	r := onDisk(t, p, "v")
 	ok(t, p.Close())
 	r.State = volume.Deleting // as programs before this one wrote it
-	record(t, p.Path(), r)
+	recordFile(t, p.Path(), r)
 	testdisk.Run(t, "btrfs", "property", "set", "-ts", v.Path, "ro", "true")
 	p = opened(t, volume.Config{Path: p.Path()})
 	purge(t, p)

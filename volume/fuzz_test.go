@@ -28,7 +28,7 @@ func newFuzzPool(t *testing.T) fuzzPool {
 		mkdir(t, filepath.Join(f.path, name))
 	}
 	ok(t, os.Chmod(f.path, 0o700))
-	record(t, f.path, volume.Record{Version: 1, Name: "bystander", State: volume.Bound, Bytes: gib, PV: "pv-bystander"})
+	recordFile(t, f.path, volume.Record{Version: 1, Name: "bystander", State: volume.Bound, Bytes: gib, PV: "pv-bystander"})
 	return f
 }
 

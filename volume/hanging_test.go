@@ -149,7 +149,7 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"bind":          func() error { return second(p.Bind("v", binding("v"))) },
 		"reown":         func() error { return p.Reown("v", "uid-v", binding("v")) },
 		"note orphan":   func() error { return second(p.NoteOrphan("v", "why", 0)) },
-		"migrate":       func() error { return p.BeginMigration("v", volume.Migration{To: "csi"}) },
+		"migrate":       func() error { return beginAs(p, "v", volume.Migration{To: "csi"}) },
 		"pin":           func() error { return p.Pin("v", func(volume.Pinned) error { return nil }) },
 		"undo":          func() error { return p.Undo("v") },
 		"delete":        func() error { return p.Delete("v") },

@@ -204,7 +204,7 @@ func onDisk(t *testing.T, p *volume.Pool, name string) (r volume.Record) {
 }
 
 // record puts a record on disk as a crash might have left it.
-func record(t *testing.T, path string, r volume.Record) {
+func recordFile(t *testing.T, path string, r volume.Record) {
 	t.Helper()
 	data, err := json.Marshal(r)
 	ok(t, err)

@@ -141,7 +141,7 @@ func limitShared(t *testing.T, d quotaDisk) {
 	testdisk.Sync(t, d.root)
 	ok(t, p.Close())
 	for _, v := range also {
-		record(t, p.Path(), v.Record)
+		recordFile(t, p.Path(), v.Record)
 	}
 	for range 2 {
 		p = opened(t, volume.Config{Path: p.Path()})

@@ -160,7 +160,7 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	// What is adopted stays as it is.
 	forgot.Adopted, forgot.State, forgot.Bytes = true, volume.Bound, mib
 	ok(t, p.Close())
-	record(t, p.Path(), forgot)
+	recordFile(t, p.Path(), forgot)
 	p = opened(t, volume.Config{Path: p.Path()})
 	if u, err := inForce(v.Path); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").QuotaID != 0 {
 		t.Errorf("%+v, %v", u, err)

@@ -2,22 +2,23 @@ package volume
 
 import (
 	"fmt"
-	"time"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// BeginMigration writes a journal at its first step, with the given To, Old and
-// New. The volume's directory is looked at, and nothing else is touched.
+// BeginMigration holds a volume while its PV is replaced. It writes a journal with To, Old
+// and New of the given one. It checks the volume's directory and does not change it.
 //
-// The error is ErrNotFound where the volume or its directory is not there,
-// ErrConflict or ErrInUse where something else is in the directory's place,
-// ErrConflict where no PV was seen yet, ErrMigrating where a migration is
-// under way, ErrInvalid where the PVs are too long to be read again.
-func (p *Pool) BeginMigration(name string, m Migration) error {
-	return p.migrate("begin the migration of volume", name, "begin", func(h *handle, r *Record) error {
+// The error is ErrNotFound if the volume or its directory is not there, ErrConflict or
+// ErrInUse if something else is in the directory's place, ErrConflict if no PV was seen
+// yet, ErrMigrating if the volume is held already, ErrInvalid if the PVs are too long to be
+// read again.
+func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error) {
+	err := p.migrate("begin the migration of volume", name, "begin", func(h *handle, r *Record) error {
 		switch {
-		case r.Migration.UnderWay():
+		case r.Held() != nil:
 			return ErrMigrating
 		case r.State != Bound || r.Ephemeral:
 			return fmt.Errorf("%w: no PV names it", ErrConflict)
@@ -29,65 +30,34 @@ func (p *Pool) BeginMigration(name string, m Migration) error {
 		}
 		now := now()
 		r.Migration = &Migration{
-			Step: MigrationPrepared, To: m.To, Old: m.Old, New: m.New, Before: r.Migration, Began: now, Changed: now,
+			Step: record.MigrationPrepared, To: m.To, Old: m.Old, New: m.New, Before: r.Migration, Began: now, Changed: now,
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	r, _ := p.records.Get(name)
+	return p.hold(r), nil
 }
 
-// CutOver writes that the old PV is about to be removed. It does nothing where
-// that was written already. The error is ErrConflict where no migration is
-// under way.
-func (p *Pool) CutOver(name string) error {
-	return p.migrate("cut over the PV of volume", name, "cutover", func(_ *handle, r *Record) error {
-		return r.Advance(func(m *Migration) *Migration {
-			if m.Step != MigrationCutover {
-				m.Step, m.Changed, m.Stopped = MigrationCutover, now(), ""
+// Migrations returns the holds on volumes whose PV is being replaced, by name.
+func (p *Pool) Migrations() (all []*migration.Hold, err error) {
+	const op = "list migrations"
+	err = p.enter(op, func(*handle) error {
+		for _, r := range p.records.InPlace() {
+			if r.Held() != nil {
+				all = append(all, p.hold(r))
 			}
-			return m
-		})
+		}
+		return nil
 	})
+	return all, fault.Failed(op, p.path, err)
 }
 
-// FinishMigration writes that the new PV is in place, which the caller has
-// seen. The old one is kept, for a way back. A note says what was left to do;
-// it may be "". The error is ErrConflict where no migration is under way.
-func (p *Pool) FinishMigration(name, note string) error {
-	return p.migrate("finish the migration of volume", name, "finish", func(_ *handle, r *Record) error {
-		return r.Advance(func(m *Migration) *Migration {
-			m.Step, m.Changed, m.Stopped = MigrationDone, now(), note
-			m.New, m.Before = nil, nil
-			return m
-		})
-	})
-}
-
-// FinishReturn is FinishMigration for a migration that brought back the PV of
-// the one before: nothing is kept of either.
-func (p *Pool) FinishReturn(name string) error {
-	return p.migrate("finish the migration of volume", name, "finish", func(_ *handle, r *Record) error {
-		return r.Advance(func(*Migration) *Migration { return nil })
-	})
-}
-
-// CancelMigration gives a migration up: the journal is as before it began. The
-// caller has seen that the old PV is there and goes on being the volume's. The
-// error is ErrConflict where no migration is under way.
-func (p *Pool) CancelMigration(name string) error {
-	return p.migrate("cancel the migration of volume", name, "cancel", func(_ *handle, r *Record) error {
-		return r.Advance(func(m *Migration) *Migration { return m.Before })
-	})
-}
-
-// StopMigration notes why a migration does not go on, or with "" that it does.
-// It does nothing where that is noted already. The error is ErrConflict where no
-// migration is under way.
-func (p *Pool) StopMigration(name, why string) error {
-	return p.migrate("stop the migration of volume", name, "stop", func(_ *handle, r *Record) error {
-		return r.Advance(func(m *Migration) *Migration {
-			m.Stopped = why
-			return m
-		})
+func (p *Pool) hold(r Record) *migration.Hold {
+	return migration.New(r, func(op, step string, do func(*Record) error) error {
+		return p.migrate(op, r.Name, step, func(_ *handle, r *Record) error { return do(r) })
 	})
 }
 
@@ -109,5 +79,3 @@ func (p *Pool) migrate(op, name, step string, change func(*handle, *Record) erro
 		return p.put(h, r)
 	})
 }
-
-func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

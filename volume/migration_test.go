@@ -1,6 +1,7 @@
 package volume_test
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -8,12 +9,37 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 var journal = volume.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
 
-func begin(p *volume.Pool) error   { return p.BeginMigration("v", journal) }
-func cutOver(p *volume.Pool) error { return p.CutOver("v") }
+func begin(p *volume.Pool) error   { return beginAs(p, "v", journal) }
+func cutOver(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).CutOver) }
+func release(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).Release) }
+func finish(p *volume.Pool) error {
+	return onHold(p, "v", func(h *migration.Hold) error { return h.Finish("") })
+}
+func stop(p *volume.Pool, why string) error {
+	return onHold(p, "v", func(h *migration.Hold) error { return h.Stop(why) })
+}
+
+func beginAs(p *volume.Pool, name string, m volume.Migration) error {
+	_, err := p.BeginMigration(name, m)
+	return err
+}
+
+// onHold calls do with the hold on a volume. The error is ErrConflict if there is none.
+func onHold(p *volume.Pool, name string, do func(*migration.Hold) error) error {
+	holds, err := p.Migrations()
+	for _, h := range holds {
+		if h.Volume.Name == name {
+			return do(h)
+		}
+	}
+	return cmp.Or(err, volume.ErrConflict)
+}
 
 // bound is a pool with the bound volume "v".
 func bound(t *testing.T) *volume.Pool {
@@ -45,14 +71,14 @@ func TestMigration(t *testing.T) {
 	is(t, begin(p), volume.ErrMigrating)
 	p = reopened(t, p)
 	m := journalOf(t, p)
-	if m.Step != volume.MigrationPrepared || !strings.Contains(string(m.Old), "pv-v") || m.New == nil || m.Began.IsZero() || !m.UnderWay() {
+	if m.Step != record.MigrationPrepared || !strings.Contains(string(m.Old), "pv-v") || m.New == nil || m.Began.IsZero() || m.Finished() != nil {
 		t.Errorf("journal %+v", m)
 	}
 	ok(t, cutOver(p))
 	ok(t, cutOver(p))
-	ok(t, p.StopMigration("v", "somebody has the name"))
+	ok(t, stop(p, "somebody has the name"))
 	p = reopened(t, p)
-	if m := journalOf(t, p); m.Step != volume.MigrationCutover || m.Stopped != "somebody has the name" {
+	if m := journalOf(t, p); m.Step != record.MigrationCutover || m.Stopped != "somebody has the name" {
 		t.Errorf("journal %+v", m)
 	}
 	report, err := inspect.Read(p.Path())
@@ -60,11 +86,13 @@ func TestMigration(t *testing.T) {
 	if m := report.Volumes[0].Migration; m == nil || m.To != "csi" || m.Stopped == "" {
 		t.Errorf("inspect says %+v", m)
 	}
-	ok(t, p.FinishMigration("v", ""))
-	is(t, cutOver(p), volume.ErrConflict)
-	is(t, p.StopMigration("v", "x"), volume.ErrConflict)
+	holds, err := p.Migrations()
+	ok(t, err)
+	ok(t, holds[0].Finish(""))
+	is(t, holds[0].CutOver(), volume.ErrConflict)
+	is(t, holds[0].Stop("x"), volume.ErrConflict)
 	p = reopened(t, p)
-	if m := journalOf(t, p); m.UnderWay() || m.Stopped != "" || m.New != nil || !strings.Contains(string(m.Old), "pv-v") {
+	if m := journalOf(t, p); m.Finished() != m || m.Stopped != "" || m.New != nil || !strings.Contains(string(m.Old), "pv-v") {
 		t.Errorf("journal %+v, want the old PV alone", m)
 	}
 	consistent(t, p)
@@ -82,22 +110,22 @@ func TestMigrationKeepsTheVolume(t *testing.T) {
 	if !there(filepath.Join(p.Path(), "v/data")) {
 		t.Error("the data is gone")
 	}
-	ok(t, p.FinishMigration("v", ""))
+	ok(t, finish(p))
 	ok(t, p.Delete("v"))
 }
 
 // The way back is a migration that takes the first one's place; given up, the first one's journal is there again.
 func TestMigrationBack(t *testing.T) {
 	p := bound(t)
-	ok(t, errors.Join(begin(p), cutOver(p), p.FinishMigration("v", "")))
+	ok(t, errors.Join(begin(p), cutOver(p), finish(p)))
 	back := volume.Migration{To: "hostpath", Old: []byte(`{"back":true}`), New: []byte(`{}`)}
-	ok(t, p.BeginMigration("v", back))
-	ok(t, p.CancelMigration("v"))
+	ok(t, beginAs(p, "v", back))
+	ok(t, release(p))
 	p = reopened(t, p)
-	if m := journalOf(t, p); m == nil || m.To != "csi" || m.Step != volume.MigrationDone || !strings.Contains(string(m.Old), "pv-v") {
+	if m := journalOf(t, p); m == nil || m.To != "csi" || m.Step != record.MigrationDone || !strings.Contains(string(m.Old), "pv-v") {
 		t.Fatalf("journal %+v, want the first one's", m)
 	}
-	ok(t, errors.Join(p.BeginMigration("v", back), cutOver(p), p.FinishReturn("v")))
+	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", (*migration.Hold).FinishReturn)))
 	p = reopened(t, p)
 	if m := journalOf(t, p); m != nil {
 		t.Errorf("journal %+v, want none", m)
@@ -111,7 +139,13 @@ func TestMigrationRefused(t *testing.T) {
 	is(t, begin(p), volume.ErrConflict) // no PV was seen
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
-	is(t, p.BeginMigration("v", volume.Migration{Old: make([]byte, 1<<20)}), volume.ErrInvalid)
-	is(t, p.CancelMigration("v"), volume.ErrConflict)
-	is(t, p.FinishMigration("v", ""), volume.ErrConflict)
+	is(t, beginAs(p, "v", volume.Migration{Old: make([]byte, 1<<20)}), volume.ErrInvalid)
+	h, err := p.BeginMigration("v", journal)
+	ok(t, err)
+	ok(t, h.Release())
+	is(t, h.Release(), volume.ErrConflict)
+	is(t, h.Finish(""), volume.ErrConflict)
+	if holds, err := p.Migrations(); err != nil || len(holds) > 0 {
+		t.Errorf("holds %+v, %v", holds, err)
+	}
 }

@@ -13,8 +13,6 @@ type (
 	Orphan = record.Orphan
 	// Migration is the journal of a volume whose PV is replaced.
 	Migration = record.Migration
-	// MigrationStep is how far a migration is.
-	MigrationStep = record.MigrationStep
 	// QuotaPolicy decides what happens to a volume if its pool enforces no quotas.
 	QuotaPolicy = record.QuotaPolicy
 )
@@ -25,13 +23,6 @@ const (
 	Ready    = record.Ready
 	Bound    = record.Bound
 	Deleting = record.Deleting
-)
-
-// The steps of a migration, in their order.
-const (
-	MigrationPrepared = record.MigrationPrepared
-	MigrationCutover  = record.MigrationCutover
-	MigrationDone     = record.MigrationDone
 )
 
 // The policies for pools without limits.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Every row of docs/on-disk-format.md: what is on disk, and what a start makes
@@ -18,19 +19,19 @@ func TestRecoverTable(t *testing.T) {
 		return func(t *testing.T, path string) {
 			r := base
 			r.State, r.Trash = s, "GONE"
-			record(t, path, r)
+			recordFile(t, path, r)
 		}
 	}
 	old := func(t *testing.T, path string) {
 		r := base
 		r.State = volume.Bound
-		record(t, path, r)
+		recordFile(t, path, r)
 	}
-	moving := func(step volume.MigrationStep) func(*testing.T, string) {
+	moving := func(step record.MigrationStep) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
 			r.State, r.Migration = volume.Bound, &volume.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
-			record(t, path, r)
+			recordFile(t, path, r)
 		}
 	}
 	dir := func(name string) func(*testing.T, string) {

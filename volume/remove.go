@@ -33,7 +33,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 		if !ok {
 			return absent(h, name)
 		}
-		if err := r.NotMigrating(); err != nil {
+		if err := r.Held(); err != nil {
 			return err
 		}
 		if err := h.call.Callback(func() error { return may(r) }); err != nil {

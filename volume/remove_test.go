@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
 )
 
 func TestBind(t *testing.T) {
@@ -206,10 +207,10 @@ func TestDisown(t *testing.T) {
 	is(t, err, volume.ErrConflict)
 	ok(t, begin(p))
 	is(t, p.Disown("v"), volume.ErrMigrating)
-	ok(t, p.FinishMigration("v", ""))
+	ok(t, finish(p))
 	is(t, p.Disown("v"), volume.ErrMigrating)
 	ok(t, begin(p))
-	ok(t, p.FinishReturn("v"))
+	ok(t, onHold(p, "v", (*migration.Hold).FinishReturn))
 	for range 2 {
 		ok(t, p.Disown("v"))
 	}

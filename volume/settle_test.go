@@ -27,7 +27,7 @@ func TestSettle(t *testing.T) {
 			if row.state == volume.Deleting {
 				r.Trash = "GONE"
 			}
-			record(t, path, r)
+			recordFile(t, path, r)
 			mkdir(t, filepath.Join(path, "v"))
 			// Neither a rename over this nor one to it succeeds.
 			inTheWay := map[volume.State]string{volume.Creating: records + "/v", volume.Deleting: trash + "/GONE.json"}[row.state]

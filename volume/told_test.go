@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // An op is one call of a pool, or what somebody else does to its disk.
@@ -58,13 +60,13 @@ func (o op) call(p *volume.Pool, limit volume.QuotaPolicy) (answer string, err e
 		_, err := p.NoteOrphan(o.name, "its PV is gone", 0)
 		return "", err
 	case "begin migration":
-		return "", done(p.BeginMigration(o.name, journal), volume.ErrMigrating)
+		return "", done(beginAs(p, o.name, journal), volume.ErrMigrating)
 	case "cut over":
-		return "", p.CutOver(o.name)
+		return "", onHold(p, o.name, (*migration.Hold).CutOver)
 	case "finish migration":
-		return "", done(p.FinishMigration(o.name, ""), volume.ErrConflict)
+		return "", done(onHold(p, o.name, func(h *migration.Hold) error { return h.Finish("") }), volume.ErrConflict)
 	case "cancel migration":
-		return "", done(p.CancelMigration(o.name), volume.ErrConflict)
+		return "", done(onHold(p, o.name, (*migration.Hold).Release), volume.ErrConflict)
 	case "purge":
 		more, err := p.Purge(context.Background())
 		return fmt.Sprint("more: ", more), err
@@ -103,7 +105,7 @@ func orErr(err error, next func() error) error {
 type truth struct {
 	Record, Dir, Bound, Adopted, Orphan, Given bool
 	Bytes                                      int64
-	Migration                                  volume.MigrationStep
+	Migration                                  record.MigrationStep
 }
 
 // after is what a success of the op makes of a volume.
@@ -129,11 +131,11 @@ func (o op) after(t truth) truth {
 	case "note orphan":
 		t.Orphan = true
 	case "begin migration":
-		t.Bound, t.Migration = true, volume.MigrationPrepared
+		t.Bound, t.Migration = true, record.MigrationPrepared
 	case "cut over":
-		t.Migration = volume.MigrationCutover
+		t.Migration = record.MigrationCutover
 	case "finish migration":
-		t.Migration = volume.MigrationDone
+		t.Migration = record.MigrationDone
 	case "cancel migration":
 		t.Migration = ""
 	case "undo", "delete":

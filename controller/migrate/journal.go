@@ -12,27 +12,31 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // job is a migration that is under way, as its journal has it.
 type job struct {
 	pool   *volume.Pool
+	hold   *migration.Hold
 	volume string // the directory's name
-	step   volume.MigrationStep
+	step   record.MigrationStep
 	to     string
 	why    string                   // it had stopped when it was last tried
 	old    *corev1.PersistentVolume // as it was when the migration began
 	new    *corev1.PersistentVolume // as it is made
 }
 
-// readJob reads the journal of a volume.
-func readJob(pool *volume.Pool, v volume.Volume) (*job, error) {
-	j := &job{pool: pool, volume: v.Name, step: v.Migration.Step, to: v.Migration.To, why: v.Migration.Stopped}
+// readJob reads the journal of a held volume.
+func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
+	name, journal := h.Volume.Name, h.Volume.Migration
+	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, why: journal.Stopped}
 	var errs [2]error
-	j.old, errs[0] = parsePV(v.Migration.Old)
-	j.new, errs[1] = parsePV(v.Migration.New)
+	j.old, errs[0] = parsePV(journal.Old)
+	j.new, errs[1] = parsePV(journal.New)
 	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("journal of volume %s in pool %s: %w", v.Name, pool.Path(), err)
+		return nil, fmt.Errorf("journal of volume %s in pool %s: %w", name, pool.Path(), err)
 	}
 	return j, nil
 }

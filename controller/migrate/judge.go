@@ -85,12 +85,7 @@ func (n *node) judge(s subject) (to string, next *corev1.PersistentVolume, verdi
 
 // first is the journal of how the volume got its CSI PV, nil where it got none
 // that way.
-func first(v volume.Volume) *volume.Migration {
-	if v.Migration.UnderWay() {
-		return v.Migration.Before
-	}
-	return v.Migration
-}
+func first(v volume.Volume) *volume.Migration { return v.Migration.Finished() }
 
 // note is what a finished migration left to do.
 func note(v volume.Volume) string {

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -214,7 +215,7 @@ func TestThereAndBack(t *testing.T) {
 	csi.UID, csi.Status.Phase = "csi-uid", corev1.VolumeBound
 	csi.Annotations["seen"] = "yes"
 	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
-	s.pv, s.v.Migration = csi, &volume.Migration{Step: volume.MigrationDone, To: toCSI, Old: old}
+	s.pv, s.v.Migration = csi, &volume.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
 	if _, _, verdict, _ := served(Run).judge(s); verdict != Migrated {
 		t.Errorf("%s, want %s", verdict, Migrated)
 	}
@@ -242,7 +243,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 	}
 	// While it is under way, and after a kill, the same journal is looked at.
-	s.v.Migration = &volume.Migration{Step: volume.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
+	s.v.Migration = &volume.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
 	if to, _, verdict, reason := served(Back).judge(s); to != toHostPath || verdict != Ready {
 		t.Errorf("under way, to %q: %s, %s", to, verdict, reason)
 	}

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
 )
 
 // found is a PV of this node, with its answer.
@@ -28,15 +29,13 @@ type found struct {
 func (m *Migrator) look(ctx context.Context) (all []found) {
 	busy := map[string]bool{}
 	for _, pool := range m.pools.All() {
-		volumes, err := pool.List()
+		holds, err := pool.Migrations()
 		if err != nil {
-			continue // the pool is not ready, which is said elsewhere
+			continue // the pool is not ready, which the monitor reports
 		}
-		for _, v := range volumes {
-			if v.Migration.UnderWay() {
-				all = append(all, m.underWay(pool, v))
-				busy[v.PV] = true
-			}
+		for _, h := range holds {
+			all = append(all, m.underWay(pool, h))
+			busy[h.Volume.PV] = true
 		}
 	}
 	if m.mode == Off {
@@ -77,8 +76,9 @@ func (n *node) found(s subject) found {
 	return f
 }
 
-// underWay is a volume whose journal is open.
-func (m *Migrator) underWay(pool *volume.Pool, v volume.Volume) found {
+// underWay describes a volume that is held by a migration.
+func (m *Migrator) underWay(pool *volume.Pool, h *migration.Hold) found {
+	v := volume.Volume{Record: h.Volume, Path: pool.Path() + "/" + h.Volume.Name}
 	f := found{subject: subject{pool: pool, v: v}, Entry: Entry{
 		PV: v.PV, Claim: v.Owner.Namespace + "/" + v.Owner.Name, Directory: v.Path,
 		To: v.Migration.To, Verdict: Moving, Reason: string(v.Migration.Step),
@@ -86,7 +86,7 @@ func (m *Migrator) underWay(pool *volume.Pool, v volume.Volume) found {
 	if v.Migration.Stopped != "" {
 		f.Verdict, f.Reason = Stopped, v.Migration.Stopped
 	}
-	job, err := readJob(pool, v)
+	job, err := readJob(pool, h)
 	if err != nil {
 		f.Verdict, f.Reason = Stopped, err.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -47,14 +48,11 @@ func (m *Migrator) begin(f found) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.pool.BeginMigration(f.v.Name, volume.Migration{To: f.To, Old: old, New: next}); err != nil {
-		return nil, err
-	}
-	v, err := f.pool.Get(f.v.Name)
+	hold, err := f.pool.BeginMigration(f.v.Name, volume.Migration{To: f.To, Old: old, New: next})
 	if err != nil {
 		return nil, err
 	}
-	return readJob(f.pool, v)
+	return readJob(f.pool, hold)
 }
 
 // move takes a migration as far as it goes: to its end, or to where a person
@@ -96,18 +94,18 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 	switch {
 	case err != nil:
 		return over, err
-	case pv == nil && j.step == volume.MigrationPrepared:
+	case pv == nil && j.step == record.MigrationPrepared:
 		return m.giveUp(ctx, j, nil, "somebody deleted the PV")
 	case pv == nil:
 		return again, m.create(ctx, j.new)
 	case j.isNew(pv):
 		return m.settle(ctx, j, pv)
-	case pv.UID != j.old.UID && j.step == volume.MigrationPrepared:
+	case pv.UID != j.old.UID && j.step == record.MigrationPrepared:
 		return m.giveUp(ctx, j, nil, "somebody made the PV anew")
 	case pv.UID != j.old.UID:
 		return over, stopped(fmt.Sprintf("there is a PV %s that is not the one of this migration (UID %s); "+
 			"save what it names, and delete it: the migration then goes on", pv.Name, pv.UID))
-	case pv.DeletionTimestamp != nil && j.step == volume.MigrationCutover:
+	case pv.DeletionTimestamp != nil && j.step == record.MigrationCutover:
 		return m.let(ctx, pv)
 	}
 	return m.cutOver(ctx, j, pv)
@@ -129,12 +127,12 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	switch {
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return again, m.retain(ctx, pv)
-	case j.step == volume.MigrationPrepared:
+	case j.step == record.MigrationPrepared:
 		m.announce(ctx, j, s.claim)
-		if err := j.pool.CutOver(j.volume); err != nil {
+		if err := j.hold.CutOver(); err != nil {
 			return over, err
 		}
-		j.step = volume.MigrationCutover
+		j.step = record.MigrationCutover
 		return again, nil
 	}
 	return again, m.remove(ctx, pv)
@@ -185,12 +183,12 @@ func (m *Migrator) settle(ctx context.Context, j *job, pv *corev1.PersistentVolu
 func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) error {
 	var err error
 	if j.to == toHostPath {
-		err = j.pool.FinishReturn(j.volume)
+		err = j.hold.FinishReturn()
 		if err == nil {
 			err = m.disown(j, pv)
 		}
 	} else {
-		err = j.pool.FinishMigration(j.volume, note)
+		err = j.hold.Finish(note)
 	}
 	if err != nil {
 		return err
@@ -208,7 +206,7 @@ func (m *Migrator) giveUp(ctx context.Context, j *job, pv *corev1.PersistentVolu
 			return over, err
 		}
 	}
-	if err := j.pool.CancelMigration(j.volume); err != nil {
+	if err := j.hold.Release(); err != nil {
 		return over, err
 	}
 	if err := m.disown(j, j.old); err != nil {
@@ -227,7 +225,7 @@ var (
 
 // stop notes why a migration does not go on, and says it.
 func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
-	if err := j.pool.StopMigration(j.volume, why); err != nil {
+	if err := j.hold.Stop(why); err != nil {
 		return err
 	}
 	if why != j.why {

@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // oneVolume is a claim loop that knows a single volume.
@@ -106,7 +107,7 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 				t.Errorf("the PV has policy %s, want %s", got, want)
 			}
 			v, err := j.pool.Get(pvName)
-			if err != nil || v.Migration.UnderWay() == row.gaveUp {
+			if err != nil || (v.Held() != nil) == row.gaveUp {
 				t.Errorf("journal %+v, %v", v.Migration, err)
 			}
 		})
@@ -120,10 +121,10 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 		now := metav1.Now()
 		pv.DeletionTimestamp = &now
 	})
-	if err := j.pool.CutOver(j.volume); err != nil {
+	if err := j.hold.CutOver(); err != nil {
 		t.Fatal(err)
 	}
-	j.step = volume.MigrationCutover
+	j.step = record.MigrationCutover
 	for _, step := range []struct {
 		name       string
 		finalizers int

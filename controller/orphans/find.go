@@ -95,7 +95,7 @@ func pvOf(r volume.Record) string { return cmp.Or(r.PV, r.Name) }
 // judge notes on a volume's record whether its PV is gone, and returns it. The
 // record of an inline volume is returned as it is.
 func (o *Checker) judge(ctx context.Context, pool *volume.Pool, v volume.Volume, s seen) (volume.Record, error) {
-	if v.Ephemeral || v.Migration.UnderWay() {
+	if v.Ephemeral || v.Held() != nil {
 		// No PV ever names it, and the CSI driver notes whether its pod is gone; or
 		// no PV does for a moment.
 		return v.Record, nil

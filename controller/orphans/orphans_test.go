@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Everything that a record must say before its volume may go, spoilt one at a
@@ -33,7 +34,7 @@ func TestRemovable(t *testing.T) {
 		"no note":             {func(r *volume.Record) { r.Orphan = volume.Orphan{} }, "no orphan"},
 		"ready":               {func(r *volume.Record) { r.State = volume.Ready }, "never seen"},
 		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "pod's own"},
-		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &volume.Migration{Step: volume.MigrationCutover} }, "being replaced"},
+		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &volume.Migration{Step: record.MigrationCutover} }, "being replaced"},
 		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "before this provisioner"},
 		"retained":            {func(r *volume.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
 		"of unknown policy":   {func(r *volume.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},

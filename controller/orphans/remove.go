@@ -28,7 +28,7 @@ func removable(r volume.Record, cluster string, grace time.Duration, now time.Ti
 		return "its PV was never seen, so nobody said that it may go"
 	case r.Ephemeral:
 		return "it is a pod's own volume"
-	case r.Migration.UnderWay():
+	case r.Held() != nil:
 		return "its PV is being replaced"
 	case r.Adopted:
 		return "its directory was there before this provisioner"

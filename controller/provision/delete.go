@@ -49,8 +49,8 @@ func (c *Controller) deletable(pv *corev1.PersistentVolume) (d deletion, err err
 		return d, d.shape.adoptable(pv, d.pool, d.name)
 	case err != nil:
 		return d, err
-	case d.volume.Migration.UnderWay():
-		return d, fmt.Errorf("PV %s: %w", pv.Name, volume.ErrMigrating)
+	case d.volume.Held() != nil:
+		return d, fmt.Errorf("PV %s: %w", pv.Name, d.volume.Held())
 	}
 	d.recorded = true
 	if err = d.shape.matches(d.volume, pv); errors.As(err, new(otherClaim)) && class.Leaving(pv) {

@@ -13,8 +13,8 @@ import (
 // replaced, the error is ErrMigrating.
 func (c *Controller) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := c.examine(pv)
-	if err == nil && v.Migration.UnderWay() {
-		err = fmt.Errorf("PV %s: %w", pv.Name, volume.ErrMigrating)
+	if err == nil && v.Held() != nil {
+		err = fmt.Errorf("PV %s: %w", pv.Name, v.Held())
 	}
 	return pool, v, err
 }

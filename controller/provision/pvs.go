@@ -114,7 +114,7 @@ func (r *records) sync(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return err
-	case v.Migration.UnderWay():
+	case v.Held() != nil:
 		return nil // the migration sees to both PVs
 	}
 	v, err = r.follow(ctx, s, pv, pool, v)

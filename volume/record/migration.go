@@ -49,15 +49,18 @@ const (
 // when it is written, and read up to file.MaxBytes.
 const MaxJournal = file.MaxBytes / 4
 
-// UnderWay reports whether a migration was begun and is not over. Until it is,
-// the volume is not deleted, and nobody but the caller of BeginMigration is to
-// act on what its PV says.
-func (m *Migration) UnderWay() bool { return m != nil && m.Step != MigrationDone }
+// Finished returns the journal of the last migration that is done; nil if there is none.
+func (m *Migration) Finished() *Migration {
+	if m != nil && m.Step != MigrationDone {
+		return m.Before
+	}
+	return m
+}
 
 // Advance replaces the journal of a migration that is under way. change is
 // given a copy; the journal stays the same one where the copy says the same.
 func (r *Record) Advance(change func(*Migration) *Migration) error {
-	if !r.Migration.UnderWay() {
+	if r.Held() == nil {
 		return fmt.Errorf("%w: it is not being migrated", fault.ErrConflict)
 	}
 	copied := *r.Migration
@@ -69,10 +72,11 @@ func (r *Record) Advance(change func(*Migration) *Migration) error {
 	return nil
 }
 
-// NotMigrating returns ErrMigrating while a migration is under way: between two
-// PVs nothing tells a volume that is not wanted any more.
-func (r Record) NotMigrating() error {
-	if r.Migration.UnderWay() {
+// Held returns ErrMigrating while the volume's PV is being replaced, and nil otherwise.
+// Until then only the holder acts on the volume's PVs: both may be missing for a moment,
+// or name different backends.
+func (r Record) Held() error {
+	if m := r.Migration; m != nil && m.Step != MigrationDone {
 		return fmt.Errorf("%w to a %s PV (%s)", fault.ErrMigrating, r.Migration.To, r.Migration.Step)
 	}
 	return nil
