@@ -2,6 +2,7 @@ package volume
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -190,4 +191,42 @@ func bind(r Record, b Binding) Record {
 		r.ReclaimPolicy = b.ReclaimPolicy
 	}
 	return r
+}
+
+// NoteOrphan writes on the volume's record that it is an orphan and why, and
+// returns the record. The note outlives the process; a note for the same reason
+// keeps its time, and adds watched, to the second, to the time for which it was
+// watched. An empty why takes the note back, as Bind does. It does nothing where
+// the record says all that already.
+//
+// The error is ErrNotFound where there is no volume.
+func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, error) {
+	var noted Record
+	err := p.on("note orphan", name, func(h *handle) error {
+		r, ok := p.records.Get(name)
+		if !ok {
+			return ErrNotFound
+		}
+		noted = r
+		switch {
+		case r.Orphan.Why == why && (why == "" || watched < time.Second):
+			return nil
+		case r.Orphan.Why == why:
+			r.Orphan.WatchedSeconds += int64(watched / time.Second)
+		case why == "":
+			r.Orphan = Orphan{}
+		default:
+			r.Orphan = Orphan{Since: time.Now().UTC().Truncate(time.Second), Why: why}
+		}
+		p.step("orphan.record")
+		if err := p.put(h, r); err != nil {
+			return err
+		}
+		noted = r
+		return nil
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	return noted, nil
 }

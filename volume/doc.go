@@ -23,7 +23,7 @@
 //	    trash/<id>.json       the record it had
 //
 // The package logs nothing and starts nothing by itself. Errors are of type
-// *Error and wrap one of the sentinels of package fault, which errors.go repeats.
+// *Error and wrap one of the sentinels of package fault, which volume.go repeats.
 //
 // The packages below have one duty each: pooldir opens the pool's directory, record
 // defines what stands in a record, space accounts for what is allocated and available,

@@ -1,6 +1,8 @@
 package volume
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Expand grows a volume to so many bytes, its promise and its limit, also
 // while pods use it, and returns it. A volume of this size stays as it is, so

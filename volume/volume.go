@@ -1,5 +1,11 @@
 package volume
 
+import (
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
 // Spec is what a caller asks for.
 type Spec struct {
 	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
@@ -39,3 +45,79 @@ type Binding struct {
 	Owner         Owner
 	Cluster       string
 }
+
+type (
+	// Record is what the agent remembers of a volume.
+	Record = record.Record
+	// State is the point in its life at which a volume is.
+	State = record.State
+	// Owner is the claim of a volume.
+	Owner = record.Owner
+	// Orphan is what was last noted of a volume whose PV is gone.
+	Orphan = record.Orphan
+	// Migration is the journal of a volume whose PV is replaced.
+	Migration = record.Migration
+	// QuotaPolicy decides what happens to a volume if its pool enforces no quotas.
+	QuotaPolicy = record.QuotaPolicy
+)
+
+// The states of a volume, in the order of its life.
+const (
+	Creating = record.Creating
+	Ready    = record.Ready
+	Bound    = record.Bound
+	Deleting = record.Deleting
+)
+
+// The policies for pools without limits.
+const (
+	QuotaBestEffort = record.QuotaBestEffort
+	QuotaRequired   = record.QuotaRequired
+	QuotaNone       = record.QuotaNone
+)
+
+// The labels of new volumes; see package pooldir.
+const (
+	LabelAuto    = pooldir.LabelAuto
+	DefaultLabel = pooldir.DefaultLabel
+)
+
+// Expected is what others know of a pool before it is opened; see package
+// pooldir.
+type Expected = pooldir.Expected
+
+// Error says which operation failed on which volume, and why.
+type Error = fault.Error
+
+// HeldError is the cause where another process owns the pool.
+type HeldError = fault.HeldError
+
+// HangError is the cause where the disk of a pool does not answer.
+type HangError = fault.HangError
+
+// SpaceError is the cause of a refusal for want of space, in bytes.
+type SpaceError = fault.SpaceError
+
+// What can be wrong, for errors.Is; package fault says what each means. Every
+// error of this package is an *Error that wraps one of these or the operating
+// system's own error.
+var (
+	ErrNotReady  = fault.ErrNotReady
+	ErrNotOpened = fault.ErrNotOpened
+	ErrInvalid   = fault.ErrInvalid
+	ErrConflict  = fault.ErrConflict
+	ErrNotFound  = fault.ErrNotFound
+	ErrNoSpace   = fault.ErrNoSpace
+	ErrInUse     = fault.ErrInUse
+	ErrNotEmpty  = fault.ErrNotEmpty
+	ErrNoQuotas  = fault.ErrNoQuotas
+	ErrMigrating = fault.ErrMigrating
+	ErrDamaged   = fault.ErrDamaged
+)
+
+// CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
+// bytes, no leading dot. The error is an ErrInvalid and says what is wrong.
+func CheckName(name string) error { return fault.CheckName(name) }
+
+// Check reports what cannot be a pool, whatever its state; see pooldir.Check.
+func Check(path string) error { return pooldir.Check(path) }

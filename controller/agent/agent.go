@@ -29,6 +29,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // agent is one process: the pools of a node, and around them what the options
@@ -64,7 +65,7 @@ func Run(ctx context.Context, version string, args []string, out io.Writer) erro
 
 // runAgent builds the parts, joins them, and runs them until the context ends.
 func runAgent(ctx context.Context, o *options) error {
-	if err := volume.CheckKernel(); err != nil {
+	if err := pooldir.CheckKernel(); err != nil {
 		return err
 	}
 	log := klog.Background().WithValues("node", o.nodeName)

@@ -1,9 +1,11 @@
-package volume
+package pooldir
 
 import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // The oldest kernel that has every call we make: openat2(2) came with 5.6,
@@ -33,5 +35,5 @@ func checkKernel(release string) error {
 	if major > minKernelMajor || major == minKernelMajor && minor >= minKernelMinor {
 		return nil
 	}
-	return fmt.Errorf("%w: the kernel is %s, and Linux %d.%d or later is needed", ErrInvalid, release, minKernelMajor, minKernelMinor)
+	return fmt.Errorf("%w: the kernel is %s, and Linux %d.%d or later is needed", fault.ErrInvalid, release, minKernelMajor, minKernelMinor)
 }
