@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,18 +18,20 @@ func (s *Server) ephemeralPool(name string) (*volume.Pool, error) {
 	return s.config.Pools.All()[0], nil
 }
 
-// publishEphemeral makes a pod's own volume and mounts it. Where it cannot be
+// publishInline makes a pod's own volume and mounts it. Where it cannot be
 // mounted, one that was made for this call is unmade: kubelet need not come
 // back to unpublish what was never published.
-func (s *Server) publishEphemeral(p *publication) error {
-	_, err := p.pool.Get(p.name)
+func (s *Server) publishInline(p *publication, target *Target) error {
+	// The collector looks for the pod's directory by this UID.
+	p.inline.Owner.UID = cmp.Or(target.Pod, p.inline.Owner.UID)
+	_, err := p.pool.Get(p.volume.Name)
 	fresh := errors.Is(err, volume.ErrNotFound)
-	if _, err := s.config.Pools.Create(p.pool, *p.make); err != nil {
+	if _, err := s.config.Pools.Create(p.pool, *p.inline); err != nil {
 		return err
 	}
-	if err := p.mount(); err != nil {
+	if err := target.Publish(p.pool, p.volume); err != nil {
 		if fresh {
-			err = errors.Join(err, p.pool.Undo(p.name))
+			err = errors.Join(err, p.pool.Undo(p.volume.Name))
 		}
 		return err
 	}
@@ -87,6 +90,6 @@ const inlinePrefix = "csi-"
 // maybeInline reports whether a volume without a known record may be a pod's own.
 // One whose target names a PV of the same name is not.
 func (s *Server) maybeInline(name, target string) bool {
-	_, pv := parseTarget(s.config.KubeletDir, target)
+	_, pv := s.targets.Parse(target)
 	return strings.HasPrefix(name, inlinePrefix) && pv != name
 }

@@ -11,9 +11,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// errKind: a volume is not what the call takes it for.
-var errKind = errors.New("volume is of another kind")
-
 // codeOf maps an error to the code that the spec has for it. A check that
 // knows its code says so with status.Errorf.
 func codeOf(method string, err error) codes.Code {
@@ -35,8 +32,8 @@ func codeOf(method string, err error) codes.Code {
 		{volume.ErrMigrating, codes.FailedPrecondition},
 		{mount.ErrParent, codes.FailedPrecondition},
 		{mount.ErrOther, codes.FailedPrecondition},
-		{errKind, codes.FailedPrecondition},
-		{errPV, codes.FailedPrecondition},
+		{ErrKind, codes.FailedPrecondition},
+		{ErrPV, codes.FailedPrecondition},
 		{volume.ErrConflict, conflict(method)},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{context.Canceled, codes.Canceled},

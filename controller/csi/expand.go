@@ -23,7 +23,7 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	}
 	switch limit := req.GetCapacityRange().GetLimitBytes(); {
 	case v.Ephemeral:
-		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", errKind)
+		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", ErrKind)
 	case limit > 0 && v.Bytes > limit:
 		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and cannot shrink", limit, v.Bytes)
 	case bytes >= v.Bytes: // its limit may be behind, so also where it has just that

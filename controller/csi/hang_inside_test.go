@@ -11,10 +11,10 @@ import (
 func TestHandlerHangs(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	var s Server
+	var all locks
 	locked := make(chan struct{})
 	hang := func(context.Context, any) (any, error) {
-		unlock, err := s.targets.lock("/a")
+		unlock, err := all.lock("/a")
 		if err != nil {
 			return nil, err
 		}
@@ -29,21 +29,21 @@ func TestHandlerHangs(t *testing.T) {
 		t.Errorf("%v, want that the caller has gone", err)
 	}
 	begin := time.Now()
-	unlock, err := s.targets.lock("/b")
+	unlock, err := all.lock("/b")
 	if err != nil || time.Since(begin) > time.Second {
 		t.Fatalf("another target: %v after %s", err, time.Since(begin))
 	}
 	unlock()
 	waited := make(chan func(), 1)
 	go func() {
-		unlock, err := s.targets.lock("/b")
+		unlock, err := all.lock("/b")
 		if err != nil {
 			t.Error(err)
 		}
 		waited <- unlock
 	}()
 	(<-waited)()
-	if len(s.targets.held) != 1 {
-		t.Errorf("%d targets are held, want the one that hangs", len(s.targets.held))
+	if len(all.held) != 1 {
+		t.Errorf("%d targets are held, want the one that hangs", len(all.held))
 	}
 }

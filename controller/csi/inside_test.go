@@ -33,7 +33,7 @@ func TestCodes(t *testing.T) {
 		{volume.ErrDamaged, codes.Internal},
 		{mount.ErrTarget, codes.InvalidArgument},
 		{mount.ErrOther, codes.FailedPrecondition},
-		{errKind, codes.FailedPrecondition},
+		{ErrKind, codes.FailedPrecondition},
 		{context.Canceled, codes.Canceled},
 		{status.Error(codes.OutOfRange, ""), codes.OutOfRange},
 		{errors.New("other"), codes.Internal},

@@ -1,18 +1,14 @@
 package csi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // NodeGetInfo returns the node's ID and its place in the topology.
@@ -34,15 +30,11 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// publication is a request to publish that was checked.
+// publication is a checked request to publish.
 type publication struct {
-	name   string
-	pool   *volume.Pool // nil until it is located, where no attribute names it
-	target *mount.Target
-	pv     string // that the target is for; "" where it does not say
-	flags  mount.Flags
-	alone  bool         // no other target may show the volume
-	make   *volume.Spec // of an ephemeral volume; nil for one that is there
+	volume Volume
+	pool   *volume.Pool // nil if no attribute names it, until locate
+	inline *volume.Spec // of an inline volume; nil for any other
 }
 
 // NodePublishVolume mounts the volume's directory at the target. It does
@@ -52,16 +44,15 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	if err != nil {
 		return nil, err
 	}
-	defer p.target.Close()
-	unlock, err := s.targets.lock(p.target.Path)
+	target, err := s.targets.Open(req.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if p.make != nil {
-		err = s.publishEphemeral(p)
+	defer target.Close()
+	if p.inline != nil {
+		err = s.publishInline(p, target)
 	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
-		err = p.mount()
+		err = target.Publish(p.pool, p.volume)
 	}
 	if err != nil {
 		return nil, err
@@ -69,48 +60,41 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// publication checks a request. It opens the target's directory, which the
-// caller closes, and changes nothing.
+// publication checks a request.
 func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, error) {
-	p := &publication{name: req.GetVolumeId(), alone: singleWriter(req.GetVolumeCapability())}
-	var pod string
-	pod, p.pv = parseTarget(s.config.KubeletDir, req.GetTargetPath())
-	if err := volume.CheckName(p.name); err != nil {
+	if err := volume.CheckName(req.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	if req.GetTargetPath() == "" {
 		return nil, invalid("target path: it is empty")
 	}
-	var err error
-	if p.flags, err = checkCapability(req.GetVolumeCapability(), req.GetReadonly()); err != nil {
+	flags, err := checkCapability(req.GetVolumeCapability(), req.GetReadonly())
+	if err != nil {
 		return nil, err
 	}
 	attributes := req.GetVolumeContext()
-	if ephemeral(attributes) {
-		spec, pool, err := ephemeralSpec(p.name, attributes)
+	p := &publication{volume: Volume{
+		Name: req.GetVolumeId(), Flags: flags, Single: singleWriter(req.GetVolumeCapability()), Ephemeral: ephemeral(attributes),
+	}}
+	if p.volume.Ephemeral {
+		spec, pool, err := ephemeralSpec(req.GetVolumeId(), attributes)
 		if err != nil {
 			return nil, err
 		}
-		// The collector looks for the pod's directory by this UID.
-		spec.Owner.UID = cmp.Or(pod, spec.Owner.UID)
-		p.make = &spec
+		p.inline = &spec
 		p.pool, err = s.ephemeralPool(pool)
-		if err != nil {
-			return nil, err
-		}
-	} else if name := attributes[class.StoragePool]; name != "" {
-		if p.pool, err = s.pool(name); err != nil {
-			return nil, err
-		}
+		return p, err
 	}
-	p.target, err = mount.OpenTarget(s.config.KubeletDir, req.GetTargetPath())
+	if name := attributes[class.StoragePool]; name != "" {
+		p.pool, err = s.pool(name)
+	}
 	return p, err
 }
 
 // locate finds the pool of a volume that is there: the one its PV names, else
 // the one that has its record.
 func (s *Server) locate(p *publication, attributes map[string]string) error {
-	pool, _, err := s.find(p.name, attributes)
+	pool, _, err := s.find(p.volume.Name, attributes)
 	if errors.Is(err, volume.ErrNotFound) {
 		s.config.Unknown()
 	}
@@ -120,47 +104,6 @@ func (s *Server) locate(p *publication, attributes map[string]string) error {
 	}
 	p.pool = pool
 	return err
-}
-
-// mount publishes a volume that is there. The volume is pinned meanwhile, so
-// that it cannot be deleted between the look and the mount.
-func (p *publication) mount() error {
-	var found volume.Volume
-	err := p.pool.Pin(p.name, func(pinned volume.Pinned) error {
-		found = pinned.Volume
-		if pinned.Ephemeral != (p.make != nil) {
-			return fmt.Errorf("%w: recorded as ephemeral %v, published as ephemeral %v", errKind, pinned.Ephemeral, p.make != nil)
-		}
-		if err := p.checkPV(pinned.Volume); err != nil {
-			return err
-		}
-		if err := p.checkAlone(pinned.MountedAt); err != nil {
-			return err
-		}
-		return p.target.Bind(pinned.Dir, p.flags)
-	})
-	if err != nil || found.PV == "" || found.State != volume.Ready {
-		return err
-	}
-	// From now on there may be data in it, so an empty directory must never
-	// take its place.
-	_, err = p.pool.Bind(p.name, volume.Binding{PV: found.PV})
-	return err
-}
-
-func (p *publication) checkAlone(points []string) error {
-	if !p.alone {
-		return nil
-	}
-	here, err := p.target.Point()
-	if err != nil {
-		return err
-	}
-	foreign := func(point string) bool { return point != here && (p.pv == "" || !samePodSubpath(here, point)) }
-	if i := slices.IndexFunc(points, foreign); i >= 0 {
-		return fmt.Errorf("%w: it is for a single writer, and mounted at %s", volume.ErrInUse, points[i])
-	}
-	return nil
 }
 
 // NodeUnpublishVolume unmounts the target, looks whether that was so, and
@@ -174,7 +117,7 @@ func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVo
 	if req.GetTargetPath() == "" {
 		return nil, invalid("target path: it is empty")
 	}
-	if err := s.unmount(name, req.GetTargetPath()); err != nil {
+	if err := s.targets.Unpublish(name, req.GetTargetPath()); err != nil {
 		return nil, fmt.Errorf("unpublish volume %q: %w", name, err)
 	}
 	if err := s.dropEphemeral(name, req.GetTargetPath()); err != nil {
@@ -182,25 +125,3 @@ func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVo
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
-
-func (s *Server) unmount(name, path string) error {
-	target, err := mount.OpenTarget(s.config.KubeletDir, path)
-	if errors.Is(err, mount.ErrParent) {
-		return nil // nothing can be mounted where no directory is
-	}
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	unlock, err := s.targets.lock(path)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return target.Unbind(func(i mount.Info) bool { return shows(i, name) })
-}
-
-// shows reports whether the mount is of a volume of that name. It is told by
-// what is mounted, not by the record: a volume whose disk or whose record is
-// gone, or that an older driver mounted, must come off all the same.
-func shows(i mount.Info, name string) bool { return path.Base(i.Root) == name }

@@ -50,7 +50,7 @@ type Server struct {
 	config  Config
 	seconds *prometheus.HistogramVec
 
-	targets targets // calls for one target wait for each other
+	targets *Targets
 }
 
 // New checks the configuration and returns a driver that does not serve yet.
@@ -65,7 +65,7 @@ func New(c Config) (*Server, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	s := &Server{config: c, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	s := &Server{config: c, targets: NewTargets(c.KubeletDir), seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "kubevirt_hpp_csi_call_duration_seconds",
 		Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
 		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},

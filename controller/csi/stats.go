@@ -26,7 +26,7 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.statfs(name, path)
+	st, err := s.targets.Statfs(name, path)
 	if errors.Is(err, mount.ErrTarget) || errors.Is(err, mount.ErrParent) || errors.Is(err, unix.ENOENT) {
 		return nil, status.Errorf(codes.NotFound, "volume %q is not published at %q: %v", name, path, err)
 	}
@@ -40,28 +40,6 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 		all = limited(all, u)
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: all}, nil
-}
-
-// statfs asks at the path, if the volume is mounted there.
-func (s *Server) statfs(name, path string) (st unix.Statfs_t, err error) {
-	target, err := mount.OpenTarget(s.config.KubeletDir, path)
-	if err != nil {
-		return st, err
-	}
-	defer target.Close()
-	unlock, err := s.targets.lock(path)
-	if err != nil {
-		return st, err
-	}
-	defer unlock()
-	at, err := target.Look()
-	if err != nil {
-		return st, err
-	}
-	if !at.Mounted || !shows(at.Info, name) {
-		return st, unix.ENOENT
-	}
-	return target.Statfs()
 }
 
 // limited replaces the filesystem's numbers by those of a volume's limits. There

@@ -2,47 +2,106 @@ package csi
 
 import (
 	"errors"
-	"fmt"
-	"path/filepath"
+	"path"
 	"strings"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// errPV: the volume is published for another PV than its own.
-var errPV = errors.New("volume of another PV")
+// Targets are the target paths below the kubelet's directory. Its methods may be
+// called from many goroutines; calls for one path wait for each other.
+type Targets struct {
+	kubelet string
+	locks   locks
+}
 
-// parseTarget returns the UID of the pod that a target of the kubelet is for, and
-// the name of the PV or, for an inline volume, the pod's name of it. The target is
+// NewTargets returns the targets below the kubelet's directory.
+func NewTargets(kubelet string) *Targets { return &Targets{kubelet: kubelet} }
+
+// Target is a target path that one call has for itself. The caller closes it.
+type Target struct {
+	mount  *mount.Target
+	unlock func()
+
+	// Pod is the UID of the pod that the path is for, PV the name of the PV or, for
+	// an inline volume, the pod's name for it. Both are empty if the path is not one
+	// that the kubelet chooses.
+	Pod, PV string
+}
+
+// Open opens the directory of the target and waits until no other call has the
+// target. It changes nothing. The error is mount.ErrTarget, mount.ErrParent or a
+// status.
+func (t *Targets) Open(path string) (*Target, error) {
+	m, err := mount.OpenTarget(t.kubelet, path)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := t.locks.lock(path)
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	opened := &Target{mount: m, unlock: unlock}
+	opened.Pod, opened.PV = t.Parse(path)
+	return opened, nil
+}
+
+// Close lets other calls have the target.
+func (t *Target) Close() {
+	t.unlock()
+	t.mount.Close()
+}
+
+// Parse returns what a target path of the kubelet names; see Target. Such a path is
 // <kubelet>/pods/<pod's UID>/volumes/kubernetes.io~csi/<name>/mount, see
-// GetPath of pkg/volume/csi/csi_mounter.go in Kubernetes. Both are empty for any
-// other target, which a test or another orchestrator may choose.
-func parseTarget(kubelet, target string) (pod, name string) {
-	below, found := strings.CutPrefix(target, kubelet+"/")
+// GetPath of pkg/volume/csi/csi_mounter.go in Kubernetes. Tests and other
+// orchestrators choose other paths.
+func (t *Targets) Parse(path string) (pod, pv string) {
+	below, found := strings.CutPrefix(path, t.kubelet+"/")
 	parts := strings.Split(below, "/")
-	if !found || len(parts) != 6 || parts[0] != podsName || parts[2] != "volumes" || parts[3] != "kubernetes.io~csi" || parts[5] != "mount" {
+	if !found || len(parts) != 6 || parts[0] != "pods" || parts[2] != "volumes" || parts[3] != "kubernetes.io~csi" || parts[5] != "mount" {
 		return "", ""
 	}
 	return parts[1], parts[4]
 }
 
-// samePodSubpath reports whether point is a mount that the kubelet made of a
-// subPath for a container of the pod whose target is here: the kubelet makes
-// them below <kubelet>/pods/<pod's UID>/volume-subpaths and keeps them while it
-// restarts, see getSubpathBindTarget of pkg/volume/util/subpath in Kubernetes.
-// here has the form that parseTarget accepts. Any other mount below the pod's directory
-// is a second target, which the CSI spec refuses to a single writer.
-func samePodSubpath(here, point string) bool {
-	return strings.HasPrefix(point, filepath.Join(here, "../../../../volume-subpaths")+"/")
+// Unpublish unmounts the volume from the target, verifies that, and removes the
+// empty target. It does nothing if the volume is not published there. It needs
+// neither the pool nor the record.
+func (t *Targets) Unpublish(name, path string) error {
+	opened, err := t.Open(path)
+	if errors.Is(err, mount.ErrParent) {
+		return nil // nothing can be mounted in a directory that does not exist
+	}
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	return opened.mount.Unbind(func(i mount.Info) bool { return shows(i, name) })
 }
 
-// checkPV refuses a volume that is recorded for another PV than the target
-// names. Whoever may write PVs could otherwise put another tenant's handle
-// into one of his own, and read that tenant's data. A volume whose record has
-// no PV yet is anybody's who has its handle.
-func (p *publication) checkPV(v volume.Volume) error {
-	if p.make != nil || p.pv == "" || v.PV == "" || p.pv == v.PV {
-		return nil
+// Statfs returns the statistics of the filesystem that is mounted at the target. The
+// error is ENOENT if the volume is not mounted there.
+func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
+	opened, err := t.Open(path)
+	if err != nil {
+		return st, err
 	}
-	return fmt.Errorf("%w: it belongs to PV %q, and PV %q has its handle; use it by a PV of the name %q", errPV, v.PV, p.pv, v.PV)
+	defer opened.Close()
+	at, err := opened.mount.Look()
+	if err != nil {
+		return st, err
+	}
+	if !at.Mounted || !shows(at.Info, name) {
+		return st, unix.ENOENT
+	}
+	return opened.mount.Statfs()
 }
+
+// shows reports whether the mount is of a volume of that name. The mounted directory
+// decides, not the record: a volume must come off even if its disk or its record is
+// gone, or if an older driver mounted it.
+func shows(i mount.Info, name string) bool { return path.Base(i.Root) == name }
