@@ -42,11 +42,11 @@ type collector struct {
 	missed  map[string]bool // volumes whose pod was missing at the last check
 }
 
-// collect starts a collector for each pool, which runs until the context ends.
+// Collect starts a collector for each pool, which runs until the context ends.
 // They do not wait for each other: the disk of a pool may hang.
-func (s *Server) collect(ctx context.Context) {
-	for _, p := range s.config.Pools.All() {
-		c := &collector{pool: p, pods: filepath.Join(s.config.KubeletDir, podsName), changed: s.config.Changed}
+func (v *InlineVolumes) Collect(ctx context.Context) {
+	for _, p := range v.Pools.All() {
+		c := &collector{pool: p, pods: filepath.Join(v.KubeletDir, podsName), changed: v.Changed}
 		go c.run(ctx)
 	}
 }

@@ -100,22 +100,14 @@ func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 	if _, _, err := s.find(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
 		return nil, err
 	}
-	if err := s.remove(req.GetVolumeId(), nil); err != nil {
-		return nil, err
-	}
-	return &csi.DeleteVolumeResponse{}, nil
-}
-
-// remove deletes the volume if it is wanted so; nil wants any.
-func (s *Server) remove(name string, want func(volume.Volume) bool) error {
-	pool, err := s.config.Pools.Delete(name, want)
+	pool, err := s.config.Pools.Delete(req.GetVolumeId(), nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if pool != nil {
 		s.config.Changed(pool)
 	}
-	return nil
+	return &csi.DeleteVolumeResponse{}, nil
 }
 
 // GetCapacity returns what a pool can still promise, as the space there is and

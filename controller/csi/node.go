@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,9 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	}
 	defer target.Close()
 	if p.inline != nil {
-		err = s.publishInline(p, target)
+		// The collector looks for the pod's directory by this UID.
+		p.inline.Owner.UID = cmp.Or(target.Pod, p.inline.Owner.UID)
+		err = s.inline.Publish(p.pool, *p.inline, func() error { return target.Publish(p.pool, p.volume) })
 	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
 		err = target.Publish(p.pool, p.volume)
 	}
@@ -120,7 +123,8 @@ func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVo
 	if err := s.targets.Unpublish(name, req.GetTargetPath()); err != nil {
 		return nil, fmt.Errorf("unpublish volume %q: %w", name, err)
 	}
-	if err := s.dropEphemeral(name, req.GetTargetPath()); err != nil {
+	_, pv := s.targets.Parse(req.GetTargetPath())
+	if err := s.inline.Delete(name, pv); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil

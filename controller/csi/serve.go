@@ -20,6 +20,6 @@ func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
 	csi.RegisterNodeServer(g, s)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.collect(ctx)
+	s.inline.Collect(ctx)
 	return kubelet.Serve(ctx, l, g)
 }

@@ -51,6 +51,7 @@ type Server struct {
 	seconds *prometheus.HistogramVec
 
 	targets *Targets
+	inline  *InlineVolumes
 }
 
 // New checks the configuration and returns a driver that does not serve yet.
@@ -65,12 +66,16 @@ func New(c Config) (*Server, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	s := &Server{config: c, targets: NewTargets(c.KubeletDir), seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "kubevirt_hpp_csi_call_duration_seconds",
-		Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
-		Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
-	}, []string{"method", "code"})}
-	return s, nil
+	return &Server{
+		config: c,
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "kubevirt_hpp_csi_call_duration_seconds",
+			Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
+			Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
+		}, []string{"method", "code"}),
+		targets: NewTargets(c.KubeletDir),
+		inline:  &InlineVolumes{Pools: c.Pools, KubeletDir: c.KubeletDir, Changed: c.Changed},
+	}, nil
 }
 
 // Metrics returns what prometheus may collect of the driver: a histogram of
