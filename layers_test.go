@@ -90,6 +90,10 @@ var arrows = []struct {
 		why: "the claim loop does not speak gRPC"},
 	{from: "controller/csi", never: []string{"k8s.io/client-go"},
 		why: "the gRPC services do not ask the API server"},
+	{from: "controller/csi/target", may: []string{module + "/volume", "golang.org/x/sys", "google.golang.org/grpc"},
+		why: "a target is mounted without knowing the request"},
+	{from: "controller/csi/inline", may: []string{module + "/volume", module + "/controller/sleep", "k8s.io/klog/v2"},
+		why: "inline volumes are made and deleted without knowing the request or the target"},
 }
 
 func TestArrows(t *testing.T) {

@@ -9,6 +9,8 @@
 //	server.go       what the driver is made of
 //	serve.go        serving on it
 //	kubelet/        the socket, and the registration with the kubelet
+//	target/         target paths: mount, verify, unmount
+//	inline/         ephemeral inline volumes: make, delete, collect
 //	interceptor.go  around every call
 //	errors.go       an error becomes a code (pure)
 //	secrets.go      what may be logged of a request (pure)
@@ -16,8 +18,7 @@
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
 //	pools.go        which pool
 //	adopt.go        volumes of older drivers, where no PV is seen
-//	collect.go      inline volumes whose pods are gone
-//	identity.go     controller.go  expand.go  list.go  node.go  ephemeral.go  stats.go
+//	identity.go     controller.go  expand.go  list.go  node.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique
 // on the node: a name that one pool has is refused for another. So a handle

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
@@ -32,8 +33,8 @@ func codeOf(method string, err error) codes.Code {
 		{volume.ErrMigrating, codes.FailedPrecondition},
 		{mount.ErrParent, codes.FailedPrecondition},
 		{mount.ErrOther, codes.FailedPrecondition},
-		{ErrKind, codes.FailedPrecondition},
-		{ErrPV, codes.FailedPrecondition},
+		{target.ErrKind, codes.FailedPrecondition},
+		{target.ErrPV, codes.FailedPrecondition},
 		{volume.ErrConflict, conflict(method)},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
 		{context.Canceled, codes.Canceled},

@@ -7,6 +7,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 )
 
 // ControllerExpandVolume grows a volume, published or not, and the node has
@@ -23,7 +25,7 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	}
 	switch limit := req.GetCapacityRange().GetLimitBytes(); {
 	case v.Ephemeral:
-		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", ErrKind)
+		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", target.ErrKind)
 	case limit > 0 && v.Bytes > limit:
 		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and cannot shrink", limit, v.Bytes)
 	case bytes >= v.Bytes: // its limit may be behind, so also where it has just that

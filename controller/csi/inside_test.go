@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2/ktesting"
 
+	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
@@ -33,7 +34,7 @@ func TestCodes(t *testing.T) {
 		{volume.ErrDamaged, codes.Internal},
 		{mount.ErrTarget, codes.InvalidArgument},
 		{mount.ErrOther, codes.FailedPrecondition},
-		{ErrKind, codes.FailedPrecondition},
+		{target.ErrKind, codes.FailedPrecondition},
 		{context.Canceled, codes.Canceled},
 		{status.Error(codes.OutOfRange, ""), codes.OutOfRange},
 		{errors.New("other"), codes.Internal},

@@ -9,6 +9,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -33,7 +34,7 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 
 // publication is a checked request to publish.
 type publication struct {
-	volume Volume
+	volume target.Volume
 	pool   *volume.Pool // nil if no attribute names it, until locate
 	inline *volume.Spec // of an inline volume; nil for any other
 }
@@ -45,17 +46,17 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	if err != nil {
 		return nil, err
 	}
-	target, err := s.targets.Open(req.GetTargetPath())
+	t, err := s.targets.Open(req.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}
-	defer target.Close()
+	defer t.Close()
 	if p.inline != nil {
 		// The collector looks for the pod's directory by this UID.
-		p.inline.Owner.UID = cmp.Or(target.Pod, p.inline.Owner.UID)
-		err = s.inline.Publish(p.pool, *p.inline, func() error { return target.Publish(p.pool, p.volume) })
+		p.inline.Owner.UID = cmp.Or(t.Pod, p.inline.Owner.UID)
+		err = s.inline.Publish(p.pool, *p.inline, func() error { return t.Publish(p.pool, p.volume) })
 	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
-		err = target.Publish(p.pool, p.volume)
+		err = t.Publish(p.pool, p.volume)
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, e
 		return nil, err
 	}
 	attributes := req.GetVolumeContext()
-	p := &publication{volume: Volume{
+	p := &publication{volume: target.Volume{
 		Name: req.GetVolumeId(), Flags: flags, Single: singleWriter(req.GetVolumeCapability()), Ephemeral: ephemeral(attributes),
 	}}
 	if p.volume.Ephemeral {

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/csi/inline"
+	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -50,8 +52,8 @@ type Server struct {
 	config  Config
 	seconds *prometheus.HistogramVec
 
-	targets *Targets
-	inline  *InlineVolumes
+	targets *target.Targets
+	inline  *inline.Volumes
 }
 
 // New checks the configuration and returns a driver that does not serve yet.
@@ -73,8 +75,8 @@ func New(c Config) (*Server, error) {
 			Help:    "Duration of CSI calls in seconds, by method and gRPC code.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 2, 10},
 		}, []string{"method", "code"}),
-		targets: NewTargets(c.KubeletDir),
-		inline:  &InlineVolumes{Pools: c.Pools, KubeletDir: c.KubeletDir, Changed: c.Changed},
+		targets: target.New(c.KubeletDir),
+		inline:  &inline.Volumes{Pools: c.Pools, KubeletDir: c.KubeletDir, Changed: c.Changed},
 	}, nil
 }
 

@@ -1,4 +1,6 @@
-package csi
+// Package inline makes and deletes ephemeral inline volumes: those that a pod's own
+// specification asks for and that live as long as the pod.
+package inline
 
 import (
 	"errors"
@@ -8,8 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// InlineVolumes makes and deletes the ephemeral inline volumes of the node.
-type InlineVolumes struct {
+// Volumes makes and deletes the ephemeral inline volumes of the node.
+type Volumes struct {
 	Pools      *volume.Pools
 	KubeletDir string
 	// Changed is called after a volume was made in or deleted from the pool.
@@ -19,7 +21,7 @@ type InlineVolumes struct {
 // Publish creates the volume, unless it exists, and calls mount. If mount fails, it
 // removes a volume that this call created: the kubelet need not unpublish a volume
 // that was never published.
-func (v *InlineVolumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() error) error {
+func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() error) error {
 	_, err := pool.Get(spec.Name)
 	created := errors.Is(err, volume.ErrNotFound)
 	if _, err := v.Pools.Create(pool, spec); err != nil {
@@ -46,7 +48,7 @@ func (v *InlineVolumes) Publish(pool *volume.Pool, spec volume.Spec, mount func(
 // are opened for the first time, the process remembers none, and a volume that may be
 // inline waits. It does not wait for a pool that could not be opened, because Collect
 // finds the volume when the disk is back.
-func (v *InlineVolumes) Delete(name, pv string) error {
+func (v *Volumes) Delete(name, pv string) error {
 	pool, err := v.Pools.Delete(name, func(v volume.Volume) bool { return v.Ephemeral })
 	if err == nil {
 		if pool != nil {
@@ -74,7 +76,7 @@ func (v *InlineVolumes) Delete(name, pv string) error {
 
 // notOpened returns the error of a pool that this process has not tried to open yet,
 // nil if there is none.
-func (v *InlineVolumes) notOpened() error {
+func (v *Volumes) notOpened() error {
 	for _, p := range v.Pools.All() {
 		if err := p.Ready(); errors.Is(err, volume.ErrNotOpened) {
 			return err

@@ -1,6 +1,6 @@
 //go:build disk
 
-package csi
+package inline
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package csi
+package inline
 
 import (
 	"context"
@@ -44,7 +44,7 @@ type collector struct {
 
 // Collect starts a collector for each pool, which runs until the context ends.
 // They do not wait for each other: the disk of a pool may hang.
-func (v *InlineVolumes) Collect(ctx context.Context) {
+func (v *Volumes) Collect(ctx context.Context) {
 	for _, p := range v.Pools.All() {
 		c := &collector{pool: p, pods: filepath.Join(v.KubeletDir, podsName), changed: v.Changed}
 		go c.run(ctx)

@@ -1,4 +1,6 @@
-package csi
+// Package target publishes volumes at the target paths that the kubelet chooses: it
+// mounts them, verifies mounts, and unmounts them.
+package target
 
 import (
 	"errors"
@@ -17,8 +19,8 @@ type Targets struct {
 	locks   locks
 }
 
-// NewTargets returns the targets below the kubelet's directory.
-func NewTargets(kubelet string) *Targets { return &Targets{kubelet: kubelet} }
+// New returns the targets below the kubelet's directory.
+func New(kubelet string) *Targets { return &Targets{kubelet: kubelet} }
 
 // Target is a target path that one call has for itself. The caller closes it.
 type Target struct {
