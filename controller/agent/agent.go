@@ -3,10 +3,10 @@
 //
 //	options.go    the flags, and what is wrong with them
 //	driver.go migrate.go orphans.go provision.go serve.go    flags of one concern, and what they mean
-//	datadir.go pools.go    which directories are pools
+//	pools.go      which directories are pools
 //	agent.go      the parts are built
 //	run.go        joined, and run
-//	usage.go      which errors are the caller's
+//	usage.go      the help, and which errors are the caller's
 package agent
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -140,6 +141,10 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 		return capacity(0), nil
 	}
 	return capacity(space.Available), nil
+}
+
+func capacity(bytes int64) *csi.GetCapacityResponse {
+	return &csi.GetCapacityResponse{AvailableCapacity: bytes, MaximumVolumeSize: wrapperspb.Int64(bytes)}
 }
 
 // ControllerGetVolume returns one volume.

@@ -6,8 +6,7 @@
 // of them stands in one place: the interceptor logs, times, maps errors to
 // codes and turns a panic into an answer.
 //
-//	server.go       what the driver is made of
-//	serve.go        serving on it
+//	server.go       what the driver is made of, and serving on it
 //	kubelet/        the socket, and the registration with the kubelet
 //	target/         target paths: mount, verify, unmount
 //	inline/         ephemeral inline volumes: make, delete, collect
@@ -16,8 +15,7 @@
 //	secrets.go      what may be logged of a request (pure)
 //	check.go        what a request may ask for (pure)
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
-//	pools.go        which pool
-//	adopt.go        volumes of older drivers, where no PV is seen
+//	pools.go        which pool; volumes of older drivers, where no PV is seen
 //	identity.go     controller.go  expand.go  list.go  node.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique

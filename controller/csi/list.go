@@ -9,14 +9,9 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
-
-func capacity(bytes int64) *csi.GetCapacityResponse {
-	return &csi.GetCapacityResponse{AvailableCapacity: bytes, MaximumVolumeSize: wrapperspb.Int64(bytes)}
-}
 
 // tokenPrefix begins the token of a following page; the last name of the page
 // before ends it. So volumes that come and go between two pages neither shift

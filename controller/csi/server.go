@@ -1,15 +1,18 @@
 package csi
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/csi/inline"
+	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -83,6 +86,21 @@ func New(c Config) (*Server, error) {
 // Metrics returns what prometheus may collect of the driver: a histogram of
 // its calls.
 func (s *Server) Metrics() prometheus.Collector { return s.seconds }
+
+// Serve answers calls on the socket until the context ends, and closes it
+// then. Calls under way have a second to end. A socket that fails is the
+// error; an ended context is none. Until then it also deletes inline volumes
+// whose pods are gone.
+func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
+	g := grpc.NewServer(grpc.UnaryInterceptor(s.intercept(ctx)))
+	csi.RegisterIdentityServer(g, s)
+	csi.RegisterControllerServer(g, s)
+	csi.RegisterNodeServer(g, s)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.inline.Collect(ctx)
+	return kubelet.Serve(ctx, l, g)
+}
 
 // maxDriverName is the spec's bound, in bytes.
 const maxDriverName = 63
