@@ -173,20 +173,21 @@ func TestPackagesAreDocumented(t *testing.T) {
 
 // direct are the modules this one may depend on directly, each with its reason.
 var direct = map[string]string{
-	"github.com/container-storage-interface/spec": "the CSI services",
-	"github.com/prometheus/client_golang":         "metrics",
-	"github.com/spf13/pflag":                      "flags",
-	"golang.org/x/sys":                            "system calls",
-	"google.golang.org/grpc":                      "the CSI services",
-	"google.golang.org/protobuf":                  "secrets are found by an option of their fields",
-	"k8s.io/api":                                  "Kubernetes' types",
-	"k8s.io/apimachinery":                         "Kubernetes' types",
-	"k8s.io/client-go":                            "the API server",
-	"k8s.io/klog/v2":                              "logging",
-	"k8s.io/kubelet":                              "the kubelet's plugin registration service",
-	"k8s.io/utils":                                "maps of bounded size, least recently used first",
+	"github.com/container-storage-interface/spec":          "the CSI services",
+	"github.com/kubernetes-csi/csi-lib-utils":              "keeps secrets out of logged CSI messages",
+	"github.com/prometheus/client_golang":                  "metrics",
+	"github.com/spf13/pflag":                               "flags",
+	"golang.org/x/sys":                                     "system calls",
+	"google.golang.org/grpc":                               "the CSI services",
+	"google.golang.org/protobuf":                           "wrapped values in CSI messages",
+	"k8s.io/api":                                           "Kubernetes' types",
+	"k8s.io/apimachinery":                                  "Kubernetes' types",
+	"k8s.io/client-go":                                     "the API server",
+	"k8s.io/klog/v2":                                       "logging",
+	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
+	"k8s.io/utils":                                         "maps of bounded size, least recently used first",
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10": "the claim loop",
-	"sigs.k8s.io/yaml": "tests of manifests",
+	"sigs.k8s.io/yaml":                                     "tests of manifests",
 }
 
 func TestDirectDependencies(t *testing.T) {

@@ -12,7 +12,6 @@
 //	inline/         ephemeral inline volumes: make, delete, collect
 //	interceptor.go  around every call
 //	errors.go       an error becomes a code (pure)
-//	secrets.go      what may be logged of a request (pure)
 //	check.go        what a request may ask for (pure)
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
 //	pools.go        which pool; volumes of older drivers, where no PV is seen

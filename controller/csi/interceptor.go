@@ -6,6 +6,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/kubernetes-csi/csi-lib-utils/protosanitizer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
@@ -19,7 +20,7 @@ func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		method, began := path.Base(info.FullMethod), time.Now()
 		log := log.WithValues("method", method)
-		log.V(4).Info("Called", "request", loggable{req})
+		log.V(4).Info("Called", "request", protosanitizer.StripSecrets(req))
 		answer, err := bounded(klog.NewContext(ctx, log), req, handler)
 		code := codeOf(method, err)
 		took := time.Since(began)
@@ -28,7 +29,7 @@ func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 			log.Error(err, "Call failed", "code", code, "took", took)
 			return nil, status.Error(code, text(err))
 		}
-		log.V(4).Info("Answered", "response", loggable{answer}, "took", took)
+		log.V(4).Info("Answered", "response", protosanitizer.StripSecrets(answer), "took", took)
 		return answer, nil
 	}
 }
