@@ -3,12 +3,7 @@ package httpserver
 import (
 	"bytes"
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 )
 
@@ -116,24 +112,23 @@ func (p *filePair) load() (err error) {
 	return nil
 }
 
-// selfSigned is a certificate of our own. Nobody can know it before, so it
-// keeps what is read from strangers' eyes and proves nothing.
+// selfSigned is a certificate that this process signs itself. No client can know it in advance, so
+// it hides what is read from others on the network and proves nothing.
 type selfSigned struct {
 	hosts []string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards current
 	current *tls.Certificate
 }
 
-// certificate makes one where there is none that lasts.
+// certificate returns the current certificate, and makes another one if it ends soon.
 func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if s.current != nil && now.Before(s.current.Leaf.NotAfter.Add(-renewBefore)) {
+	if s.current != nil && time.Now().Before(s.current.Leaf.NotAfter.Add(-renewBefore)) {
 		return s.current, nil
 	}
-	made, err := sign(s.hosts, now)
+	made, err := sign(s.hosts)
 	if err != nil {
 		return nil, fmt.Errorf("make a self-signed certificate: %w", err)
 	}
@@ -141,32 +136,20 @@ func (s *selfSigned) certificate() (*tls.Certificate, error) {
 	return made, nil
 }
 
-// sign makes a key and a certificate that it signs itself. Clocks differ, so
-// it is valid since an hour ago.
-func sign(hosts []string, now time.Time) (*tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := x509.Certificate{ // without a serial number it gets a random one
-		Subject:               pkix.Name{CommonName: "hostpath-provisioner"},
-		NotBefore:             now.Add(-time.Hour),
-		NotAfter:              now.Add(selfSignedFor),
-		KeyUsage:              x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-	}
+// sign makes a key and a certificate for the hosts. It takes about 0.1 s of CPU.
+func sign(hosts []string) (*tls.Certificate, error) {
+	options := cert.SelfSignedCertKeyOptions{Host: "hostpath-provisioner", MaxAge: selfSignedFor}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
+			options.AlternateIPs = append(options.AlternateIPs, ip)
 		} else {
-			template.DNSNames = append(template.DNSNames, host)
+			options.AlternateDNS = append(options.AlternateDNS, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	certificate, key, err := cert.GenerateSelfSignedCertKeyWithOptions(options)
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := x509.ParseCertificate(der)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+	pair, err := tls.X509KeyPair(certificate, key)
+	return &pair, err
 }
