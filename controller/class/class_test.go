@@ -31,7 +31,7 @@ func claim(spoil func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeCl
 	return c
 }
 
-func TestCheckOffered(t *testing.T) {
+func TestCheckSupported(t *testing.T) {
 	name := "gold"
 	block, file := corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
 	modes := func(m ...corev1.PersistentVolumeAccessMode) func(*corev1.PersistentVolumeClaim) {
@@ -45,12 +45,12 @@ func TestCheckOffered(t *testing.T) {
 		"no attributes":    {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = new(string) }, ""},
 		"plain":            {nil, ""},
 		"filesystem":       {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &file }, ""},
-		"block":            {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, "ask for volumeMode Filesystem"},
-		"many writers":     {modes(corev1.ReadWriteMany), "ask for ReadWriteOnce"},
-		"many readers":     {modes(corev1.ReadOnlyMany), "ReadOnlyMany is not offered"},
-		"one pod":          {modes(corev1.ReadWriteOncePod), "ReadWriteOncePod is not offered"},
-		"one of two modes": {modes(corev1.ReadWriteOnce, corev1.ReadWriteMany), "ReadWriteMany is not offered"},
-		"selector":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }, "remove spec.selector"},
+		"block":            {func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block }, "use volumeMode Filesystem"},
+		"many writers":     {modes(corev1.ReadWriteMany), "use ReadWriteOnce"},
+		"many readers":     {modes(corev1.ReadOnlyMany), "ReadOnlyMany is not supported"},
+		"one pod":          {modes(corev1.ReadWriteOncePod), "ReadWriteOncePod is not supported"},
+		"one of two modes": {modes(corev1.ReadWriteOnce, corev1.ReadWriteMany), "ReadWriteMany is not supported"},
+		"selector":         {func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = &metav1.LabelSelector{} }, "spec.selector is not supported"},
 		"clone": {func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"}
 		}, "new volumes are empty"},
@@ -59,7 +59,7 @@ func TestCheckOffered(t *testing.T) {
 		}, `dataSource Backup "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := class.CheckOffered(claim(row.spoil), class.HostPathModes)
+			err := class.CheckSupported(claim(row.spoil), class.HostPathModes)
 			switch {
 			case row.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -102,9 +102,9 @@ func TestOfferedByShape(t *testing.T) {
 		hostPath, csi string // words of the refusal
 	}{
 		{corev1.ReadWriteOnce, "", ""},
-		{corev1.ReadWriteOncePod, "ask for ReadWriteOnce", ""},
-		{corev1.ReadWriteMany, "ask for ReadWriteOnce", "ask for ReadWriteOnce or ReadWriteOncePod"},
-		{corev1.ReadOnlyMany, "ask for ReadWriteOnce", "ask for ReadWriteOnce or ReadWriteOncePod"},
+		{corev1.ReadWriteOncePod, "use ReadWriteOnce", ""},
+		{corev1.ReadWriteMany, "use ReadWriteOnce", "use ReadWriteOnce or ReadWriteOncePod"},
+		{corev1.ReadOnlyMany, "use ReadWriteOnce", "use ReadWriteOnce or ReadWriteOncePod"},
 	} {
 		c := claim(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{row.mode}
@@ -113,7 +113,7 @@ func TestOfferedByShape(t *testing.T) {
 			offered []corev1.PersistentVolumeAccessMode
 			want    string
 		}{{class.HostPathModes, row.hostPath}, {class.CSIModes, row.csi}} {
-			err := class.CheckOffered(c, shape.offered)
+			err := class.CheckSupported(c, shape.offered)
 			if (err == nil) != (shape.want == "") || err != nil && !strings.HasSuffix(err.Error(), shape.want) {
 				t.Errorf("%s of %v: %v, want %q", row.mode, shape.offered, err, shape.want)
 			}

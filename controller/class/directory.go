@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// maxDirectory is NAME_MAX: the longest name a directory can have, in bytes.
+// maxDirectory is NAME_MAX of Linux, in bytes.
 const maxDirectory = 255
 
-// Directory returns the name of the directory of a new volume: the PV's name,
-// or <claim>-<PV> where prefix is on. A claim's name that is too long for that
-// is cut, never the PV's, which makes the whole unique.
-//
-// Once recorded, the name is read from the record and never computed again.
+// Directory returns the name of a new volume's directory: the PV's name, or
+// <claim>-<PV> with prefix. It truncates the claim's name to fit maxDirectory, never
+// the PV's name, which makes the result unique. An existing volume's name is in its
+// record; do not compute it again.
 func Directory(pv, claim string, prefix bool) string {
 	if !prefix {
 		return pv
@@ -28,10 +27,10 @@ var (
 	inline      = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 )
 
-// Provisioned reports whether a directory has a name that only provisioners and
-// kubelets give: pvc-<UID>, with or without the claim's name before it, or the
-// handle of a pod's own volume. pv is the PV that such a directory is of, "" for
-// a pod's own, which has none.
+// Provisioned reports whether a directory's name is one that provisioners or
+// kubelets generate: pvc-<UID>, with or without the claim's name before it, or the
+// handle of an ephemeral inline volume. pv is the name of the directory's PV, "" for
+// an inline volume, which has no PV.
 func Provisioned(directory string) (pv string, is bool) {
 	if m := provisioned.FindStringSubmatch(directory); m != nil {
 		return m[1], true
@@ -39,8 +38,8 @@ func Provisioned(directory string) (pv string, is bool) {
 	return "", inline.MatchString(directory)
 }
 
-// Mentions reports whether a path leads to or through a directory of that name.
-func Mentions(path, directory string) bool {
+// Contains reports whether an element of the path is the directory's name.
+func Contains(path, directory string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == directory {
 			return true

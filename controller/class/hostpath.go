@@ -10,24 +10,24 @@ import (
 // HostPathModes are the access modes of claims that get hostPath PVs.
 var HostPathModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 
-// CheckHostPath returns nil if the agent can serve claims of a hostPath class. The
-// kubelet refuses to start a pod whose hostPath volume has mount options ("mount
-// options are not supported for this volume type"), so such a class is refused.
+// CheckHostPath returns nil if the agent can serve claims of a hostPath class. It
+// refuses mount options, because the kubelet starts no pod whose hostPath volume
+// has any ("mount options are not supported for this volume type").
 func CheckHostPath(c *storagev1.StorageClass) error {
 	if len(c.MountOptions) > 0 {
-		return fmt.Errorf("class %q has mountOptions %q, and kubelets start no pod with a hostPath volume that has any; "+
-			"a class cannot be edited: delete it and make it anew without them, or use a class of provisioner %s",
+		return fmt.Errorf("class %q has mountOptions %q, and the kubelet refuses mount options of hostPath volumes; "+
+			"a class cannot be edited: delete it and create it again without them, or use a class of provisioner %s",
 			c.Name, c.MountOptions, CSIProvisioner)
 	}
 	_, err := ParametersOf(c)
 	return err
 }
 
-// HostPathPV returns the hostPath PV of a volume that lies at path. Its
-// capacity is the claim's request. The caller adds the claimRef.
+// HostPathPV returns the hostPath PV of the volume at path. The capacity is the
+// claim's request. The caller adds the claimRef.
 //
-// The source has type Directory: where the directory is gone because its disk
-// is not mounted, the pod must fail to start, not write to the disk below.
+// The source has the type Directory, so that a pod fails to start while the disk of
+// the directory is not mounted. With any other type it could write to the disk below.
 func HostPathPV(name, path string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	directory := corev1.HostPathDirectory

@@ -8,17 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxHandle is how long a CSI volume's handle may be, in bytes, by the
-// specification.
+// MaxHandle is the CSI specification's limit on a volume handle, in bytes.
 const MaxHandle = 128
 
-// MigratedCSIPV returns the CSI PV that takes the place of a hostPath PV, ours or
-// another provisioner's, on the same directory: handle is its name, pool the pool's. It has what the old one
-// has, the claim, the class, modes and mount options, and other people's labels
-// and annotations; the rest is as CSIPV has it. Only there is no fsType, so
-// that no pod's fsGroup rewrites the files that are there.
+// MigratedCSIPV returns the CSI PV that replaces a hostPath PV of this or another
+// provisioner, on the same directory, named handle, in the pool of that name. It
+// copies the old PV's claim, class, access modes, mount options, labels and
+// annotations. The rest is as in CSIPV, except that there is no fsType: the kubelet
+// must not change the owner of existing files to a pod's fsGroup.
 //
-// Its policy is Retain, and AnnPolicy says what it will be.
+// The policy is Retain until the migration is over; AnnPolicy has the final one.
 func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, size resource.Quantity, at Place) *corev1.PersistentVolume {
 	pv := successor(old, old, at)
 	delete(pv.Annotations, AnnIdentity)
@@ -36,11 +35,11 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 	return pv
 }
 
-// ReturnedHostPathPV returns the hostPath PV that takes the place of the CSI PV
-// which once took its own: as it was then, with the size, the claim, and other
-// people's labels and annotations, that the CSI PV has now. One of another
-// provisioner carries nothing of ours but the UID that it replaces: nobody here
-// looks after it any more.
+// ReturnedHostPathPV returns the hostPath PV that replaces the CSI PV now on the way
+// back. was is the hostPath PV before the migration. The result is was with the size,
+// claim, labels and annotations of now. A PV of another provisioner gets no
+// annotation of this provisioner except AnnReplaces, because the agent does not
+// manage it any more.
 func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVolume {
 	pv := successor(was, now, at)
 	for _, key := range []string{AnnIdentity, AnnProvisionOnNode, AnnProvisionedBy} {
@@ -58,8 +57,8 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place) *corev1.Per
 	return pv
 }
 
-// successor is a PV like was that takes the place of now. It has no finalizers:
-// those who set them set them anew.
+// successor returns a PV with the spec of was and the metadata of now. It has no
+// finalizers: the controllers that need theirs add them again.
 func successor(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -81,8 +80,8 @@ func successor(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVo
 	return pv
 }
 
-// Policy returns the reclaim policy that a PV has, or will have once a migration
-// is over.
+// Policy returns the PV's reclaim policy, or during a migration the one that the PV
+// gets at its end.
 func Policy(pv *corev1.PersistentVolume) corev1.PersistentVolumeReclaimPolicy {
 	if later := pv.Annotations[AnnPolicy]; later != "" {
 		return corev1.PersistentVolumeReclaimPolicy(later)

@@ -1,6 +1,6 @@
-// Package class holds what both sides of a claim agree on: the names users and
-// existing disks depend on, what a class and a claim may ask for, and the shape
-// of the PVs that answer them. It decides nothing and calls nobody.
+// Package class defines the contract of the provisioner: names, parameters of
+// classes, checks of claims, and the PV objects of both backends. Its functions
+// compute values; none performs I/O.
 package class
 
 import (
@@ -18,29 +18,29 @@ const (
 	CSIProvisioner = "kubevirt.io.hostpath-provisioner"
 	// TopologyNode is the topology key of a CSI volume; its value is the node.
 	TopologyNode = "topology.hostpath.csi/node"
-	// StoragePool names the pool, as a class parameter and as a volume
-	// attribute. Where it is absent the pool is DefaultPool.
+	// StoragePool is the class parameter and volume attribute that names the
+	// pool. If it is absent, the pool is DefaultPool.
 	StoragePool = "storagePool"
 	// DefaultPool is the pool of classes and volumes that name none.
 	DefaultPool = "legacy"
-	// AnnProvisionOnNode on a claim names the node its directory shall be on;
-	// on a PV, the node it is on.
+	// AnnProvisionOnNode on a claim requests a node; on a PV it names the
+	// volume's node.
 	AnnProvisionOnNode = "kubevirt.io/provisionOnNode"
-	// AnnIdentity on a PV says whose it is; its value is HostPathProvisioner.
+	// AnnIdentity on a PV names its provisioner; the value is
+	// HostPathProvisioner.
 	AnnIdentity = "hostPathProvisionerIdentity"
 	// AnnPool on a PV is the UUID of the pool that holds the volume.
 	AnnPool = "hostpath-provisioner.kubevirt.io/pool"
-	// AnnMigrate on a PV says which kind of PV its volume shall have, whatever
-	// the agent's flag is set to: run, back or off, as there.
+	// AnnMigrate on a PV overrides the flag --migrate-to-csi for its volume:
+	// run, back or off.
 	AnnMigrate = "hostpath-provisioner.kubevirt.io/migrate"
 	// AnnReplaces on a PV is the UID of the PV of the same name and directory
-	// whose place it took.
+	// that it replaced.
 	AnnReplaces = "hostpath-provisioner.kubevirt.io/replaces"
-	// AnnPolicy on a PV is the reclaim policy that it gets once a migration is
-	// over; until then it has Retain.
+	// AnnPolicy on a PV is the reclaim policy that it gets when a migration is
+	// over. Until then the policy is Retain.
 	AnnPolicy = "hostpath-provisioner.kubevirt.io/reclaim-policy"
-	// AnnMigrated on a claim is the UID of the PV that took the place of its
-	// first one.
+	// AnnMigrated on a claim is the UID of the PV that replaced its first one.
 	AnnMigrated = "hostpath-provisioner.kubevirt.io/migrated"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
 	// own PVs only.
@@ -63,8 +63,8 @@ const (
 // maxLabelValue is the longest value that Kubernetes accepts for a label.
 const maxLabelValue = 63
 
-// LabelValue returns the value of LabelNode for a node: its name, or a hash of
-// it where the name is longer than a label may be.
+// LabelValue returns the value of LabelNode for a node: its name, or a hash of the
+// name if that is longer than a label's value can be.
 func LabelValue(node string) string {
 	if len(node) <= maxLabelValue {
 		return node

@@ -9,33 +9,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Other is another provisioner that makes one directory for each claim. Its PVs
-// can become CSI PVs of ours, on the very same directories. What such a PV says
-// is only compared with what its provisioner would have written.
+// Other is another provisioner that creates one directory for each claim. The agent
+// can replace its PVs by CSI PVs on the same directories. The fields of such a PV
+// are not trusted, only compared with those that its provisioner would have written.
 type Other struct {
 	// Provisioner is its name in classes and on PVs.
 	Provisioner string
-	// directory is the name that it gives to the directory of a PV.
+	// directory returns the name that it gives to the directory of a PV.
 	directory func(pv string, claim *corev1.ObjectReference) string
-	// nodes returns all that a PV says of its node, each the Node's name or its
-	// label kubernetes.io/hostname; "" where it should say one, and says none.
+	// nodes returns each field of a PV that names its node, by the Node's name or
+	// its label kubernetes.io/hostname; "" for a required field that is empty.
 	nodes func(*corev1.PersistentVolume) []string
 }
 
 var others = []Other{
 	{
-		// Its PVs have no affinity; the annotation has the node of the process
-		// that made the directory.
+		// Its PVs have no affinity; the annotation names the node of the process
+		// that created the directory.
 		Provisioner: "hostpath",
 		directory: func(pv string, claim *corev1.ObjectReference) string {
 			return claim.Namespace + "-" + claim.Name + "-" + pv
 		},
 		nodes: func(pv *corev1.PersistentVolume) []string {
-			said := []string{pv.Annotations[AnnIdentity]}
+			nodes := []string{pv.Annotations[AnnIdentity]}
 			if pv.Spec.NodeAffinity != nil {
-				said = append(said, Hostname(pv))
+				nodes = append(nodes, Hostname(pv))
 			}
-			return said
+			return nodes
 		},
 	},
 	{
@@ -47,8 +47,8 @@ var others = []Other{
 	},
 }
 
-// ParseOthers returns the provisioners of a list of names, separated by commas;
-// an empty one names none. The error names those that there are.
+// ParseOthers returns the provisioners that a comma-separated list names, none for
+// an empty list. The error lists the names that are known.
 func ParseOthers(text string) (named []Other, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -67,8 +67,8 @@ func ParseOthers(text string) (named []Other, err error) {
 	return named, nil
 }
 
-// MadeByOther returns which of the provisioners made a PV, by the PV's word; nil
-// where none did.
+// MadeByOther returns the provisioner that a PV's annotation names, nil if it is not
+// one of the given ones or if the PV is a CSI PV.
 func MadeByOther(pv *corev1.PersistentVolume, among []Other) *Other {
 	if pv.Spec.CSI != nil {
 		return nil
@@ -80,41 +80,38 @@ func MadeByOther(pv *corev1.PersistentVolume, among []Other) *Other {
 	return &among[i]
 }
 
-// OfOther reports whether a PV says that it is of any of the other provisioners
-// that are known.
+// OfOther reports whether a PV's annotation names any of the other provisioners.
 func OfOther(pv *corev1.PersistentVolume) bool { return MadeByOther(pv, others) != nil }
 
-// On reports whether a PV of this provisioner says that it is of the node.
+// On reports whether all fields of a PV that name a node name this one.
 func (o *Other) On(pv *corev1.PersistentVolume, node, hostname string) bool {
-	for _, said := range o.nodes(pv) {
-		if said == "" || said != node && said != hostname {
+	for _, named := range o.nodes(pv) {
+		if named == "" || named != node && named != hostname {
 			return false
 		}
 	}
 	return true
 }
 
-// Path returns the directory that a PV of this provisioner names, where the PV
-// is named after its claim, and the directory after both, just as the
-// provisioner does it. The names are compared as wholes: a namespace and a claim
-// that are joined cannot be told apart again.
+// Path returns the directory of a PV of this provisioner. It returns an error unless
+// PV and directory have the names that the provisioner derives from the claim.
+// It compares whole names: a joined namespace and claim cannot be split again.
 func (o *Other) Path(pv *corev1.PersistentVolume) (string, error) {
 	path := DirectoryOf(pv)
 	if path == "" {
-		return "", fmt.Errorf("it names provisioner %s and has neither a hostPath nor a local path", o.Provisioner)
+		return "", fmt.Errorf("the PV names provisioner %s and has neither a hostPath nor a local path", o.Provisioner)
 	}
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" || pv.Name != "pvc-"+string(ref.UID) {
-		return "", fmt.Errorf("its name is not pvc-<UID of its claim>, as provisioner %s names PVs", o.Provisioner)
+		return "", fmt.Errorf("the PV's name is not pvc-<UID of its claim>, as provisioner %s names PVs", o.Provisioner)
 	}
 	if want := o.directory(pv.Name, ref); filepath.Base(path) != want || filepath.Clean(path) != path {
-		return "", fmt.Errorf("its directory %q is not named as provisioner %s does it: want %q", path, o.Provisioner, want)
+		return "", fmt.Errorf("the directory %q has not the name that provisioner %s gives it: want %q", path, o.Provisioner, want)
 	}
 	return path, nil
 }
 
-// DirectoryOf returns the path that a hostPath or local PV names, "" for any
-// other PV.
+// DirectoryOf returns the path of a hostPath or local PV, "" for any other PV.
 func DirectoryOf(pv *corev1.PersistentVolume) string {
 	switch {
 	case pv.Spec.HostPath != nil:

@@ -13,8 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// KubernetesPrefix begins the keys of class parameters and volume attributes
-// that are Kubernetes' own.
+// KubernetesPrefix is the prefix of the class parameters and volume attributes that
+// Kubernetes reserves.
 const KubernetesPrefix = "csi.storage.k8s.io/"
 
 // Keys of class parameters and volume attributes; StoragePool is another.
@@ -25,18 +25,17 @@ const (
 	// QuotaParameter is required, best-effort or none; absent means
 	// best-effort.
 	QuotaParameter = "quota"
-	// InodesParameter is how many files and directories a volume may have;
-	// absent means no limit.
+	// InodesParameter is the quota on files and directories; absent means none.
 	InodesParameter = "inodes"
 	// SizeAttribute is the size of an ephemeral inline volume.
 	SizeAttribute = "size"
 
-	// formerQuota is what QuotaParameter was named before. An ignored one would
-	// leave a volume without the quota that its class requires.
+	// formerQuota is the former name of QuotaParameter. It is refused: ignored, it
+	// would leave a volume without the quota that its class requires.
 	formerQuota = "limit"
 )
 
-// Source is where parameters come from. It decides which keys have an effect.
+// Source is the origin of parameters. It determines which keys have an effect.
 type Source int
 
 // The sources of parameters.
@@ -55,19 +54,20 @@ const (
 	InlineVolume
 )
 
-// Parameters is what a volume's parameters ask for.
+// Parameters are the parsed parameters of a volume.
 type Parameters struct {
-	// Pool is "" if none is named: the volume is then in DefaultPool, as PoolName
-	// returns it. An inline volume may be in any pool then.
+	// Pool is "" if no pool is named. The volume of a claim is then in DefaultPool,
+	// and an inline volume in any pool.
 	Pool string
-	// FSType is that of the PV.
+	// FSType is the fsType of the PV.
 	FSType string
-	// Spec has the policy on quotas, the number of inodes, and the size of an inline
+	// Spec has the policy on quotas, the quota on inodes, and the size of an inline
 	// volume, 0 if it names none.
 	Spec volume.Spec
 }
 
-// known are all keys that have an effect, and the sources that may have them.
+// known lists the keys that have an effect, the sources in which they have it, and
+// their parsers. A parser returns the accepted values if it refuses the text.
 var known = []struct {
 	key   string
 	in    Source
@@ -80,8 +80,8 @@ var known = []struct {
 	{SizeAttribute, InlineVolume, parseSize},
 }
 
-// Parse returns what parameters ask for. The error names the parameter; no retry
-// changes the answer.
+// Parse parses parameters. The error names the parameter, its value and the accepted
+// values; a retry does not change the result.
 func (s Source) Parse(given map[string]string) (Parameters, error) {
 	p := Parameters{FSType: DefaultFSType}
 	if _, ok := given[formerQuota]; ok && s != InlineVolume {
@@ -96,7 +96,7 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 			continue
 		}
 		if want := k.parse(&p, text); want != "" {
-			return p, fmt.Errorf("%s %s is %q; it is %s", s.noun(), k.key, text, want)
+			return p, fmt.Errorf("%s %s is %q; it must be %s", s.noun(), k.key, text, want)
 		}
 	}
 	if p.Spec.Quota == volume.QuotaNone && p.Spec.Inodes > 0 {
@@ -105,8 +105,8 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 	return p, nil
 }
 
-// checkKeys refuses the keys that have no effect: a misspelt parameter must not
-// pass for one that has.
+// checkKeys returns an error if a key has no effect, so that a misspelt parameter is
+// not ignored.
 func (s Source) checkKeys(given map[string]string) error {
 	if s == HostPathClass {
 		return nil
@@ -117,7 +117,7 @@ func (s Source) checkKeys(given map[string]string) error {
 			keys = append(keys, k.key)
 		}
 	}
-	prefixed := s != CSIClass // Kubernetes adds such keys
+	prefixed := s != CSIClass // the sidecar and the kubelet add keys with KubernetesPrefix
 	for key := range given {
 		if !slices.Contains(keys, key) && (!prefixed || !strings.HasPrefix(key, KubernetesPrefix)) {
 			unknown = append(unknown, key)
@@ -141,8 +141,8 @@ func (s Source) noun() string {
 	return "parameter"
 }
 
-// ParametersOf returns what a class's parameters ask for. The error names the
-// class and the parameter.
+// ParametersOf parses the parameters of a class. The error names the class and the
+// parameter.
 func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	source := CSIClass // the driver's name can be configured
 	if c.Provisioner == HostPathProvisioner {
@@ -150,17 +150,17 @@ func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	}
 	p, err := source.Parse(c.Parameters)
 	if err != nil {
-		return p, fmt.Errorf("class %q: %w; a class cannot be edited: delete it and make it anew", c.Name, err)
+		return p, fmt.Errorf("class %q: %w; a class cannot be edited: delete it and create it again", c.Name, err)
 	}
 	return p, nil
 }
 
-// PoolName returns the name of the pool that a class's parameters or a PV's
-// volume attributes select.
+// PoolName returns the pool that class parameters or volume attributes name, or
+// DefaultPool.
 func PoolName(from map[string]string) string { return cmp.Or(from[StoragePool], DefaultPool) }
 
 func parseQuota(p *Parameters, text string) (want string) {
-	// The empty policy is best-effort in records, and never written in a class.
+	// The empty policy means best-effort in records, and is not valid in a class.
 	for _, policy := range []volume.QuotaPolicy{volume.QuotaRequired, volume.QuotaBestEffort, volume.QuotaNone} {
 		if policy.String() == text {
 			p.Spec.Quota = policy

@@ -21,7 +21,7 @@ func TestQuotaAndInodes(t *testing.T) {
 		{map[string]string{"quota": "none"}, "none", 0, ""},
 		{map[string]string{"inodes": "1"}, "", 1, ""},
 		{map[string]string{"quota": ""}, "", 0, `quota is ""`},
-		{map[string]string{"quota": "Required"}, "", 0, `"Required"; it is required, best-effort or none`},
+		{map[string]string{"quota": "Required"}, "", 0, `"Required"; it must be required, best-effort or none`},
 		{map[string]string{"inodes": "0"}, "", 0, `inodes is "0"`},
 		{map[string]string{"inodes": "-1"}, "", 0, "above zero"},
 		{map[string]string{"inodes": "10k"}, "", 0, `"10k"`},

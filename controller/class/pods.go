@@ -2,8 +2,8 @@ package class
 
 import corev1 "k8s.io/api/core/v1"
 
-// ClaimUsers maps each claim that the pods use, by namespace/name, to one of these
-// pods. A pod that ended uses no claim any more.
+// ClaimUsers maps namespace/name of each claim that the pods use to namespace/name of
+// one of its pods. It ignores pods that have ended.
 func ClaimUsers(pods []corev1.Pod) map[string]string {
 	all := map[string]string{}
 	for _, pod := range pods {

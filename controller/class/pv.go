@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Place is the node a volume lies on.
+// Place is the location of a volume.
 type Place struct {
 	Node     string // the Node's name
 	Hostname string // its kubernetes.io/hostname label, which may differ
 	Pool     string // the pool's UUID
 }
 
-// ReclaimPolicy returns the reclaim policy of new PVs: the one given, where it
-// is empty the class's, and Delete where the class has none either.
+// ReclaimPolicy returns the reclaim policy of a new PV: the given one, or if that is
+// empty the class's, or Delete.
 func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy, c *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
 	switch {
 	case given != "":
@@ -31,15 +31,15 @@ func Released(pv *corev1.PersistentVolume) bool {
 	return pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed
 }
 
-// Leaving reports whether the PV is deleted, or is to be deleted by its policy
-// because its claim was.
+// Leaving reports whether the PV is being deleted, or will be because its claim was
+// deleted and its policy is Delete.
 func Leaving(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp != nil ||
 		Released(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// newPV is what the PVs of both shapes have in common: the claim's size, modes
-// and class, our label and the pool's UUID.
+// newPV returns the part of a PV that is the same for both backends: the claim's
+// size, modes and class, the node's label and the pool's UUID.
 func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
@@ -59,7 +59,7 @@ func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.Storag
 	}
 }
 
-// affinity lets in the nodes whose label has that one value.
+// affinity returns a required affinity to the nodes whose label has the value.
 func affinity(label, value string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -80,16 +80,16 @@ func ClaimUID(pv *corev1.PersistentVolume) string {
 	return string(pv.Spec.ClaimRef.UID)
 }
 
-// Hostname returns the one hostname that the PV's affinity names, "" where it
-// names none, several, or anything else besides. A hostPath PV names one.
+// Hostname returns the hostname that the PV's affinity requires, "" if the affinity
+// is anything but one hostname. That of a hostPath PV is one hostname.
 func Hostname(pv *corev1.PersistentVolume) string { return onlyValue(pv, corev1.LabelHostname) }
 
-// TopologyOf returns the one node that the PV's affinity names by the driver's
-// topology key, "" as Hostname does. A CSI PV names one.
+// TopologyOf returns the node that the PV's affinity requires by the driver's
+// topology key, "" if the affinity is anything else. That of a CSI PV is one node.
 func TopologyOf(pv *corev1.PersistentVolume) string { return onlyValue(pv, TopologyNode) }
 
-// onlyValue returns the label's value where the PV's affinity is just
-// that: this label, with one value.
+// onlyValue returns the value of the label if the PV's affinity requires one value
+// of this label and nothing else, and otherwise "".
 func onlyValue(pv *corev1.PersistentVolume, label string) string {
 	a := pv.Spec.NodeAffinity
 	if a == nil || a.Required == nil || len(a.Required.NodeSelectorTerms) != 1 {

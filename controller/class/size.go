@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Size prints bytes as a person would write them: 10Gi, 12.3Gi, 700 bytes.
+// Size formats bytes for people: 10Gi, 12.3Gi, 700 bytes.
 func Size(bytes int64) string {
 	const step = 1024
 	if bytes < step {
@@ -23,9 +23,9 @@ func Size(bytes int64) string {
 	return fmt.Sprintf("%s%ci", strings.TrimSuffix(fmt.Sprintf("%.1f", value), ".0"), units[0])
 }
 
-// WholeDisk is the capacity that older provisioners write on every PV: the size
-// of the filesystem, rounded down to whole GiB from 10 GiB on, to whole MiB from
-// 10 MiB on, and not at all below. It is never less than what was asked for.
+// WholeDisk returns the capacity that older provisioners write on every PV: the size
+// of the filesystem, rounded down to whole GiB from 10 GiB, to whole MiB from 10 MiB,
+// and not rounded below. It is at least the requested size.
 func WholeDisk(total, asked int64) resource.Quantity {
 	const mib, gib = 1 << 20, 1 << 30
 	for _, unit := range []int64{gib, mib} {

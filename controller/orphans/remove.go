@@ -137,9 +137,9 @@ func (o *Checker) anyPV(ctx context.Context, r volume.Record) (name string, err 
 func namesDirectory(pv *corev1.PersistentVolume, name string) bool {
 	switch source := pv.Spec.PersistentVolumeSource; {
 	case source.HostPath != nil:
-		return class.Mentions(source.HostPath.Path, name)
+		return class.Contains(source.HostPath.Path, name)
 	case source.Local != nil:
-		return class.Mentions(source.Local.Path, name)
+		return class.Contains(source.Local.Path, name)
 	case source.CSI != nil:
 		return source.CSI.VolumeHandle == name
 	}

@@ -26,7 +26,7 @@ func (s *csiShape) provisioner() string { return s.driver }
 func (s *csiShape) rule() claims.Rule { return claims.PlaceCSI }
 
 func (s *csiShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
-	if err := class.CheckOffered(claim, class.CSIModes); err != nil {
+	if err := class.CheckSupported(claim, class.CSIModes); err != nil {
 		return err
 	}
 	if _, err := class.ParametersOf(sc); err != nil {
@@ -34,7 +34,7 @@ func (s *csiShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.Stor
 	}
 	// The driver would refuse to mount the volume.
 	if _, err := mount.ParseFlags(sc.MountOptions, false); err != nil {
-		return fmt.Errorf("class %q: %w; a class cannot be edited: delete it and make it anew", sc.Name, err)
+		return fmt.Errorf("class %q: %w; a class cannot be edited: delete it and create it again", sc.Name, err)
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func TestCheck(t *testing.T) {
 		"plain": {nil, nil, "", ""},
 		"one pod": {func(p *corev1.PersistentVolumeClaim) {
 			p.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-		}, nil, "ask for ReadWriteOnce", ""},
+		}, nil, "use ReadWriteOnce", ""},
 		"block":             {func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeMode = &block }, nil, "Filesystem", "Filesystem"},
 		"unknown parameter": {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"pool": "x"} }, "", `"pool"`},
 		"quota policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"quota": "x"} }, "best-effort", "best-effort"},

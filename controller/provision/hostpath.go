@@ -27,7 +27,7 @@ func (s *hostPathShape) provisioner() string { return class.HostPathProvisioner 
 func (s *hostPathShape) rule() claims.Rule { return claims.PlaceHostPath }
 
 func (s *hostPathShape) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
-	if err := class.CheckOffered(claim, class.HostPathModes); err != nil {
+	if err := class.CheckSupported(claim, class.HostPathModes); err != nil {
 		return err
 	}
 	return class.CheckHostPath(sc)

@@ -53,11 +53,11 @@ func TestCSINotOffered(t *testing.T) {
 		{"attributes", edit(func(c *corev1.PersistentVolumeClaimSpec) { c.VolumeAttributesClassName = &attributes }), nil,
 			[]string{`volumeAttributesClassName "gold"`, `without it`}},
 		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\bwanted 1152921504606846976\b`, `ask for less`}},
-		{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `make it anew`}},
+		{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `create it again`}},
 		{"secret", harness.Claim{}, parameter("csi.storage.k8s.io/provisioner-secret-name", "key"),
-			[]string{`unknown parameters \["csi\.storage\.k8s\.io/provisioner-secret-name"\]`, `make it anew`}},
+			[]string{`unknown parameters \["csi\.storage\.k8s\.io/provisioner-secret-name"\]`, `create it again`}},
 		{"mount option", harness.Claim{}, func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "discard"} },
-			[]string{`"discard"`, `noatime`, `make it anew`}},
+			[]string{`"discard"`, `noatime`, `create it again`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

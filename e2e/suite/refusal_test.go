@@ -35,7 +35,7 @@ func TestNotOffered(t *testing.T) {
 		claim harness.Claim
 		words []string
 	}{
-		{"mount option", harness.Claim{Class: options}, []string{`\bnoatime\b`, `make it anew without`}},
+		{"mount option", harness.Claim{Class: options}, []string{`\bnoatime\b`, `create it again without`}},
 		{"block", harness.Claim{VolumeMode: corev1.PersistentVolumeBlock}, []string{`\bBlock\b`, `\bFilesystem\b`}},
 		{"many writers", harness.Claim{Mode: corev1.ReadWriteMany}, []string{`\bReadWriteMany\b`, only}},
 		{"many readers", harness.Claim{Mode: corev1.ReadOnlyMany}, []string{`\bReadOnlyMany\b`, only}},
