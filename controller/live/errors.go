@@ -2,16 +2,16 @@ package live
 
 import "kubevirt.io/hostpath-provisioner/volume"
 
-// Unanswered is the error of a read that the API server did not answer. It is a
-// volume.ErrNotReady: the caller tries again, as with a pool that is not ready.
+// Unanswered is the error of a failed read. It matches volume.ErrNotReady: the caller
+// retries, as with a pool that is not ready.
 type Unanswered struct {
-	Question string // what was read, as in "read PV data"
-	Err      error
+	Request string // such as "read PV data"
+	Err     error  // from the client
 }
 
-func (e Unanswered) Error() string { return e.Question + ": " + e.Err.Error() }
+func (e Unanswered) Error() string { return e.Request + ": " + e.Err.Error() }
 
-// Unwrap returns the API server's error.
+// Unwrap returns the client's error.
 func (e Unanswered) Unwrap() error { return e.Err }
 
 // Is reports whether target is volume.ErrNotReady.

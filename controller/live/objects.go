@@ -11,22 +11,21 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// PV returns the PV of that name, nil if there is none. The error is an Unanswered.
+// PV returns the PV of that name, nil if there is none. An error is an Unanswered.
 func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.PersistentVolume, error) {
 	pv, err := client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, Unanswered{Question: "read PV " + name, Err: err}
+		return nil, Unanswered{Request: "read PV " + name, Err: err}
 	}
 	return pv, nil
 }
 
-// Claim returns the claim that owns a volume, nil if it is gone: another claim of
-// the same name is another claim. The error is an Unanswered. The record of a
-// volume that a sidecar asked for may have the claim's UID alone; Claim then reads
-// all claims.
+// Claim returns the claim that owns a volume, nil if it is gone, even if a claim of
+// another UID has its name. If a sidecar passed only the claim's UID on, Claim reads
+// all claims. An error is an Unanswered.
 func Claim(ctx context.Context, client kubernetes.Interface, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
 	if o.Name == "" {
 		return claimByUID(ctx, client, o.UID)
@@ -38,7 +37,7 @@ func Claim(ctx context.Context, client kubernetes.Interface, o volume.Owner) (*c
 	return claim, nil
 }
 
-// NamedClaim returns the claim of that name, nil if there is none. The error is an
+// NamedClaim returns the claim of that name, nil if there is none. An error is an
 // Unanswered.
 func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -46,7 +45,21 @@ func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, nam
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, Unanswered{Question: "read claim " + namespace + "/" + name, Err: err}
+		return nil, Unanswered{Request: "read claim " + namespace + "/" + name, Err: err}
 	}
 	return claim, nil
+}
+
+// Cluster returns the cluster's identity, which is the UID of the namespace
+// kube-system, or "" if the agent may not read it or if it does not exist. An error
+// is an Unanswered.
+func Cluster(ctx context.Context, client kubernetes.Interface) (string, error) {
+	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", Unanswered{Request: "read namespace " + metav1.NamespaceSystem + ", whose UID identifies the cluster", Err: err}
+	}
+	return string(system.UID), nil
 }

@@ -8,17 +8,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// pageSize is how many objects one request lists.
+// pageSize is the number of objects that one request lists.
 const pageSize = 500
 
-// EachPV calls f for every PV of the cluster until f returns false. The error is
-// an Unanswered.
+// EachPV calls f for every PV of the cluster until f returns false. An error is an
+// Unanswered.
 func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolume) bool) error {
 	page := metav1.ListOptions{Limit: pageSize}
 	for {
 		list, err := client.CoreV1().PersistentVolumes().List(ctx, page)
 		if err != nil {
-			return Unanswered{Question: "list PVs", Err: err}
+			return Unanswered{Request: "list PVs", Err: err}
 		}
 		for i := range list.Items {
 			if !f(&list.Items[i]) {
@@ -37,7 +37,7 @@ func claimByUID(ctx context.Context, client kubernetes.Interface, uid string) (*
 	for {
 		list, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
 		if err != nil {
-			return nil, Unanswered{Question: "look for the claim with UID " + uid, Err: err}
+			return nil, Unanswered{Request: "list claims to find UID " + uid, Err: err}
 		}
 		for i := range list.Items {
 			if string(list.Items[i].UID) == uid {

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -34,24 +34,12 @@ func readFacts(ctx context.Context, client kubernetes.Interface, name string) (*
 		return nil, fmt.Errorf("node %q has no label %s, so no PV could name it: kubectl label node %s %s=<hostname>",
 			name, corev1.LabelHostname, name, corev1.LabelHostname)
 	}
-	cluster, err := readCluster(ctx, client)
+	cluster, err := live.Cluster(ctx, client)
 	if err != nil {
 		return nil, err
 	}
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
 	return &facts{node: node, hostname: hostname, cluster: cluster}, nil
-}
-
-// readCluster returns the cluster's identity, "" if the agent may not read it.
-func readCluster(ctx context.Context, client kubernetes.Interface) (string, error) {
-	system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("read namespace %s, whose UID tells clusters apart: %w", metav1.NamespaceSystem, err)
-	}
-	return string(system.UID), nil
 }
 
 // cluster returns the cluster's identity, "" as long as it is unknown.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
@@ -117,7 +118,7 @@ func (c *Controller) checkPermissions(ctx context.Context) {
 		if c.cluster() != "" {
 			continue
 		}
-		if cluster, err := readCluster(ctx, c.client); err == nil && cluster != "" {
+		if cluster, err := live.Cluster(ctx, c.client); err == nil && cluster != "" {
 			c.lateCluster.Store(&cluster)
 			klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", cluster)
 		}

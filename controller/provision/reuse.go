@@ -170,7 +170,7 @@ func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, cl
 				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)
 	case err != nil:
-		return live.Unanswered{Question: "list the pods of namespace " + claim.Namespace + " on node " + c.node, Err: err}
+		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + c.node, Err: err}
 	}
 	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
 		return fmt.Errorf("%w: pod %s uses claim %s", errUnsettled, pod, key)

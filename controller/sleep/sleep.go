@@ -1,5 +1,5 @@
-// Package sleep lets the loop of a controller wait for time, for whoever wakes it, and for its
-// end, whichever comes first.
+// Package sleep lets a controller's loop wait for a duration, a signal, or the end of its context,
+// whichever comes first.
 package sleep
 
 import (
@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// For sleeps for d. It returns false if the context ended meanwhile.
+// For sleeps for d. It returns false if the context ended before that.
 func For(ctx context.Context, d time.Duration) bool { return OrWoken(ctx, d, nil) }
 
-// OrWoken sleeps for d, or until Wake is called for the channel. It returns false if the
-// context ended meanwhile.
+// OrWoken sleeps for d, or until Wake is called on the channel. It returns false if the context
+// ended before that.
 func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -24,8 +24,8 @@ func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return true
 }
 
-// Wake wakes who sleeps at the channel, or will: the channel holds one value. Wake never
-// blocks, and several calls wake once.
+// Wake ends the present or next sleep on the channel, which the caller made with a capacity of one.
+// It never blocks. Several calls before a sleep end one sleep.
 func Wake(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

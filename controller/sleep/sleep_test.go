@@ -16,15 +16,15 @@ func TestSleep(t *testing.T) {
 		sleep.Wake(wake) // does not block
 		begin := time.Now()
 		if !sleep.OrWoken(t.Context(), time.Minute, wake) || time.Since(begin) != 0 {
-			t.Error("it slept on")
+			t.Error("OrWoken did not return at once after Wake")
 		}
 		if !sleep.OrWoken(t.Context(), time.Minute, wake) || time.Since(begin) != time.Minute {
-			t.Error("it was woken twice by one signal")
+			t.Error("two calls of Wake ended two sleeps")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if sleep.For(ctx, time.Hour) {
-			t.Error("it slept through the end")
+			t.Error("For returned true after its context ended")
 		}
 	})
 }

@@ -1,0 +1,141 @@
+package live_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// client returns a client of a server that answers a path, with its query, by the
+// object or by the status code, and everything else by NotFound.
+func client(t *testing.T, answers map[string]any) kubernetes.Interface {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		if next := r.URL.Query().Get("continue"); next != "" {
+			path += "?" + next
+		}
+		w.Header().Set("Content-Type", "application/json")
+		answer, ok := answers[path]
+		if code, failed := answer.(int); !ok || failed {
+			if !failed {
+				code = http.StatusNotFound
+			}
+			w.WriteHeader(code)
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+				Code: int32(code), Reason: map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound}[code]}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func object(name, uid string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
+}
+
+// An object that is not there is no error; a server that cannot tell is one, and
+// the caller tries again.
+func TestAbsentIsNotUnanswered(t *testing.T) {
+	const pv, claim, system = "persistentvolumes/data", "namespaces/ns/persistentvolumeclaims/data", "namespaces/kube-system"
+	c := corev1.PersistentVolumeClaim{ObjectMeta: object("data", "u1")}
+	for name, row := range map[string]struct {
+		answers  map[string]any
+		want     string // UIDs of the PV, of the claim, and of the cluster
+		failures int
+	}{
+		"all are there": {map[string]any{pv: corev1.PersistentVolume{ObjectMeta: object("data", "p1")}, claim: c,
+			system: corev1.Namespace{ObjectMeta: object("kube-system", "k1")}}, "p1 u1 k1", 0},
+		"none is there": {nil, "", 0},
+		"another claim": {map[string]any{claim: corev1.PersistentVolumeClaim{ObjectMeta: object("data", "u2")}}, "", 0},
+		"forbidden":     {map[string]any{pv: 403, claim: 403, system: 403}, "", 2}, // only the cluster may stay unknown
+		"no answer":     {map[string]any{pv: 500, claim: 500, system: 500}, "", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := client(t, row.answers)
+			var got []string
+			gotPV, err1 := live.PV(t.Context(), client, "data")
+			if gotPV != nil {
+				got = append(got, string(gotPV.UID))
+			}
+			gotClaim, err2 := live.Claim(t.Context(), client, volume.Owner{Namespace: "ns", Name: "data", UID: "u1"})
+			if gotClaim != nil {
+				got = append(got, string(gotClaim.UID))
+			}
+			cluster, err3 := live.Cluster(t.Context(), client)
+			if cluster != "" {
+				got = append(got, cluster)
+			}
+			if strings.Join(got, " ") != row.want {
+				t.Errorf("%q, want %q", got, row.want)
+			}
+			failures := 0
+			for _, err := range []error{err1, err2, err3} {
+				if err == nil {
+					continue
+				}
+				failures++
+				if !errors.As(err, new(live.Unanswered)) || !errors.Is(err, volume.ErrNotReady) || !strings.Contains(err.Error(), "read ") {
+					t.Errorf("%v is not an Unanswered of a read", err)
+				}
+			}
+			if failures != row.failures {
+				t.Errorf("%d reads failed, want %d: %v", failures, row.failures, []error{err1, err2, err3})
+			}
+		})
+	}
+}
+
+// All pages are read, until the caller has what it needs; a page that is missing is
+// an error, not the end.
+func TestPages(t *testing.T) {
+	page := func(next string, names ...string) corev1.PersistentVolumeList {
+		l := corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{Continue: next}}
+		for _, n := range names {
+			l.Items = append(l.Items, corev1.PersistentVolume{ObjectMeta: object(n, n)})
+		}
+		return l
+	}
+	answers := map[string]any{"persistentvolumes": page("two", "a", "b"), "persistentvolumes?two": page("three", "c"), "persistentvolumes?three": 500}
+	for _, row := range []struct {
+		until, want string
+		fails       bool
+	}{{"a", "a", false}, {"c", "abc", false}, {"", "abc", true}} {
+		got := ""
+		err := live.EachPV(t.Context(), client(t, answers), func(pv *corev1.PersistentVolume) bool {
+			got += pv.Name
+			return pv.Name != row.until
+		})
+		if got != row.want || (err != nil) != row.fails {
+			t.Errorf("until %q: %q, %v", row.until, got, err)
+		}
+	}
+	claims := map[string]any{
+		"persistentvolumeclaims":     corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{Continue: "two"}},
+		"persistentvolumeclaims?two": corev1.PersistentVolumeClaimList{Items: []corev1.PersistentVolumeClaim{{ObjectMeta: object("data", "u1")}}},
+	}
+	for uid, want := range map[string]bool{"u1": true, "u2": false} {
+		if c, err := live.Claim(t.Context(), client(t, claims), volume.Owner{UID: uid}); err != nil || (c != nil) != want {
+			t.Errorf("claim with UID %s: %v, %v", uid, c, err)
+		}
+	}
+}
