@@ -99,7 +99,7 @@ func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.pending[uid] == p {
-		p.timer.Reset(events.Silence + v.delay(uid, p.where))
+		p.timer.Reset(events.RepeatAfter + v.delay(uid, p.where))
 	}
 }
 
@@ -124,7 +124,7 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 	if v.events.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
 		return
 	}
-	v.events.Warn(v.ctx, claim, topic, events.ReasonFailed, message)
+	v.events.Warn(v.ctx, claim, topic, events.ProvisioningFailed, message)
 }
 
 // words are what is said of a placement, and under which topic.

@@ -2,8 +2,8 @@ package events
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// Discard records no events: in driver-only mode the agent has no API server. The
-// log has what an event would say.
+// Discard drops events. The agent uses it in driver-only mode, where it has no client
+// of the API server; callers also log what they record.
 type Discard struct{}
 
 // Event implements record.EventRecorder.

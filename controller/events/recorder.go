@@ -18,22 +18,20 @@ import (
 )
 
 const (
-	// Component is who speaks in events.
+	// Component is the source of all events.
 	Component = "hostpath-provisioner"
-	// ReasonFailed is the reason of every refusal on a claim. It is the one the
-	// library uses, so that one search finds all.
-	ReasonFailed = "ProvisioningFailed"
-	// Silence is how long the same thing is not said again. API servers forget
-	// events after an hour; a claim that still waits then is told once more.
-	Silence = time.Hour
-	// maxEventName is the longest name an object can have.
+	// RepeatAfter is the time after which an event of the same object and topic is
+	// recorded again. By default the API server deletes events after an hour, so a
+	// claim that still waits then gets a new one.
+	RepeatAfter = time.Hour
+	// maxEventName is the limit of Kubernetes on the name of an object.
 	maxEventName = 253
 )
 
-// Recorder records the events of one agent. Those of Warn and Note are recorded
-// once: the event's name follows from the object and the topic, so a second one,
-// from this agent after a restart or from another node's, meets the first and is
-// dropped. Those of the embedded recorder are counted up if they are repeated.
+// Recorder records the events of one agent. Warn and Note record an event once: its
+// name is computed from the object and the topic, so the API server refuses a second
+// one, of this agent after a restart or of another node's agent. The embedded
+// recorder aggregates repeated events instead.
 type Recorder struct {
 	record.EventRecorder
 	broadcaster record.EventBroadcaster
@@ -41,8 +39,8 @@ type Recorder struct {
 	client kubernetes.Interface
 	node   string
 
-	mu   sync.Mutex
-	said map[string]time.Time
+	mu       sync.Mutex
+	recorded map[string]time.Time // by event name; guarded by mu
 }
 
 // New returns a recorder for the agent of a node. The caller closes it.
@@ -51,70 +49,73 @@ func New(client kubernetes.Interface, node string) *Recorder {
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return &Recorder{
 		EventRecorder: b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Component, Host: node}), broadcaster: b,
-		client: client, node: node, said: map[string]time.Time{},
+		client: client, node: node, recorded: map[string]time.Time{},
 	}
 }
 
-// Close ends the recording of counted events. Warn and Note still record.
-func (s *Recorder) Close() { s.broadcaster.Shutdown() }
+// Close stops the embedded recorder. Warn and Note still record.
+func (r *Recorder) Close() { r.broadcaster.Shutdown() }
 
-// Warn says a Warning about obj unless that topic was said within the hour.
-// A failure to write is logged and the topic may be said again.
-func (s *Recorder) Warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
-	s.say(ctx, corev1.EventTypeWarning, obj, topic, reason, message)
+// Warn records an event of type Warning about obj. It does nothing if this agent
+// recorded the topic within RepeatAfter, or if the API server has the event. It logs
+// an error; the next call then tries again.
+func (r *Recorder) Warn(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+	r.once(ctx, corev1.EventTypeWarning, obj, topic, reason, message)
 }
 
-// Note says what is no fault, as Warn does.
-func (s *Recorder) Note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
-	s.say(ctx, corev1.EventTypeNormal, obj, topic, reason, message)
+// Note records an event of type Normal, as Warn does.
+func (r *Recorder) Note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string) {
+	r.once(ctx, corev1.EventTypeNormal, obj, topic, reason, message)
 }
 
-func (s *Recorder) say(ctx context.Context, kind string, obj corev1.ObjectReference, topic, reason, message string) {
+func (r *Recorder) once(ctx context.Context, kind string, obj corev1.ObjectReference, topic, reason, message string) {
 	name := eventName(obj, topic)
-	if !s.begin(name) {
+	if !r.reserve(name) {
 		return
 	}
 	log := klog.FromContext(ctx)
-	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, s.event(kind, obj, name, reason, message), metav1.CreateOptions{})
+	_, err := r.client.CoreV1().Events(namespaceOf(obj)).Create(ctx, r.event(kind, obj, name, reason, message), metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		log.Info("Event", "type", kind, "object", obj.Kind, "namespace", obj.Namespace, "name", obj.Name, "reason", reason, "message", message)
 	case !apierrors.IsAlreadyExists(err):
-		s.forget(name)
-		log.Error(err, "Cannot write event", "event", name, "message", message)
+		r.release(name)
+		log.Error(err, "Cannot record an event", "event", name, "message", message)
 	}
 }
 
-// Exists asks the API server whether anybody said the topic already.
-func (s *Recorder) Exists(ctx context.Context, obj corev1.ObjectReference, topic string) bool {
-	_, err := s.client.CoreV1().Events(namespaceOf(obj)).Get(ctx, eventName(obj, topic), metav1.GetOptions{})
+// Exists reports whether the API server has an event of that object and topic, of
+// any agent. A failed read counts as no.
+func (r *Recorder) Exists(ctx context.Context, obj corev1.ObjectReference, topic string) bool {
+	_, err := r.client.CoreV1().Events(namespaceOf(obj)).Get(ctx, eventName(obj, topic), metav1.GetOptions{})
 	return err == nil
 }
 
-// begin reports whether name may be said now, and notes that it is.
-func (s *Recorder) begin(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// reserve reports whether the event of that name may be recorded now. If so, it may
+// not for RepeatAfter, unless release is called.
+func (r *Recorder) reserve(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := time.Now()
-	if t, ok := s.said[name]; ok && now.Sub(t) < Silence {
+	if t, ok := r.recorded[name]; ok && now.Sub(t) < RepeatAfter {
 		return false
 	}
-	for n, t := range s.said {
-		if now.Sub(t) >= Silence {
-			delete(s.said, n)
+	for n, t := range r.recorded {
+		if now.Sub(t) >= RepeatAfter {
+			delete(r.recorded, n)
 		}
 	}
-	s.said[name] = now
+	r.recorded[name] = now
 	return true
 }
 
-func (s *Recorder) forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.said, name)
+func (r *Recorder) release(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.recorded, name)
 }
 
-func (s *Recorder) event(kind string, obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
+func (r *Recorder) event(kind string, obj corev1.ObjectReference, name, reason, message string) *corev1.Event {
 	now := metav1.Now()
 	return &corev1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: name, Namespace: namespaceOf(obj)},
@@ -122,16 +123,16 @@ func (s *Recorder) event(kind string, obj corev1.ObjectReference, name, reason, 
 		Type:                kind,
 		Reason:              reason,
 		Message:             message,
-		Source:              corev1.EventSource{Component: Component, Host: s.node},
+		Source:              corev1.EventSource{Component: Component, Host: r.node},
 		ReportingController: Component,
-		ReportingInstance:   s.node,
+		ReportingInstance:   r.node,
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
 	}
 }
 
-// eventName is the same on every node for the same object and topic.
+// eventName returns a name that all agents compute for the same object and topic.
 func eventName(obj corev1.ObjectReference, topic string) string {
 	suffix := fmt.Sprintf(".%016x", Hash(string(obj.UID), topic))
 	name := obj.Name
@@ -141,7 +142,7 @@ func eventName(obj corev1.ObjectReference, topic string) string {
 	return name + suffix
 }
 
-// Hash is the same on every node for the same parts.
+// Hash returns a hash that all agents compute for the same parts.
 func Hash(parts ...string) uint64 {
 	h := fnv.New64a()
 	for _, p := range parts {
@@ -151,8 +152,8 @@ func Hash(parts ...string) uint64 {
 	return h.Sum64()
 }
 
-// namespaceOf is where events about obj live; cluster-scoped objects have
-// theirs in the default namespace.
+// namespaceOf returns the namespace of events about obj: its own, or default for an
+// object without a namespace.
 func namespaceOf(obj corev1.ObjectReference) string {
 	if obj.Namespace == "" {
 		return metav1.NamespaceDefault

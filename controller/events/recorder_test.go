@@ -15,10 +15,10 @@ func TestEventName(t *testing.T) {
 		t.Error("two topics share an event")
 	}
 	if eventName(ref, "space") != eventName(Claim(claim), "space") {
-		t.Error("the same topic has two names")
+		t.Error("one topic has two names")
 	}
 	ref.Name = strings.Repeat("x", 253)
 	if n := len(eventName(ref, "space")); n > 253 {
-		t.Errorf("%d bytes do not fit", n)
+		t.Errorf("a name of %d bytes is too long", n)
 	}
 }

@@ -5,18 +5,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claim refers to a claim in an event.
+// Claim returns the reference of an event to a claim.
 func Claim(c *corev1.PersistentVolumeClaim) corev1.ObjectReference {
 	return reference("PersistentVolumeClaim", c.Namespace, c.Name, c.UID, c.ResourceVersion)
 }
 
-// PV refers to a PV in an event.
+// PV returns the reference of an event to a PV.
 func PV(pv *corev1.PersistentVolume) corev1.ObjectReference {
 	return reference("PersistentVolume", "", pv.Name, pv.UID, pv.ResourceVersion)
 }
 
-// Node refers to a node in an event: as the kubelet does, by its name in place of
-// its UID.
+// Node returns the reference of an event to a node. As in the kubelet's events, the
+// node's name is in place of its UID.
 func Node(name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: name, UID: types.UID(name)}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// someNames is how many names Some returns; inspect shows all.
-const someNames = 3
+// listedNames is the number of names that a message lists; inspect lists all.
+const listedNames = 3
 
 // Count returns the number and the noun, in the plural unless n is 1.
 func Count(n int, noun string) string {
@@ -16,10 +16,10 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Some returns the first names, and how many more there are.
-func Some(names []string) string {
-	if len(names) <= someNames {
+// FirstNames lists the first names, and the number of the others.
+func FirstNames(names []string) string {
+	if len(names) <= listedNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:someNames], ", "), len(names)-someNames)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:listedNames], ", "), len(names)-listedNames)
 }

@@ -96,7 +96,7 @@ func (k *Keeper) look(ctx context.Context) {
 			if said = damaged; len(damaged) > 0 {
 				log.Info("Records are damaged; they and their volumes are left alone", "records", damaged)
 				k.Recorder.Eventf(k.Node, corev1.EventTypeWarning, reasonDamaged, "pool %s in %s: %s cannot be read, so that they and their volumes are left alone: %s",
-					k.Pool.Name(), k.Pool.Path(), events.Count(len(damaged), "record"), events.Some(damaged))
+					k.Pool.Name(), k.Pool.Path(), events.Count(len(damaged), "record"), events.FirstNames(damaged))
 			}
 		}
 		if ready = err == nil; ready && !warned {

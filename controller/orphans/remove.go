@@ -79,7 +79,7 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 	}
 	if f.volumes = left; len(gone) > 0 {
 		o.Events.Eventf(o.Node, corev1.EventTypeNormal, reasonRemoved, "pool %s in %s: removed %s, whose PVs and claims are gone since %s or longer: %s",
-			pool.Name(), pool.Path(), events.Count(len(gone), "volume"), o.Grace, events.Some(gone))
+			pool.Name(), pool.Path(), events.Count(len(gone), "volume"), o.Grace, events.FirstNames(gone))
 		o.Changed(pool)
 	}
 	return next

@@ -60,7 +60,7 @@ func (o *Checker) say(log klog.Logger, pool *volume.Pool, f findings) (next time
 	}
 	s.event, s.owed = time.Now(), false
 	o.Events.Eventf(o.Node, corev1.EventTypeWarning, reasonOrphans, "pool %s in %s has %s: %s; "+
-		"%q in the agent's container says why of each", pool.Name(), pool.Path(), o.counts(f), events.Some(names), "hostpath-provisioner inspect "+pool.Path())
+		"%q in the agent's container says why of each", pool.Name(), pool.Path(), o.counts(f), events.FirstNames(names), "hostpath-provisioner inspect "+pool.Path())
 	return orphansEvery
 }
 

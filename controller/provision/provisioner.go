@@ -75,10 +75,10 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	}
 	c.changed(pool)
 	if words := s.ignored(o.PVC); words != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "ignored", reasonIgnored, words)
+		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, words)
 	}
 	if words := c.unlimited(pool, v); words != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", reasonUnlimited, words)
+		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", events.LimitNotEnforced, words)
 	}
 	return c.describe(s, o, pool, v)
 }

@@ -17,9 +17,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// reasonRefused is the reason of events about PVs that are not what they say.
-const reasonRefused = "VolumeRefused"
-
 // records keeps the pool's records in step with the PVs of this node: a PV
 // that is seen binds its volume, or adopts it where an older provisioner made
 // it. PVs that are not what they say are left alone, with an event.
@@ -152,7 +149,7 @@ func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolu
 		return
 	}
 	if err := s.deletes(pv); err != nil {
-		r.events.Warn(ctx, events.PV(pv), "deletes", "VolumeFailedDelete", fmt.Sprintf("node %s: %v", r.node, err))
+		r.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete, fmt.Sprintf("node %s: %v", r.node, err))
 	}
 }
 
@@ -213,7 +210,7 @@ func (r *records) syncUnknown(ctx context.Context, s shape, pv *corev1.Persisten
 
 // disown says that the PV is left alone, and why.
 func (c *Controller) disown(ctx context.Context, pv *corev1.PersistentVolume, why error) {
-	c.events.Warn(ctx, events.PV(pv), "refused", reasonRefused, fmt.Sprintf(
+	c.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", c.node, why))
 }
 

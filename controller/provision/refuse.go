@@ -14,14 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// reasonIgnored is the reason of the event that says what a claim asked for in
-// vain though it was served.
-const reasonIgnored = "AnnotationIgnored"
-
-// reasonUnlimited is the reason of the event that says that a pool enforces no
-// limits.
-const reasonUnlimited = "LimitNotEnforced"
-
 // topicSpace is the refusal that a scheduler can do something about.
 const topicSpace = "space"
 
@@ -160,7 +152,7 @@ func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact stri
 // the answer may change.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
-		c.events.Warn(ctx, events.Claim(claim), r.topic, events.ReasonFailed, r.message)
+		c.events.Warn(ctx, events.Claim(claim), r.topic, events.ProvisioningFailed, r.message)
 	}
 	if r.forNow {
 		c.claims.RetryLater(claim.UID)

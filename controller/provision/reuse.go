@@ -43,10 +43,6 @@ import (
 // The PV must carry the pool's UUID for all but the first row, and its name must
 // be the one that is recorded: no second PV gets at the volume so.
 
-// reasonWaits is the reason of the event that says why a volume's record does not
-// follow its PV yet.
-const reasonWaits = "VolumeKept"
-
 // otherClaim is why a PV, which the record names, is not yet the volume's.
 type otherClaim struct {
 	path, names string
@@ -165,7 +161,7 @@ func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, cl
 	key := claim.Namespace + "/" + claim.Name
 	switch {
 	case apierrors.IsForbidden(err):
-		c.events.Note(ctx, events.PV(pv), "users", reasonWaits, fmt.Sprintf(
+		c.events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
 			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
 				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)

@@ -161,6 +161,6 @@ func permanent(err error) bool {
 
 func (s savingPVs) say(ctx context.Context, pv *corev1.PersistentVolume, message string) {
 	if pv.Spec.ClaimRef != nil {
-		s.controller.events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ReasonFailed, message)
+		s.controller.events.Warn(ctx, *pv.Spec.ClaimRef, "saving", events.ProvisioningFailed, message)
 	}
 }

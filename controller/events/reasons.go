@@ -1,0 +1,104 @@
+package events
+
+// Reasons of events. Each has a row in Reasons, from which
+// docs/reference/events.md is generated.
+const (
+	AnnotationIgnored       = "AnnotationIgnored"
+	LimitNotEnforced        = "LimitNotEnforced"
+	Migrated                = "Migrated"
+	Migrating               = "Migrating"
+	MigrationStopped        = "MigrationStopped"
+	OrphansFound            = "OrphansFound"
+	OrphansRemoved          = "OrphansRemoved"
+	PoolMoved               = "PoolMoved"
+	PoolNotReady            = "PoolNotReady"
+	PoolReady               = "PoolReady"
+	ProvisioningFailed      = "ProvisioningFailed" // the library's, so that one search finds all refusals
+	RecordsDamaged          = "RecordsDamaged"
+	VolumeConditionAbnormal = "VolumeConditionAbnormal" // this and the next are those of the external health monitor
+	VolumeConditionNormal   = "VolumeConditionNormal"
+	VolumeFailedDelete      = "VolumeFailedDelete" // the library's
+	VolumeKept              = "VolumeKept"
+	VolumeMissing           = "VolumeMissing"
+	VolumeRefused           = "VolumeRefused"
+	VolumeResizeFailed      = "VolumeResizeFailed" // this and the next are those of the external resizer
+	VolumeResizeSuccessful  = "VolumeResizeSuccessful"
+)
+
+// Reason describes the events of one reason.
+type Reason struct {
+	Name   string
+	Type   string // Normal or Warning
+	Object string // the kinds of objects that have such events
+	When   string
+	Action string // of the user or the administrator; "" if none is needed
+	// Library is set if only the provisioner library records the reason.
+	Library bool
+}
+
+// Reasons returns all reasons, those of one kind of object together.
+func Reasons() []Reason {
+	return []Reason{
+		{Name: "Provisioning", Type: "Normal", Object: "claim", Library: true,
+			When: "the agent of the claim's node begins to create the volume"},
+		{Name: "ProvisioningSucceeded", Type: "Normal", Object: "claim", Library: true,
+			When: "the PV is saved"},
+		{Name: ProvisioningFailed, Type: "Warning", Object: "claim",
+			When:   "the agent refuses the claim, or cannot create its volume or save its PV; also if no agent can serve the claim's node or pool",
+			Action: "do what the message says. The agent retries if the cause can go away without a change of the claim"},
+		{Name: "ProvisioningCleanupFailed", Type: "Warning", Object: "claim", Library: true,
+			When:   "the PV could not be saved, and the volume could not be deleted again",
+			Action: "see the agent's log. The agent removes an empty directory without a PV when its claim is gone"},
+		{Name: AnnotationIgnored, Type: "Normal", Object: "claim",
+			When:   "the claim has the annotation `kubevirt.io/provisionOnNode` and a class of the CSI driver, for which the scheduler chooses the node",
+			Action: "remove the annotation, or use a class of the hostPath provisioner"},
+		{Name: LimitNotEnforced, Type: "Normal", Object: "claim",
+			When:   "the pool enforces no quota on the volume, and its class does not require one",
+			Action: "none if this is intended; otherwise see [quotas.md](../quotas.md)"},
+		{Name: VolumeResizeSuccessful, Type: "Normal", Object: "claim",
+			When: "the volume has the larger size that the claim requests"},
+		{Name: VolumeResizeFailed, Type: "Warning", Object: "claim",
+			When:   "the volume cannot grow to the requested size",
+			Action: "free space in the pool, or request less: not less than the size in the claim's status"},
+		{Name: Migrating, Type: "Normal", Object: "claim",
+			When: "the agent replaces the claim's PV; the claim is Lost for some seconds"},
+		{Name: Migrated, Type: "Normal", Object: "claim",
+			When: "the claim is bound to the new PV of the same directory"},
+		{Name: MigrationStopped, Type: "Warning", Object: "claim and PV",
+			When:   "a migration cannot go on",
+			Action: "remove the cause that the message names; the migration then goes on. See [migration.md](../migration.md)"},
+		{Name: VolumeConditionAbnormal, Type: "Warning", Object: "claim, or pod of an inline volume",
+			When:   "a volume that is mounted for a pod has a new problem",
+			Action: "see the condition in the message, and [troubleshooting.md](../troubleshooting.md)"},
+		{Name: VolumeConditionNormal, Type: "Normal", Object: "claim, or pod of an inline volume",
+			When: "such a volume had no problem at five checks in a row"},
+		{Name: VolumeRefused, Type: "Warning", Object: "PV",
+			When:   "a PV of this node does not match its record, its pool or the naming of directories; the agent does not touch PV and data",
+			Action: "correct the PV, or delete it after its data is safe"},
+		{Name: VolumeFailedDelete, Type: "Warning", Object: "PV",
+			When:   "the claim is deleted and the policy is Delete, but the agent may not or cannot delete the volume",
+			Action: "do what the message says, or delete the PV after its data is safe"},
+		{Name: VolumeKept, Type: "Normal", Object: "PV",
+			When:   "a restored PV has a new claim, and the agent may not list the pods that could still use the old one",
+			Action: "delete the old claim, or apply `manifests/examples/populators`"},
+		{Name: VolumeMissing, Type: "Warning", Object: "PV",
+			When:   "the directory of the volume was removed while its disk is mounted",
+			Action: "restore it from a backup, or delete the claim"},
+		{Name: PoolNotReady, Type: "Warning", Object: "node",
+			When:   "a pool cannot be opened or does not respond; no volume is created or deleted there",
+			Action: "repair or mount the disk; the agent opens the pool again by itself"},
+		{Name: PoolReady, Type: "Normal", Object: "node",
+			When: "such a pool is ready again"},
+		{Name: PoolMoved, Type: "Normal", Object: "node",
+			When:   "a pool was empty, and a disk was mounted at its path: the pool is on that disk now",
+			Action: "none if the disk is the right one"},
+		{Name: RecordsDamaged, Type: "Warning", Object: "node",
+			When:   "the agent cannot read some records; it does not touch these volumes",
+			Action: "see `inspect` in [operations.md](../operations.md)"},
+		{Name: OrphansFound, Type: "Warning", Object: "node",
+			When:   "volumes without a PV, or provisioned directories without a record and a PV, were found",
+			Action: "see *Orphans* in [operations.md](../operations.md)"},
+		{Name: OrphansRemoved, Type: "Normal", Object: "node",
+			When: "with `--orphans=delete`, volumes were removed whose PVs and claims were gone for `--orphan-grace`"},
+	}
+}
