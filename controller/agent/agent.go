@@ -36,9 +36,9 @@ import (
 // ask for. Parts that they do not ask for are nil.
 type agent struct {
 	*options
-	pools   *volume.Pools
-	keepers map[*volume.Pool]*monitor.Keeper
-	events  record.EventRecorder
+	pools    *volume.Pools
+	monitors map[*volume.Pool]*monitor.PoolMonitor
+	events   record.EventRecorder
 
 	recorder  *events.Recorder      // nil in a plain CSI driver
 	client    kubernetes.Interface  // nil in a plain CSI driver
@@ -46,7 +46,7 @@ type agent struct {
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
-	volumes   *monitor.Volumes
+	volumes   *monitor.VolumeMonitor
 	orphans   *orphans.Checker
 	driver    *csi.Server
 	kubelet   *kubelet.Registration // nil where a sidecar tells the kubelet
@@ -72,7 +72,7 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, keepers: map[*volume.Pool]*monitor.Keeper{}, events: events.Discard{}}
+	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
 	if !o.plain() {
 		var err error
 		if a.client, err = newClient(o); err != nil {
@@ -127,13 +127,13 @@ func (a *agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.keepers[pool] = monitor.NewKeeper(pool, a.events, events.Node(a.nodeName), a.looked)
+		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {
 		return err
 	}
-	a.volumes = monitor.NewVolumes(a.pools, a.events, a.nodeName)
+	a.volumes = monitor.NewVolumeMonitor(a.pools, a.events, a.nodeName)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func completeAgent(t *testing.T) *agent {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
-	a := &agent{options: o, keepers: map[*volume.Pool]*monitor.Keeper{}, client: client, recorder: events.New(client, o.nodeName)}
+	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, client: client, recorder: events.New(client, o.nodeName)}
 	a.events = a.recorder
 	t.Cleanup(a.recorder.Close)
 	t.Cleanup(a.close)

@@ -18,7 +18,7 @@ import (
 
 // changed is told by whoever makes, grows or removes a volume.
 func (a *agent) changed(pool *volume.Pool) {
-	a.keepers[pool].Purge()
+	a.monitors[pool].Purge()
 	if a.resizer != nil {
 		a.resizer.SpaceChanged()
 	}
@@ -77,7 +77,7 @@ func giveBack(ctx context.Context, claims cache.SharedIndexInformer) {
 // keep looks after the pools, which were opened, until the context ends.
 func (a *agent) keep(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, k := range a.keepers {
+	for _, k := range a.monitors {
 		wg.Go(func() { k.Run(ctx) })
 	}
 	wg.Go(func() { a.volumes.Run(ctx) })
@@ -148,7 +148,7 @@ func (a *agent) collectors() []prometheus.Collector {
 		all = append(all, a.orphans)
 	}
 	if a.metrics.volumes {
-		all = append(all, monitor.NewUses(a.pools.All()))
+		all = append(all, monitor.NewVolumeCollector(a.pools.All()))
 	}
 	if a.driver != nil {
 		all = append(all, a.driver.Metrics())

@@ -48,7 +48,7 @@ func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		events := record.NewFakeRecorder(10)
-		volumes := NewVolumes(pools, events, "node-01")
+		volumes := NewVolumeMonitor(pools, events, "node-01")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { volumes.Run(ctx); close(done) }()
@@ -66,19 +66,19 @@ func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 				t.Error("not looked at yet")
 			}
 		}
-		want(firstLook + time.Second)
+		want(firstCheck + time.Second)
 		if err := os.Remove(v.Path); err != nil {
 			t.Fatal(err)
 		}
-		want(volumesEvery, "Warning "+reasonAbnormal+" volume pvc-1 on node node-01: its directory "+v.Path+" is not there")
+		want(volumesEvery, "Warning VolumeConditionAbnormal volume pvc-1 on node node-01: its directory "+v.Path+" is not there")
 		want(10 * volumesEvery)
 		// Its owner brings it back, and the kubelet mounts it again.
 		if err := errors.Join(unix.Unmount(target, unix.MNT_DETACH), os.Mkdir(v.Path, 0o700),
 			unix.Mount(v.Path, target, "", unix.MS_BIND, "")); err != nil {
 			t.Fatal(err)
 		}
-		want((calm-1)*volumesEvery - time.Second)
-		want(2*volumesEvery, "Normal "+reasonNormal+" volume pvc-1 on node node-01: it is well again")
+		want((normalAfter-1)*volumesEvery - time.Second)
+		want(2*volumesEvery, "Normal VolumeConditionNormal volume pvc-1 on node node-01: the problem is gone")
 		cancel()
 		<-done
 	})

@@ -1,6 +1,12 @@
-// Package monitor probes pools and published volumes. It logs and records an
-// event when the condition of one changes, and serves metrics of both.
+// Package monitor probes pools and published volumes. It logs and records an event
+// when the condition of one changes, and exports metrics of both. It also runs the
+// periodic work of a pool: it empties the trash, and measures the use of volumes for
+// which the filesystem has no counter.
 //
-// It also does the slow work of a pool, a part at a time: emptying the trash, and
-// measuring what volumes use where the filesystem does not count it.
+//	pool.go        the loops of one pool
+//	volumes.go     conditions of published volumes
+//	metrics.go     metrics of pools
+//	per_volume.go  metrics of single volumes
+//	scrape.go      bounds a scrape while a disk does not respond
+//	shared.go      whether a path is on the operating system's filesystem
 package monitor

@@ -38,7 +38,7 @@ func TestDiskHangs(t *testing.T) {
 	other := openPool(t)
 	pools := []*volume.Pool{pool, other}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(monitor.NewUses(pools), monitor.NewCollector(pools, func(path string) (bool, error) {
+	registry.MustRegister(monitor.NewVolumeCollector(pools), monitor.NewCollector(pools, func(path string) (bool, error) {
 		if path == pool.Path() {
 			hang("")
 		}

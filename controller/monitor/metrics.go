@@ -9,18 +9,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
-// Collector exports what pools say of themselves, asked at every scrape.
+// Collector exports the metrics of pools, which it reads at every scrape.
 type Collector struct {
 	pools []*volume.Pool
-	// shared reports whether a path lies on the disk of the operating system.
+	// shared reports whether a path is on a filesystem of the operating system.
 	shared func(path string) (bool, error)
 	scrape scrape
 
 	mu   sync.Mutex
-	onOS map[*volume.Pool]bool // what shared last said
+	onOS map[*volume.Pool]bool // the last result of shared; guarded by mu
 }
 
-// NewCollector returns a collector for prometheus to register.
+// NewCollector returns a collector for Prometheus to register.
 func NewCollector(pools []*volume.Pool, shared func(string) (bool, error)) *Collector {
 	return &Collector{pools: pools, shared: shared, onOS: map[*volume.Pool]bool{}}
 }
@@ -29,7 +29,7 @@ func poolDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("kubevirt_hpp_pool_"+name, help, append([]string{"pool"}, labels...), nil)
 }
 
-// What is exported. The first name is older than this program and must stay.
+// The first name is older than this program and must stay.
 var (
 	sharedDesc = prometheus.NewDesc("kubevirt_hpp_pool_path_shared_with_os",
 		"1 if the pool's path is on the same filesystem as the operating system, 0 if it is not.", []string{"pool"}, nil)
@@ -56,12 +56,12 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A pool that is not ready exports
+// Collect implements prometheus.Collector. For a pool that is not ready it exports
 // only that, and whether its path was on the operating system's disk at the last
 // check. The latter has no series before the first check.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.scrape.each(out, c.pools, func(pool *volume.Pool) []prometheus.Metric {
-		c.learnShared(pool)
+		c.checkShared(pool)
 		return collectPool(pool)
 	}, notReady)
 	c.mu.Lock()
@@ -79,14 +79,14 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Collector) learnShared(pool *volume.Pool) {
+func (c *Collector) checkShared(pool *volume.Pool) {
 	is, err := c.shared(pool.Path())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onOS[pool] = err == nil && is
 }
 
-// notReady is what a pool exports that cannot be asked.
+// notReady returns the metrics of a pool that is not ready.
 func notReady(pool *volume.Pool) []prometheus.Metric {
 	return []prometheus.Metric{prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, 0, pool.Name())}
 }

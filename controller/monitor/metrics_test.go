@@ -131,7 +131,7 @@ func TestUsesMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(monitor.NewUses([]*volume.Pool{pool}))
+	registry.MustRegister(monitor.NewVolumeCollector([]*volume.Pool{pool}))
 	scrape := func() string {
 		w := httptest.NewRecorder()
 		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -6,15 +6,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Uses exports what every volume uses, asked at every scrape. It is one series
-// or two for each volume, so it is for whoever asks for it.
-type Uses struct {
+// VolumeCollector exports the use and the quota of every volume, which it reads at
+// every scrape. These are two series a volume, so the agent registers it only with
+// --metrics-per-volume.
+type VolumeCollector struct {
 	pools  []*volume.Pool
 	scrape scrape
 }
 
-// NewUses returns a collector for prometheus to register.
-func NewUses(pools []*volume.Pool) *Uses { return &Uses{pools: pools} }
+// NewVolumeCollector returns a collector for Prometheus to register.
+func NewVolumeCollector(pools []*volume.Pool) *VolumeCollector {
+	return &VolumeCollector{pools: pools}
+}
 
 var (
 	volumeUsedDesc = volumeDesc("used_bytes", "Bytes that a volume uses, from the kernel's quota or from the last walk of its directory.")
@@ -27,16 +30,16 @@ func volumeDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe implements prometheus.Collector.
-func (u *Uses) Describe(out chan<- *prometheus.Desc) {
+func (c *VolumeCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- volumeUsedDesc
 	out <- quotaBytesDesc
 }
 
-// Collect implements prometheus.Collector. A pool that is not ready exports
-// nothing, and a volume that nobody looked at yet no use.
-func (u *Uses) Collect(out chan<- prometheus.Metric) {
-	nothing := func(*volume.Pool) []prometheus.Metric { return nil } // which kubevirt_hpp_pool_ready says
-	u.scrape.each(out, u.pools, collectUses, nothing)
+// Collect implements prometheus.Collector. It exports nothing for a pool that is not
+// ready, and no use for a volume that was not measured yet.
+func (c *VolumeCollector) Collect(out chan<- prometheus.Metric) {
+	nothing := func(*volume.Pool) []prometheus.Metric { return nil }
+	c.scrape.each(out, c.pools, collectUses, nothing)
 }
 
 func collectUses(p *volume.Pool) (all []prometheus.Metric) {
@@ -56,12 +59,12 @@ func collectUses(p *volume.Pool) (all []prometheus.Metric) {
 	return all
 }
 
-// ownerLabels are the values of the labels that every metric of a volume has. A
-// pod's own volume has no claim.
+// ownerLabels returns the values of the labels that every metric of a volume has. An
+// inline volume has no claim; its owner is a pod.
 func ownerLabels(pool string, r volume.Record) []string {
 	claim := r.Owner.Name
 	if r.Ephemeral {
-		claim = "" // it is the pod's name
+		claim = ""
 	}
 	return []string{pool, r.Name, r.Owner.Namespace, claim}
 }

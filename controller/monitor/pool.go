@@ -15,143 +15,140 @@ import (
 )
 
 const (
-	// lookEvery is how often a pool is asked whether it is ready, which opens
-	// it again once its disk is back.
-	lookEvery = 2 * time.Second
-	// purgeEvery is how often the trash is looked at where nobody said that
-	// something was thrown away.
+	// probeEvery is the pause between two probes of a pool. A probe opens the pool
+	// again when its disk is back.
+	probeEvery = 2 * time.Second
+	// purgeEvery is the pause between two purges without a call of Purge.
 	purgeEvery = time.Minute
-	// purgeAfter is how long after somebody said so.
+	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that
+	// time are in one purge, and new volumes have a PV, so their records are written
+	// once.
 	purgeAfter = time.Second
-	// purgeAgain is how long after a pass that was asked for comes another: what the
-	// filesystem frees in the background keeps its limit until then.
+	// purgeAgain is the pause after such a purge before the next. Until then the
+	// filesystem frees blocks in the background, which still count for the quota.
 	purgeAgain = 10 * time.Second
-	// measureEvery is the longest pause between two walks through all volumes.
+	// measureEvery is the longest pause between two measurements of all volumes.
 	measureEvery = 10 * time.Minute
-	// measureSoonest is the shortest, where the last walk is out of date, and
-	// measureShare how many times as long as a walk it is at least.
+	// measureSoonest is the shortest pause, and measureShare bounds the share of
+	// time that measurements take: a pause is at least as many times as long as the
+	// measurement before it.
 	measureSoonest = time.Minute
 	measureShare   = 10
-
-	reasonNotReady = "PoolNotReady"
-	reasonReady    = "PoolReady"
-	reasonMoved    = "PoolMoved"
-	reasonDamaged  = "RecordsDamaged"
 )
 
-// Keeper looks after one pool that was opened before.
-type Keeper struct {
+// PoolMonitor probes, purges and measures one pool.
+type PoolMonitor struct {
 	Pool *volume.Pool
-	// Recorder writes events on Node, the node of the pool.
+	// Recorder records events on Node, the node of the pool.
 	Recorder record.EventRecorder
 	Node     *corev1.ObjectReference
-	// Changed is called when the pool becomes ready or ceases to be, and when
-	// the trash gave space back. It must not block.
+	// Changed is called when the pool becomes ready or not ready, and after each
+	// purge, which may free space. It must not block.
 	Changed func()
 
-	kick chan struct{}
+	wake chan struct{}
 }
 
-// NewKeeper returns a keeper that does nothing until it is Run.
-func NewKeeper(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, changed func()) *Keeper {
-	return &Keeper{Pool: pool, Recorder: recorder, Node: node, Changed: changed, kick: make(chan struct{}, 1)}
+// NewPoolMonitor returns a monitor of a pool that the caller has opened. The caller
+// calls Run once.
+func NewPoolMonitor(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, changed func()) *PoolMonitor {
+	return &PoolMonitor{Pool: pool, Recorder: recorder, Node: node, Changed: changed, wake: make(chan struct{}, 1)}
 }
 
-// Purge asks for the trash to be emptied soon. It never blocks.
-func (k *Keeper) Purge() {
-	sleep.Wake(k.kick)
+// Purge requests a purge of the trash after purgeAfter. It never blocks.
+func (m *PoolMonitor) Purge() {
+	sleep.Wake(m.wake)
 }
 
-// Run looks after the pool until the context ends.
-func (k *Keeper) Run(ctx context.Context) {
-	go k.purge(ctx)
-	go k.measure(ctx)
-	k.look(ctx)
+// Run monitors the pool until the context ends.
+func (m *PoolMonitor) Run(ctx context.Context) {
+	go m.purge(ctx)
+	go m.measure(ctx)
+	m.probe(ctx)
 }
 
-// look follows the pool's readiness. A pool that is ready from the start is
-// nothing to talk about; one that is not, is.
-func (k *Keeper) look(ctx context.Context) {
-	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name(), "path", k.Pool.Path())
+// probe logs and records changes of the pool's readiness, identity and damaged
+// records. A pool that is ready at the first probe gets no event.
+func (m *PoolMonitor) probe(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", m.Pool.Name(), "path", m.Pool.Path())
 	ready, warned := true, false
-	var said []string // damaged records
+	var reported []string // damaged records
 	id := ""
 	for {
-		err := k.Pool.Ready()
+		err := m.Pool.Ready()
 		if err == nil {
-			id = k.moved(log, id)
+			id = m.moved(log, id)
 		}
 		switch {
 		case err != nil && ready:
-			log.Error(err, "The pool is not ready; nothing is created or removed there until it is")
-			k.Recorder.Event(k.Node, corev1.EventTypeWarning, reasonNotReady, err.Error())
-			k.Changed()
+			log.Error(err, "The pool is not ready; no volume is created or deleted there until it is")
+			m.Recorder.Event(m.Node, corev1.EventTypeWarning, events.PoolNotReady, err.Error())
+			m.Changed()
 		case err == nil && !ready:
-			log.Info("The pool is ready again", "id", k.Pool.ID())
-			k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonReady, "pool %s in %s is ready again", k.Pool.Name(), k.Pool.Path())
-			k.Changed()
-			k.Purge()
+			log.Info("The pool is ready again", "id", m.Pool.ID())
+			m.Recorder.Eventf(m.Node, corev1.EventTypeNormal, events.PoolReady, "pool %s in %s is ready again", m.Pool.Name(), m.Pool.Path())
+			m.Changed()
+			m.Purge()
 		}
-		if damaged := k.Pool.Damaged(); err == nil && !slices.Equal(damaged, said) {
-			if said = damaged; len(damaged) > 0 {
-				log.Info("Records are damaged; they and their volumes are left alone", "records", damaged)
-				k.Recorder.Eventf(k.Node, corev1.EventTypeWarning, reasonDamaged, "pool %s in %s: %s cannot be read, so that they and their volumes are left alone: %s",
-					k.Pool.Name(), k.Pool.Path(), events.Count(len(damaged), "record"), events.FirstNames(damaged))
+		if damaged := m.Pool.Damaged(); err == nil && !slices.Equal(damaged, reported) {
+			if reported = damaged; len(damaged) > 0 {
+				log.Info("Records are damaged; the agent does not touch them and their volumes", "records", damaged)
+				m.Recorder.Eventf(m.Node, corev1.EventTypeWarning, events.RecordsDamaged,
+					"pool %s in %s: the agent cannot read %s and does not touch their volumes: %s; \"hostpath-provisioner inspect %s\" in its container shows the reasons",
+					m.Pool.Name(), m.Pool.Path(), events.Count(len(damaged), "record"), events.FirstNames(damaged), m.Pool.Path())
 			}
 		}
 		if ready = err == nil; ready && !warned {
 			warned = true
-			log.Info("The pool is open", "id", k.Pool.ID(), "limits", k.Pool.Quotas().String())
-			for _, w := range k.Pool.Warnings() {
+			log.Info("The pool is open", "id", m.Pool.ID(), "quotas", m.Pool.Quotas().String())
+			for _, w := range m.Pool.Warnings() {
 				log.Info("Warning: " + w)
 			}
 		}
-		if !sleep.For(ctx, lookEvery) {
+		if !sleep.For(ctx, probeEvery) {
 			return
 		}
 	}
 }
 
-// moved returns the pool's identity, and reports a pool that gave up the one it
-// had: it was empty, and a disk was mounted over it.
-func (k *Keeper) moved(log klog.Logger, was string) string {
-	is := k.Pool.ID()
+// moved returns the pool's identity. It logs and records a change from was, which
+// happens if the pool was empty and a disk was mounted at its path.
+func (m *PoolMonitor) moved(log klog.Logger, was string) string {
+	is := m.Pool.ID()
 	if was != "" && is != was {
 		log.Info("The pool was empty and moved to the disk that is mounted at its path now", "id", is, "was", was)
-		k.Recorder.Eventf(k.Node, corev1.EventTypeNormal, reasonMoved,
-			"pool %s in %s was empty and moved to the disk that is mounted there now: it is %s, and was %s", k.Pool.Name(), k.Pool.Path(), is, was)
-		k.Changed()
+		m.Recorder.Eventf(m.Node, corev1.EventTypeNormal, events.PoolMoved,
+			"pool %s in %s was empty and moved to the disk that is mounted there now: its identity is %s, and was %s", m.Pool.Name(), m.Pool.Path(), is, was)
+		m.Changed()
 	}
 	return is
 }
 
-// purge empties the trash whenever there is some.
-func (k *Keeper) purge(ctx context.Context) {
-	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
+// purge empties the trash every purgeEvery, and on request.
+func (m *PoolMonitor) purge(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", m.Pool.Name())
 	next := purgeEvery
 	for {
-		more, err := k.Pool.Purge(ctx)
-		if err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
-			log.Error(err, "Cannot empty the trash; it is tried again")
+		more, err := m.Pool.Purge(ctx)
+		if err != nil && ctx.Err() == nil && m.Pool.Ready() == nil {
+			log.Error(err, "Cannot empty the trash; trying again")
 		}
 		if err == nil {
-			k.Changed()
+			m.Changed()
 		}
 		if more && err == nil && ctx.Err() == nil {
-			log.Info("The trash is not empty yet; purging it goes on")
+			log.Info("The trash is not empty yet; the purge continues")
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.kick:
-			// What is deleted at once goes in one pass, and what was just made has
-			// its PV by then, and is written with it.
+		case <-m.wake:
 			if !sleep.For(ctx, purgeAfter) {
 				return
 			}
 			select {
-			case <-k.kick: // this pass is as good as the next
+			case <-m.wake: // requested during the delay: this purge serves it
 			default:
 			}
 			next = purgeAgain
@@ -161,19 +158,19 @@ func (k *Keeper) purge(ctx context.Context) {
 	}
 }
 
-// measure learns what volumes use where no limit counts it.
-func (k *Keeper) measure(ctx context.Context) {
-	log := klog.FromContext(ctx).WithValues("pool", k.Pool.Name())
+// measure measures the use of volumes for which the filesystem has no counter.
+func (m *PoolMonitor) measure(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", m.Pool.Name())
 	for {
 		begin := time.Now()
-		if err := k.Pool.Measure(ctx); err != nil && ctx.Err() == nil && k.Pool.Ready() == nil {
+		if err := m.Pool.Measure(ctx); err != nil && ctx.Err() == nil && m.Pool.Ready() == nil {
 			log.V(1).Info("Cannot measure all volumes", "err", err)
 		}
 		least := max(measureSoonest, measureShare*time.Since(begin))
 		if !sleep.For(ctx, least) {
 			return
 		}
-		for waited := least; waited < measureEvery && !k.Pool.MeasureDue(); waited += measureSoonest {
+		for waited := least; waited < measureEvery && !m.Pool.MeasureDue(); waited += measureSoonest {
 			if !sleep.For(ctx, measureSoonest) {
 				return
 			}

@@ -16,7 +16,7 @@ import (
 
 // The trash is emptied soon after somebody says that there is some, and once more
 // when the filesystem is done with it; otherwise every minute.
-func TestKeeperPurges(t *testing.T) {
+func TestPoolMonitorPurges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
 	synctest.Test(t, func(t *testing.T) {
 		pool, err := volume.New(volume.Config{Path: path})
@@ -28,7 +28,7 @@ func TestKeeperPurges(t *testing.T) {
 		}
 		defer pool.Close()
 		passes := make(chan struct{}, 100)
-		k := NewKeeper(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, func() { passes <- struct{}{} })
+		k := NewPoolMonitor(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, func() { passes <- struct{}{} })
 		go k.purge(t.Context())
 		begin := time.Now()
 		for _, want := range []time.Duration{0, time.Second, 11 * time.Second, 71 * time.Second, 131 * time.Second} {
@@ -45,7 +45,7 @@ func TestKeeperPurges(t *testing.T) {
 }
 
 // An identity that is another than before is said once.
-func TestKeeperSaysThatThePoolMoved(t *testing.T) {
+func TestPoolMonitorSaysThatThePoolMoved(t *testing.T) {
 	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
 	if err == nil {
 		err = pool.Open()
@@ -55,7 +55,7 @@ func TestKeeperSaysThatThePoolMoved(t *testing.T) {
 	}
 	defer pool.Close()
 	events, changes := record.NewFakeRecorder(3), 0
-	k := NewKeeper(pool, events, &corev1.ObjectReference{}, func() { changes++ })
+	k := NewPoolMonitor(pool, events, &corev1.ObjectReference{}, func() { changes++ })
 	id := k.moved(klog.Background(), "")
 	for _, was := range []string{id, "before", id} {
 		if got := k.moved(klog.Background(), was); got != pool.ID() {

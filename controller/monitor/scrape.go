@@ -9,36 +9,37 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// scrapeWithin is how long a scrape waits for a pool's answer. It is well below
-// the ten seconds that Prometheus waits.
+// scrapeWithin is how long a scrape waits for a pool. By default Prometheus waits ten
+// seconds for the scrape.
 const scrapeWithin = 3 * time.Second
 
-// scrape asks pools for metrics such that a disk that hangs neither stops a scrape
-// nor collects goroutines: one goroutine asks each pool, and scrapes that come
-// meanwhile wait for the same answer. The zero value is ready.
+// scrape reads the metrics of pools in the background, so that a disk that does not
+// respond neither blocks a scrape nor accumulates goroutines: each pool has at most
+// one reader, and scrapes during its read wait for the same result. The zero value is
+// ready to use.
 type scrape struct {
 	mu    sync.Mutex
-	asked map[*volume.Pool]*question // those without an answer; guarded by mu
+	reads map[*volume.Pool]*reading // unfinished ones; guarded by mu
 }
 
-// question is what one pool is asked for one scrape or several.
-type question struct {
+// reading is one read of a pool's metrics, for one or several scrapes.
+type reading struct {
 	began  time.Time
-	done   chan struct{} // closed when there is an answer
-	answer []prometheus.Metric
+	done   chan struct{} // closed when result is set
+	result []prometheus.Metric
 }
 
-// each sends what ask returns for every pool, or silent if a pool does not
-// answer in time. The pools are asked at the same time.
-func (s *scrape) each(out chan<- prometheus.Metric, pools []*volume.Pool, ask, silent func(*volume.Pool) []prometheus.Metric) {
-	questions := make([]*question, len(pools))
+// each sends the result of read for every pool, or that of fallback if read does not
+// return in time. It reads the pools in parallel.
+func (s *scrape) each(out chan<- prometheus.Metric, pools []*volume.Pool, read, fallback func(*volume.Pool) []prometheus.Metric) {
+	readings := make([]*reading, len(pools))
 	for i, p := range pools {
-		questions[i] = s.ask(p, ask)
+		readings[i] = s.start(p, read)
 	}
 	for i, p := range pools {
-		all, ok := questions[i].wait()
+		all, ok := readings[i].wait()
 		if !ok {
-			all = silent(p)
+			all = fallback(p)
 		}
 		for _, m := range all {
 			out <- m
@@ -46,41 +47,41 @@ func (s *scrape) each(out chan<- prometheus.Metric, pools []*volume.Pool, ask, s
 	}
 }
 
-// ask returns the question that the pool has not answered yet, or asks one.
-func (s *scrape) ask(p *volume.Pool, ask func(*volume.Pool) []prometheus.Metric) *question {
+// start returns the unfinished reading of the pool, or starts one.
+func (s *scrape) start(p *volume.Pool, read func(*volume.Pool) []prometheus.Metric) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q := s.asked[p]; q != nil {
-		return q
+	if r := s.reads[p]; r != nil {
+		return r
 	}
-	if s.asked == nil {
-		s.asked = map[*volume.Pool]*question{}
+	if s.reads == nil {
+		s.reads = map[*volume.Pool]*reading{}
 	}
-	q := &question{began: time.Now(), done: make(chan struct{})}
-	s.asked[p] = q
+	r := &reading{began: time.Now(), done: make(chan struct{})}
+	s.reads[p] = r
 	go func() {
-		q.answer = ask(p)
+		r.result = read(p)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.asked, p)
-		close(q.done)
+		delete(s.reads, p)
+		close(r.done)
 	}()
-	return q
+	return r
 }
 
-// wait returns the answer. ok is false if there is none scrapeWithin after the
-// question.
-func (q *question) wait() (answer []prometheus.Metric, ok bool) {
-	timer := time.NewTimer(time.Until(q.began.Add(scrapeWithin)))
+// wait returns the result. ok is false if there is none within scrapeWithin of the
+// start.
+func (r *reading) wait() (result []prometheus.Metric, ok bool) {
+	timer := time.NewTimer(time.Until(r.began.Add(scrapeWithin)))
 	defer timer.Stop()
 	select {
-	case <-q.done:
-		return q.answer, true
+	case <-r.done:
+		return r.result, true
 	case <-timer.C:
 	}
 	select {
-	case <-q.done: // both were ready
-		return q.answer, true
+	case <-r.done: // select chose the timer although both were ready
+		return r.result, true
 	default:
 		return nil, false
 	}

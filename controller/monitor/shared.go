@@ -2,10 +2,9 @@ package monitor
 
 import "kubevirt.io/hostpath-provisioner/volume/mount"
 
-// SharedWithOS reports whether path lies on a filesystem of the operating
-// system: the one of /, or, seen from a container, the kubelet's, which it
-// shows by mounting /etc/hosts from there. A path that is not there counts
-// for nothing.
+// SharedWithOS reports whether path is on a filesystem of the operating system: that
+// of /, or that of /var/lib/kubelet, from which a container has /etc/hosts. It returns
+// an error if path does not exist.
 func SharedWithOS(path string) (bool, error) {
 	if _, err := mount.Of(path); err != nil {
 		return false, err

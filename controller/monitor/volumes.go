@@ -11,130 +11,120 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/health"
 )
 
 const (
-	// firstLook comes soon after the start, when the pools had time to open;
-	// every other one volumesEvery after the one before.
-	firstLook    = 5 * time.Second
+	// firstCheck is the delay of the first check, in which the pools open.
+	firstCheck = 5 * time.Second
+	// volumesEvery is the pause between two checks.
 	volumesEvery = time.Minute
-	// calm is how many looks in a row a volume has to be well before that is
-	// said. A disk on the brink is full at one look and not at the next, and
-	// everybody whose volume is on it would be told of each.
-	calm = 5
-
-	// The reasons are those of the external health monitor.
-	reasonAbnormal = "VolumeConditionAbnormal"
-	reasonNormal   = "VolumeConditionNormal"
+	// normalAfter is the number of checks in a row without a problem after which a
+	// volume is normal again. An almost full disk is full at one check and not at
+	// the next; each change would be an event for every claim on it.
+	normalAfter = 5
 )
 
-// Volumes looks at the published volumes of all pools and says what changes:
-// in an event on the claim, or on the pod where the volume is the pod's own,
-// in the log, and in metrics. A volume that is well from the start is nothing
-// to talk about.
+// VolumeMonitor checks the published volumes of all pools every minute. It logs a
+// change of a volume's condition, records it on the claim, or on the pod of an inline
+// volume, and exports metrics. A volume that never had a problem gets no event.
 //
-// Where a disk ails, every claim on it gets its event, because who owns a
-// claim need not be allowed to see a Node. What bounds them is how many
-// volumes the pods of one node have, that the same problem is said once, and
-// that a volume has to be well for some minutes to be called so.
-type Volumes struct {
-	pools []*watch
+// If a disk has a problem, every claim on it gets an event, because the owner of a
+// claim may not be allowed to see Nodes.
+type VolumeMonitor struct {
+	pools []*poolVolumes
 }
 
-// NewVolumes returns what does nothing until it is Run. node is named in the
-// events.
-func NewVolumes(pools *volume.Pools, recorder record.EventRecorder, node string) *Volumes {
-	v := &Volumes{}
+// NewVolumeMonitor returns a monitor of the pools. The events name the node. The
+// caller calls Run once.
+func NewVolumeMonitor(pools *volume.Pools, recorder record.EventRecorder, node string) *VolumeMonitor {
+	m := &VolumeMonitor{}
 	for _, p := range pools.All() {
-		v.pools = append(v.pools, &watch{pool: p, recorder: recorder, node: node, said: map[string]*verdict{}})
+		m.pools = append(m.pools, &poolVolumes{pool: p, recorder: recorder, node: node, abnormal: map[string]*condition{}})
 	}
-	return v
+	return m
 }
 
-// Run looks until the context ends. A pool whose disk hangs keeps no other
-// from being looked at.
-func (v *Volumes) Run(ctx context.Context) {
+// Run checks volumes until the context ends. Each pool has its own loop, so that a
+// disk that does not respond does not delay the checks of others.
+func (m *VolumeMonitor) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, w := range v.pools {
-		wg.Go(func() { w.run(ctx) })
+	for _, p := range m.pools {
+		wg.Go(func() { p.run(ctx) })
 	}
 	wg.Wait()
 }
 
-// watch is the published volumes of one pool.
-type watch struct {
+// poolVolumes monitors the published volumes of one pool.
+type poolVolumes struct {
 	pool     *volume.Pool
 	recorder record.EventRecorder
 	node     string
-	said     map[string]*verdict // by volume, of those that were called abnormal
+	abnormal map[string]*condition // by volume; used by run alone
 
-	mu     sync.Mutex // guards what follows
-	looked bool
-	last   []health.Health
+	mu      sync.Mutex // guards checked and last
+	checked bool
+	last    []health.Health // of the last check
 }
 
-// verdict is what was said of a volume.
-type verdict struct {
+// condition is the recorded condition of an abnormal volume.
+type condition struct {
 	problem health.Problem
-	well    int // looks since then at which nothing was wrong
+	normal  int // checks in a row without a problem
 }
 
-func (w *watch) run(ctx context.Context) {
-	log := klog.FromContext(ctx).WithValues("pool", w.pool.Name())
-	for next := firstLook; sleep.For(ctx, next); next = volumesEvery {
-		all, err := w.pool.Health()
+func (p *poolVolumes) run(ctx context.Context) {
+	log := klog.FromContext(ctx).WithValues("pool", p.pool.Name())
+	for next := firstCheck; sleep.For(ctx, next); next = volumesEvery {
+		all, err := p.pool.Health()
 		if err != nil {
-			log.Error(err, "Cannot look at the published volumes; it is tried again")
+			log.Error(err, "Cannot check the published volumes; trying again")
 			continue
 		}
-		w.mu.Lock()
-		w.looked, w.last = true, all
-		w.mu.Unlock()
-		w.judge(log, all)
+		p.mu.Lock()
+		p.checked, p.last = true, all
+		p.mu.Unlock()
+		p.compare(log, all)
 	}
 }
 
-// judge says what is new of the volumes, and forgets those that are published
-// no more.
-func (w *watch) judge(log klog.Logger, all []health.Health) {
-	before := w.said
-	w.said = map[string]*verdict{}
+// compare records conditions that changed since the last check. It forgets volumes
+// that are not published any more.
+func (p *poolVolumes) compare(log klog.Logger, all []health.Health) {
+	before := p.abnormal
+	p.abnormal = map[string]*condition{}
 	for _, h := range all {
 		old, known := before[h.Name]
 		switch {
 		case h.Problem != "" && (!known || old.problem != h.Problem):
-			log.Info("A volume is not well", "volume", h.Name, "owner", h.Owner, "problem", h.Problem, "why", h.Message)
-			w.event(h.Record, corev1.EventTypeWarning, reasonAbnormal, h.Message)
-			w.said[h.Name] = &verdict{problem: h.Problem}
+			log.Info("A volume has a problem", "volume", h.Name, "owner", h.Owner, "problem", h.Problem, "message", h.Message)
+			p.record(h.Record, corev1.EventTypeWarning, events.VolumeConditionAbnormal, h.Message)
+			p.abnormal[h.Name] = &condition{problem: h.Problem}
 		case h.Problem != "":
-			old.well = 0
-			w.said[h.Name] = old
+			old.normal = 0
+			p.abnormal[h.Name] = old
 		case known:
-			if old.well++; old.well < calm {
-				w.said[h.Name] = old
+			if old.normal++; old.normal < normalAfter {
+				p.abnormal[h.Name] = old
 				continue
 			}
-			log.Info("A volume is well again", "volume", h.Name, "owner", h.Owner)
-			w.event(h.Record, corev1.EventTypeNormal, reasonNormal, "it is well again")
+			log.Info("A volume has no problem any more", "volume", h.Name, "owner", h.Owner)
+			p.record(h.Record, corev1.EventTypeNormal, events.VolumeConditionNormal, "the problem is gone")
 		}
 	}
 }
 
-func (w *watch) event(r volume.Record, kind, reason, message string) {
-	tellOwner(w.recorder, r, kind, reason, w.node, message)
-}
-
-// tellOwner writes an event on whom a volume belongs to. Where the record does
-// not name it wholly, as with a sidecar that passes no claim on, the log has to
-// do.
-func tellOwner(recorder record.EventRecorder, r volume.Record, kind, reason, node, message string) {
+// record records an event on the owner of a volume. It does nothing if the record
+// does not name the owner completely, as after a sidecar that does not pass the
+// claim on.
+func (p *poolVolumes) record(r volume.Record, kind, reason, message string) {
 	if o := r.Owner; o.Namespace == "" || o.Name == "" || o.UID == "" {
 		return
 	}
-	recorder.Eventf(ownerReference(r), kind, reason, "volume %s on node %s: %s", r.Name, node, message)
+	p.recorder.Eventf(ownerReference(r), kind, reason, "volume %s on node %s: %s", r.Name, p.node, message)
 }
 
 func ownerReference(r volume.Record) *corev1.ObjectReference {
@@ -152,32 +142,32 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (v *Volumes) Describe(out chan<- *prometheus.Desc) {
+func (m *VolumeMonitor) Describe(out chan<- *prometheus.Desc) {
 	out <- publishedDesc
 	out <- abnormalDesc
 }
 
-// Collect implements prometheus.Collector. It tells what the last look saw,
-// and nothing of a pool that was not looked at yet: disks are left alone.
-func (v *Volumes) Collect(out chan<- prometheus.Metric) {
-	for _, w := range v.pools {
-		w.collect(out)
+// Collect implements prometheus.Collector. It exports the results of the last check
+// without access to the disk, and nothing for a pool that was not checked yet.
+func (m *VolumeMonitor) Collect(out chan<- prometheus.Metric) {
+	for _, p := range m.pools {
+		p.collect(out)
 	}
 }
 
-func (w *watch) collect(out chan<- prometheus.Metric) {
-	w.mu.Lock()
-	looked, last := w.looked, w.last
-	w.mu.Unlock()
-	if !looked {
+func (p *poolVolumes) collect(out chan<- prometheus.Metric) {
+	p.mu.Lock()
+	checked, last := p.checked, p.last
+	p.mu.Unlock()
+	if !checked {
 		return
 	}
-	out <- prometheus.MustNewConstMetric(publishedDesc, prometheus.GaugeValue, float64(len(last)), w.pool.Name())
+	out <- prometheus.MustNewConstMetric(publishedDesc, prometheus.GaugeValue, float64(len(last)), p.pool.Name())
 	for _, h := range last {
 		if h.Problem == "" {
 			continue
 		}
 		out <- prometheus.MustNewConstMetric(abnormalDesc, prometheus.GaugeValue, 1,
-			append(ownerLabels(w.pool.Name(), h.Record), string(h.Problem))...)
+			append(ownerLabels(p.pool.Name(), h.Record), string(h.Problem))...)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // newWatched returns volumes of two pools that are not there, and what is said.
-func newWatched(t *testing.T) (*Volumes, *record.FakeRecorder) {
+func newWatched(t *testing.T) (*VolumeMonitor, *record.FakeRecorder) {
 	t.Helper()
 	var all []*volume.Pool
 	for _, name := range []string{"fast", "slow"} {
@@ -34,7 +34,7 @@ func newWatched(t *testing.T) (*Volumes, *record.FakeRecorder) {
 	}
 	events := record.NewFakeRecorder(100)
 	events.IncludeObject = true
-	return NewVolumes(pools, events, "node-01"), events
+	return NewVolumeMonitor(pools, events, "node-01"), events
 }
 
 func heard(events *record.FakeRecorder) (all []string) {
@@ -92,7 +92,7 @@ func TestChangesAreSaidOnce(t *testing.T) {
 			case 'w':
 				all = append(all, volumeWith(""))
 			}
-			v.pools[0].judge(klog.Background(), all)
+			v.pools[0].compare(klog.Background(), all)
 		}
 		var got []string
 		for _, e := range heard(events) {
@@ -126,7 +126,7 @@ func TestWhoIsTold(t *testing.T) {
 		v, events := newWatched(t)
 		h := claim
 		row.spoil(&h)
-		v.pools[0].judge(klog.Background(), []health.Health{h})
+		v.pools[0].compare(klog.Background(), []health.Health{h})
 		if got := strings.Join(heard(events), "\n"); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
@@ -158,8 +158,8 @@ func TestVolumeMetrics(t *testing.T) {
 	pod.Name, pod.Owner.Name, pod.Ephemeral = "csi-2", "db", true
 	well := volumeWith("")
 	well.Name = "pvc-3"
-	v.pools[0].looked, v.pools[0].last = true, []health.Health{volumeWith(health.Full), pod, well}
-	v.pools[1].looked = true
+	v.pools[0].checked, v.pools[0].last = true, []health.Health{volumeWith(health.Full), pod, well}
+	v.pools[1].checked = true
 	want := `kubevirt_hpp_pool_published_volumes{pool="fast"} 3
 kubevirt_hpp_pool_published_volumes{pool="slow"} 0
 kubevirt_hpp_volume_abnormal{namespace="ns",persistentvolumeclaim="",pool="fast",reason="DirectoryMissing",volume="csi-2"} 1
