@@ -127,7 +127,7 @@ func TestOrphanIsKept(t *testing.T) {
 		}
 		says[row.path] = row.answer
 		o, v := orphaned(t, says)
-		o.look(t.Context())
+		o.check(t.Context())
 		_, err := os.Lstat(v.Path)
 		if gone := os.IsNotExist(err); gone != row.goes {
 			t.Errorf("%s: gone %v, want %v", what, gone, row.goes)
@@ -149,7 +149,7 @@ func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 		"persistentvolumes":      corev1.PersistentVolumeList{},
 	})
 	o.Grace = 24 * time.Hour
-	o.look(t.Context())
+	o.check(t.Context())
 	pool := o.Pools.All()[0]
 	jumped := jumpedBy(t, pool, v.Name, 48*time.Hour)
 	at := place{jumped, v.Name}
@@ -163,12 +163,12 @@ func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 		if o, err = New(o.Config); err != nil {
 			t.Fatal(err)
 		}
-		o.look(t.Context())
+		o.check(t.Context())
 	}
 	passes := func(d time.Duration) {
-		w := o.watching[at]
+		w := o.timers[at]
 		w.from = w.from.Add(-d)
-		o.watching[at] = w
+		o.timers[at] = w
 	}
 	stays := func(when string, watched time.Duration) {
 		t.Helper()
@@ -179,18 +179,18 @@ func TestOrphanOutlivesAClockThatJumps(t *testing.T) {
 	}
 	restart()
 	stays("after the jump", 0)
-	passes(watchSaved / 2)
-	o.look(t.Context())
+	passes(saveEvery / 2)
+	o.check(t.Context())
 	stays("after minutes", 0)
-	passes(23*time.Hour - watchSaved/2)
-	o.look(t.Context())
+	passes(23*time.Hour - saveEvery/2)
+	o.check(t.Context())
 	stays("after 23 hours", 23*time.Hour)
 	restart()
 	stays("after a restart", 23*time.Hour)
 	passes(time.Hour)
-	o.look(t.Context())
-	if _, err := jumped.Get(v.Name); !errors.Is(err, volume.ErrNotFound) || len(o.watching) > 0 {
-		t.Errorf("after 24 hours: %v, still watched: %v", err, o.watching)
+	o.check(t.Context())
+	if _, err := jumped.Get(v.Name); !errors.Is(err, volume.ErrNotFound) || len(o.timers) > 0 {
+		t.Errorf("after 24 hours: %v, timers: %v", err, o.timers)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestOrphanIsLookedAtLast(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	o.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
-	o.look(t.Context())
+	o.check(t.Context())
 	if _, err := os.Lstat(v.Path); err != nil || bound != 1 {
 		t.Errorf("a volume that was bound again %d times: %v", bound, err)
 	}

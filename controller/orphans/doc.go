@@ -1,9 +1,9 @@
-// Package orphans finds volumes and PVs that lost each other, reports them, and removes volumes
-// if it is told to:
+// Package orphans finds volumes without a PV and PVs without a directory. It reports them, and with
+// --orphans=delete it removes volumes:
 //
-//	orphans.go  when it checks
-//	find.go     what is an orphan
-//	watch.go    for how long it has been one
-//	remove.go   which may be removed
+//	orphans.go  when a check runs
+//	find.go     what an orphan is
+//	timer.go    for how long a volume has been one
+//	remove.go   which orphans may be removed
 //	report.go   event and metric
 package orphans

@@ -15,37 +15,34 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// unsaved is how long the PV of a new volume is given to appear. The claim loop
-// undoes what is empty and was abandoned long before.
-const unsaved = 5 * time.Minute
-
-// reasonMissing is the reason of events about PVs without a directory.
-const reasonMissing = "VolumeMissing"
+// saveWithin is the age of a new volume up to which its PV may still be saved. The
+// provisioning loop deletes an abandoned empty volume long before.
+const saveWithin = 5 * time.Minute
 
 // findings are the orphans of one pool.
 type findings struct {
-	looked  bool // the pool was ready
+	checked bool // the pool was ready
 	volumes []volume.Record
-	// directories have no record, so they are nobody's to remove.
+	// directories have no record, so the agent may not remove them.
 	directories []string
 	pvs         []string // names
 }
 
-// place is where a PV says that its volume is.
+// place is the location of a volume.
 type place struct {
 	pool *volume.Pool
 	name string
 }
 
-// seen are this node's PVs as the claim loop knows them.
-type seen struct {
+// localPVs are the PVs of this node that the provisioning loop has in memory.
+type localPVs struct {
 	all    []*corev1.PersistentVolume
 	named  map[string]bool // by PV name
 	places map[place]bool
 }
 
-func (o *Checker) see() seen {
-	s := seen{all: o.Loop.PVs(), named: map[string]bool{}, places: map[place]bool{}}
+func (o *Checker) localPVs() localPVs {
+	s := localPVs{all: o.Loop.PVs(), named: map[string]bool{}, places: map[place]bool{}}
 	for _, pv := range s.all {
 		s.named[pv.Name] = true
 		pool, name := o.Loop.Names(pv)
@@ -54,9 +51,9 @@ func (o *Checker) see() seen {
 	return s
 }
 
-// find returns the orphans of a pool, as far as could be told; the error says
-// what could not.
-func (o *Checker) find(ctx context.Context, pool *volume.Pool, s seen) (f findings, err error) {
+// find returns the orphans of a pool. If it cannot decide about some, the error has
+// the reasons, and the findings have the others.
+func (o *Checker) find(ctx context.Context, pool *volume.Pool, s localPVs) (f findings, err error) {
 	volumes, err := pool.List()
 	if err != nil {
 		return f, err
@@ -65,10 +62,10 @@ func (o *Checker) find(ctx context.Context, pool *volume.Pool, s seen) (f findin
 	if err != nil {
 		return f, err
 	}
-	f.looked = true
+	f.checked = true
 	var errs []error
 	for _, v := range volumes {
-		r, err := o.judge(ctx, pool, v, s)
+		r, err := o.update(ctx, pool, v, s)
 		if errs = append(errs, err); r.Orphan.Why != "" {
 			f.volumes = append(f.volumes, r)
 		}
@@ -88,34 +85,33 @@ func (o *Checker) find(ctx context.Context, pool *volume.Pool, s seen) (f findin
 	return f, errors.Join(errs...)
 }
 
-// pvOf is the PV of a volume. A sidecar need not have told its name; it is then
-// the volume's, as the sidecar makes both from one.
+// pvOf returns the name of a volume's PV. If a sidecar did not pass it on, it is the
+// volume's name, because the sidecar gives both the same name.
 func pvOf(r volume.Record) string { return cmp.Or(r.PV, r.Name) }
 
-// judge notes on a volume's record whether its PV is gone, and returns it. The
-// record of an inline volume is returned as it is.
-func (o *Checker) judge(ctx context.Context, pool *volume.Pool, v volume.Volume, s seen) (volume.Record, error) {
+// update writes to a volume's record whether it is an orphan, and returns the record.
+// It does nothing for an inline volume, which has no PV and which the CSI driver
+// checks, and during a migration, in which the PV is replaced.
+func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume, s localPVs) (volume.Record, error) {
 	if v.Ephemeral || v.Held() != nil {
-		// No PV ever names it, and the CSI driver notes whether its pod is gone; or
-		// no PV does for a moment.
 		return v.Record, nil
 	}
 	why := ""
 	if !s.named[pvOf(v.Record)] && !s.places[place{pool, v.Name}] {
-		if v.State == volume.Ready && time.Since(v.Created) < unsaved {
+		if v.State == volume.Ready && time.Since(v.Created) < saveWithin {
 			return v.Record, nil
 		}
 		var err error
-		if why, err = o.lonely(ctx, v.Record); err != nil {
+		if why, err = o.orphaned(ctx, v.Record); err != nil {
 			return v.Record, err
 		}
 	}
 	return o.note(place{pool, v.Name}, v.Record, why)
 }
 
-// lonely asks the API server itself what is gone of those who want the volume;
-// "" where none of it is, or its PV may still come.
-func (o *Checker) lonely(ctx context.Context, r volume.Record) (why string, err error) {
+// orphaned reads PV and claim of a volume from the API server. It returns why the
+// volume is an orphan, or "" if its PV exists or may still be saved.
+func (o *Checker) orphaned(ctx context.Context, r volume.Record) (why string, err error) {
 	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
 		return "", err
 	}
@@ -128,23 +124,23 @@ func (o *Checker) lonely(ctx context.Context, r volume.Record) (why string, err 
 	case err != nil, wanted && r.State == volume.Ready:
 		return "", err
 	case wanted:
-		return fmt.Sprintf("PV %s is gone; its claim %s is still there", pvOf(r), claim), nil
+		return fmt.Sprintf("PV %s is gone; its claim %s exists", pvOf(r), claim), nil
 	case r.State == volume.Ready:
 		return fmt.Sprintf("PV %s was never saved, and claim %s is gone; the volume holds data", pvOf(r), claim), nil
 	}
 	return fmt.Sprintf("PV %s and its claim %s are gone", pvOf(r), claim), nil
 }
 
-// claimed asks the API server whether a claim wants the volume: its owner, or one
-// of the same name that asks for the volume's PV, as backups restore it.
+// claimed reads from the API server whether a claim needs the volume: its owner, or a
+// claim of the same name that names the volume's PV, as a backup restores it.
 func (o *Checker) claimed(ctx context.Context, r volume.Record) (bool, error) {
 	claim, err := live.NamedClaim(ctx, o.Client, r.Owner.Namespace, r.Owner.Name)
 	return claim != nil && (string(claim.UID) == r.Owner.UID || claim.Spec.VolumeName == pvOf(r)), err
 }
 
-// leftover reports whether a directory without a record is one that a provisioner
-// made, and that no PV names. What else is there is the administrator's.
-func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s seen) (bool, error) {
+// leftover reports whether a directory without a record has a name that provisioners
+// generate, and no PV names it. Any other directory belongs to the administrator.
+func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s localPVs) (bool, error) {
 	name, is := class.Provisioned(u.Name)
 	if !is || u.InUse || s.places[place{pool, u.Name}] {
 		return false, nil
@@ -156,9 +152,9 @@ func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 	return pv == nil && err == nil, err
 }
 
-// missing reports whether a PV names a volume of the pool whose directory is not
-// there, and says so on the PV. Where no record is there either, the claim loop
-// says it, which cannot adopt the volume.
+// missing reports whether a PV names a volume of the pool whose directory does not
+// exist, and records an event on the PV. If there is no record either, the
+// provisioning loop records the event, because it cannot adopt the volume.
 func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
 	at, name := o.Loop.Names(pv)
 	if at != pool || class.Leaving(pv) {
@@ -172,20 +168,20 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 			return false, err
 		}
 	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid):
-		return false, nil // which the claim loop says
+		return false, nil // the provisioning loop records that
 	case err != nil:
 		return false, err
 	case !v.Missing:
 		return false, nil
 	}
-	// What was seen may be older than a deletion that is under way.
+	// The PV in memory may be older than a deletion that is in progress.
 	now, err := live.PV(ctx, o.Client, pv.Name)
 	if now == nil || err != nil || now.UID != pv.UID || class.Leaving(now) {
 		return false, err
 	}
 	if recorded {
-		o.Events.Warn(ctx, events.PV(now), "missing", reasonMissing, fmt.Sprintf("its directory %s is not on node %s: somebody removed it; "+
-			"bring it back from a backup, or delete the claim", v.Path, o.Node.Name))
+		o.Events.Warn(ctx, events.PV(now), "missing", events.VolumeMissing, fmt.Sprintf("the directory %s on node %s is missing: it was removed; "+
+			"restore it from a backup, or delete the claim", v.Path, o.Node.Name))
 	}
 	return true, nil
 }

@@ -22,13 +22,13 @@ func TestInlineOrphanIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.look(t.Context()); counts(t, o) {
+	if o.check(t.Context()); counts(t, o) {
 		t.Error("counted while its pod lives")
 	}
 	if _, err := pool.NoteOrphan(own.Name, "pod ns/web (2) is gone", 0); err != nil {
 		t.Fatal(err)
 	}
-	if o.look(t.Context()); !counts(t, o) {
+	if o.check(t.Context()); !counts(t, o) {
 		t.Error("not counted")
 	}
 	if _, err := os.Lstat(own.Path); err != nil {

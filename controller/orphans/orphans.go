@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// orphansFirst is when the first look comes: what a start adopts and finishes
-	// has had time to be so.
-	orphansFirst = 10 * time.Second
-	// orphansEvery is the pause between two looks where nothing asks for one. As
-	// much as half of it is added by chance, so that the nodes of a cluster do
-	// not ask the API server all at once.
-	orphansEvery = time.Hour
-	// orphansSoon is how long after a PV vanished a look comes. More of them in
-	// that time are one look.
-	orphansSoon = 5 * time.Second
-	// orphansRetry is the pause after a look that could not see everything.
-	orphansRetry = time.Minute
-	// orphansSilence is the least pause between two events about a pool's orphans.
-	orphansSilence = 10 * time.Minute
+	// firstCheck is the delay of the first check. By then the agent has adopted
+	// volumes and finished interrupted calls.
+	firstCheck = 10 * time.Second
+	// checkEvery is the pause between two checks. Up to half of it is added at
+	// random, so that the agents of a cluster spread their requests.
+	checkEvery = time.Hour
+	// checkSoon is the delay of a check after a PV was deleted. PVs deleted in that
+	// time share the check.
+	checkSoon = 5 * time.Second
+	// checkRetry is the pause after a check that failed in part.
+	checkRetry = time.Minute
+	// eventEvery is the least pause between two events about a pool's orphans.
+	eventEvery = 10 * time.Minute
 )
 
-// Loop is the claim loop, as far as it is needed here.
+// Loop is the part of the provisioning loop that a Checker needs.
 type Loop interface {
-	// PVs returns the saved PVs of this node that the loop knows of, from memory.
+	// PVs returns the saved PVs of this node, from memory.
 	PVs() []*corev1.PersistentVolume
-	// Names returns the pool and the directory that a PV names, nil where that is
-	// no pool of this node.
+	// Names returns the pool and the directory that a PV names. The pool is nil if
+	// it is not one of this node.
 	Names(*corev1.PersistentVolume) (*volume.Pool, string)
 }
 
-// Config is what looking for orphans needs. New checks it.
+// Config is the configuration of a Checker. New validates it.
 type Config struct {
 	Client kubernetes.Interface
 	Pools  *volume.Pools
@@ -51,8 +50,8 @@ type Config struct {
 	// Events records events on Node, the node of the pools, and on PVs.
 	Events *events.Recorder
 	Node   *corev1.ObjectReference
-	// Delete removes the volumes that removable lets go, once they have been
-	// orphans for Grace. Without it nothing is removed.
+	// Delete removes the volumes that removable allows, when they have been orphans
+	// for Grace. Without it nothing is removed.
 	Delete bool
 	Grace  time.Duration
 	// Changed is called after a volume of the pool was removed. It must not
@@ -60,61 +59,61 @@ type Config struct {
 	Changed func(*volume.Pool)
 }
 
-// Checker looks for what lost its other half: a volume whose PV is gone, a
-// directory of a provisioner that neither a record nor a PV knows, a PV whose
-// directory is not there. It says so by metric, by event and in the volume's
-// record, where inspect finds it, and removes the first of the three where it is
-// told to. Make it with New, then Run it once.
+// Checker finds volumes whose PV is gone, provisioned directories that no record and
+// no PV names, and PVs whose directory is missing. It reports them by metric, by event
+// and in the volume's record, which inspect shows. With Config.Delete it removes
+// volumes whose PV is gone. Make it with New; call Run once.
 //
-// Its cost is that of the node's own volumes: it compares what the claim loop
-// has in memory with the pools, and asks the API server about what does not fit.
+// A check compares the pools with the PVs that the provisioning loop has in memory,
+// and reads from the API server only what does not match.
 type Checker struct {
 	Config
-	vanished chan struct{}
-	watching map[place]sighting // used by the look alone
-	said     map[*volume.Pool]*saidOrphans
+	deleted chan struct{}
+	// Used by check alone.
+	timers   map[place]timer
+	reported map[*volume.Pool]*report
 
 	mu   sync.Mutex // guards last
 	last map[*volume.Pool]findings
 }
 
-// New returns what does nothing until it is Run.
+// New returns a Checker. The error names what is missing or wrong.
 func New(c Config) (*Checker, error) {
 	switch {
 	case c.Client == nil, c.Pools == nil, c.Loop == nil, c.Events == nil, c.Node == nil:
-		return nil, errors.New("look for orphans: the client, pools, the claim loop, a recorder and the node are required")
+		return nil, errors.New("configure the check for orphans: the client, pools, the provisioning loop, a recorder and the node are required")
 	case c.Grace < 0:
-		return nil, errors.New("look for orphans: the grace period is negative")
+		return nil, errors.New("configure the check for orphans: the grace period is negative")
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	return &Checker{Config: c, vanished: make(chan struct{}, 1), watching: map[place]sighting{},
-		said: map[*volume.Pool]*saidOrphans{}, last: map[*volume.Pool]findings{}}, nil
+	return &Checker{Config: c, deleted: make(chan struct{}, 1), timers: map[place]timer{},
+		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}}, nil
 }
 
-// Run looks until the context ends. pvs is the informer behind Loop.PVs, run by
-// the caller: a PV that it loses makes the next look come soon.
+// Run checks until the context ends. pvs is the informer behind Loop.PVs, which the
+// caller runs; the deletion of a PV causes a check.
 func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
-	if _, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: o.lost}); err != nil {
-		klog.FromContext(ctx).Error(err, "PVs that vanish are noticed late: cannot watch them")
+	if _, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: o.pvDeleted}); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch PVs; orphans are found by the periodic check only")
 	}
-	for next := orphansFirst; ; next = o.look(ctx) {
+	for next := firstCheck; ; next = o.check(ctx) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(next):
-		case <-o.vanished:
-			if !sleep.For(ctx, orphansSoon) {
+		case <-o.deleted:
+			if !sleep.For(ctx, checkSoon) {
 				return
 			}
 		}
 	}
 }
 
-// lost asks for a look where a PV went and its volume did not, which does not
-// happen when a claim is deleted as usual.
-func (o *Checker) lost(obj any) {
+// pvDeleted requests a check if a PV was deleted and its volume was not. That does
+// not happen if a claim with the policy Delete is deleted.
+func (o *Checker) pvDeleted(obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
@@ -129,25 +128,25 @@ func (o *Checker) lost(obj any) {
 	if _, ok := pool.Remembered(name); !ok {
 		return
 	}
-	sleep.Wake(o.vanished)
+	sleep.Wake(o.deleted)
 }
 
-// look looks at all pools, and returns when to look again.
-func (o *Checker) look(ctx context.Context) (next time.Duration) {
-	next = orphansEvery + rand.N(orphansEvery/2)
-	seen := o.see()
+// check checks all pools, and returns the pause before the next check.
+func (o *Checker) check(ctx context.Context) (next time.Duration) {
+	next = checkEvery + rand.N(checkEvery/2)
+	pvs := o.localPVs()
 	for _, pool := range o.Pools.All() {
 		if pool.NotOffered() != "" {
 			continue
 		}
 		log := klog.FromContext(ctx).WithValues("pool", pool.Name())
-		found, err := o.find(ctx, pool, seen)
+		found, err := o.find(ctx, pool, pvs)
 		if err != nil {
 			if ctx.Err() != nil {
 				return next
 			}
-			log.V(1).Info("Cannot look for all orphans; it is tried again", "err", err)
-			next = min(next, orphansRetry)
+			log.V(1).Info("Cannot check for all orphans; trying again", "err", err)
+			next = min(next, checkRetry)
 		}
 		if o.Delete {
 			next = min(next, o.remove(klog.NewContext(ctx, log), pool, &found))
@@ -155,7 +154,7 @@ func (o *Checker) look(ctx context.Context) (next time.Duration) {
 		o.mu.Lock()
 		o.last[pool] = found
 		o.mu.Unlock()
-		next = min(next, o.say(log, pool, found))
+		next = min(next, o.report(log, pool, found))
 	}
 	return next
 }

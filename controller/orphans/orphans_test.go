@@ -31,11 +31,11 @@ func TestRemovable(t *testing.T) {
 		spoil func(*volume.Record)
 		words string
 	}{
-		"no note":             {func(r *volume.Record) { r.Orphan = volume.Orphan{} }, "no orphan"},
+		"no note":             {func(r *volume.Record) { r.Orphan = volume.Orphan{} }, "not an orphan"},
 		"ready":               {func(r *volume.Record) { r.State = volume.Ready }, "never seen"},
-		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "pod's own"},
+		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "inline volume"},
 		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &volume.Migration{Step: record.MigrationCutover} }, "being replaced"},
-		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "before this provisioner"},
+		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "was adopted"},
 		"retained":            {func(r *volume.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
 		"of unknown policy":   {func(r *volume.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
 		"of no cluster":       {func(r *volume.Record) { r.Cluster = "" }, "cluster"},
@@ -65,10 +65,10 @@ func TestOrphansInWords(t *testing.T) {
 		found  findings
 		delete bool
 	}{
-		"1 volume without a PV, which stay":                   {findings{volumes: []volume.Record{claimed}}, false},
+		"1 volume without a PV, which are kept":               {findings{volumes: []volume.Record{claimed}}, false},
 		"1 volume without a PV":                               {findings{volumes: []volume.Record{claimed}}, true},
 		"2 inline volumes without a pod, deleted when unused": {findings{volumes: []volume.Record{own, own}}, false},
-		"1 directory without record and PV, which stay":       {findings{directories: []string{"pvc-2"}}, false},
+		"1 directory without record and PV, which are kept":   {findings{directories: []string{"pvc-2"}}, false},
 		"1 volume without a PV and 1 directory without record and PV; 1 inline volume without a pod, deleted when unused": {
 			findings{volumes: []volume.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
 	} {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -17,44 +15,44 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// removable returns "" where the record alone lets an orphan go, and otherwise
-// why it stays. cluster is the one that was asked, now the time. Whether a PV or
-// a claim still wants the volume is for the API server to say.
+// removable returns why an orphan may not be removed, by its record alone, or "". The
+// caller must also read from the API server of the cluster whether a PV or a claim
+// needs the volume.
 func removable(r volume.Record, cluster string, grace time.Duration, now time.Time) (why string) {
 	switch {
 	case r.Orphan.Why == "":
-		return "it is no orphan"
+		return "it is not an orphan"
 	case r.State != volume.Bound:
-		return "its PV was never seen, so nobody said that it may go"
+		return "its PV was never seen, so its reclaim policy is not known"
 	case r.Ephemeral:
-		return "it is a pod's own volume"
+		return "it is an ephemeral inline volume"
 	case r.Held() != nil:
 		return "its PV is being replaced"
 	case r.Adopted:
-		return "its directory was there before this provisioner"
+		return "its directory was adopted"
 	case r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimDelete):
-		return fmt.Sprintf("the reclaim policy last seen is %q, not Delete", r.ReclaimPolicy)
+		return fmt.Sprintf("the last reclaim policy was %q, not Delete", r.ReclaimPolicy)
 	case r.Cluster == "" || r.Cluster != cluster:
-		return fmt.Sprintf("it was made for the cluster %q, and this one is %q", r.Cluster, cluster)
+		return fmt.Sprintf("it was created for the cluster %q, and this one is %q", r.Cluster, cluster)
 	case r.Owner.Namespace == "" || r.Owner.Name == "" || r.Owner.UID == "":
-		return "its claim is not known, so it cannot be asked for"
+		return "its claim is not known, so the agent cannot check that it is gone"
 	case now.Sub(r.Orphan.Since) < grace:
-		return fmt.Sprintf("it is an orphan since %s, and has %s", r.Orphan.Since.Format(time.RFC3339), grace)
-	case r.Orphan.Watched() < grace: // the time of day may have jumped
-		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, and it has %s of that", r.Orphan.Watched(), grace)
+		return fmt.Sprintf("it is an orphan since %s, less than the grace period of %s", r.Orphan.Since.Format(time.RFC3339), grace)
+	case r.Orphan.Watched() < grace: // the system's clock may have jumped
+		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, less than the grace period of %s", r.Orphan.Watched(), grace)
 	}
 	return ""
 }
 
-// kept is why an orphan was not removed.
+// kept is the reason why an orphan was not removed.
 type kept string
 
 func (k kept) Error() string { return string(k) }
 
-// remove puts into the trash what may go of the pool's orphans, and takes it off
-// the findings. It returns when the next grace period ends.
+// remove moves the orphans that may be removed to the trash, and deletes them from
+// the findings. It returns the pause until the next grace period ends.
 func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (next time.Duration) {
-	log, next := klog.FromContext(ctx), orphansEvery
+	log, next := klog.FromContext(ctx), checkEvery
 	var left []volume.Record
 	var gone []string
 	for _, r := range f.volumes {
@@ -64,49 +62,48 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 		case err == nil:
 			log.Info("Removed an orphan", "volume", r.Name, "PV", r.PV, "owner", r.Owner, "since", r.Orphan.Since, "bytes", r.Bytes)
 			gone = append(gone, r.Name)
-			delete(o.watching, place{pool, r.Name})
+			delete(o.timers, place{pool, r.Name})
 			continue
 		case errors.As(err, &why):
-			log.V(1).Info("An orphan stays", "volume", r.Name, "why", why)
+			log.V(1).Info("An orphan is kept", "volume", r.Name, "why", why)
 		case ctx.Err() == nil:
-			log.Error(err, "Cannot remove an orphan; it is tried again", "volume", r.Name)
-			next = min(next, orphansRetry)
+			log.Error(err, "Cannot remove an orphan; trying again", "volume", r.Name)
+			next = min(next, checkRetry)
 		}
-		if rest := o.rest(place{pool, r.Name}, r); rest > 0 {
-			next = min(next, rest+time.Second, watchSaved)
+		if left := o.remaining(place{pool, r.Name}, r); left > 0 {
+			next = min(next, left+time.Second, saveEvery)
 		}
 		left = append(left, r)
 	}
 	if f.volumes = left; len(gone) > 0 {
-		o.Events.Eventf(o.Node, corev1.EventTypeNormal, reasonRemoved, "pool %s in %s: removed %s, whose PVs and claims are gone since %s or longer: %s",
+		o.Events.Eventf(o.Node, corev1.EventTypeNormal, events.OrphansRemoved, "pool %s in %s: removed %s, whose PVs and claims have been gone for %s or longer: %s",
 			pool.Name(), pool.Path(), events.Count(len(gone), "volume"), o.Grace, events.FirstNames(gone))
 		o.Changed(pool)
 	}
 	return next
 }
 
-// removeOne removes an orphan, or returns why it is kept. Everything is asked of
-// the API server itself, and the record looked at once more while nobody can
-// change it: a PV that was seen meanwhile has taken the note back.
+// removeOne removes an orphan, or returns why it is kept. It reads from the API server
+// itself, and compares the record once more under the volume's lock: the agent may
+// have seen a PV in the meantime.
 func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Record) error {
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
-		return kept(why) // whatever the cluster is: it is asked only where that matters
+		return kept(why) // without a request, whatever the cluster is
 	}
-	system, err := o.Client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) {
-		return kept("the cluster's identity is unknown: " + err.Error())
-	}
-	if err != nil {
+	cluster, err := live.Cluster(ctx, o.Client)
+	switch {
+	case err != nil:
 		return err
+	case cluster == "":
+		return kept("the cluster's identity is unknown; let the agent read the namespace kube-system")
 	}
-	cluster := string(system.UID)
 	if why := removable(r, cluster, o.Grace, time.Now()); why != "" {
 		return kept(why)
 	}
 	if wanted, err := o.claimed(ctx, r); err != nil {
 		return err
 	} else if wanted {
-		return kept("its claim is still there")
+		return kept("its claim exists")
 	}
 	if pv, err := o.anyPV(ctx, r); err != nil {
 		return err
@@ -121,8 +118,8 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 	})
 }
 
-// anyPV asks for all PVs of the cluster, and returns one that may name the
-// volume, of whatever shape, driver and node; "" where there is none.
+// anyPV reads all PVs of the cluster, and returns the name of one that may name the
+// volume, of any backend, driver and node, or "".
 func (o *Checker) anyPV(ctx context.Context, r volume.Record) (name string, err error) {
 	err = live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
 		if pv.Name == r.PV || namesDirectory(pv, r.Name) {
@@ -133,7 +130,7 @@ func (o *Checker) anyPV(ctx context.Context, r volume.Record) (name string, err 
 	return name, err
 }
 
-// namesDirectory reports whether a PV could mean the directory of that name.
+// namesDirectory reports whether a PV could name the directory, in any pool.
 func namesDirectory(pv *corev1.PersistentVolume, name string) bool {
 	switch source := pv.Spec.PersistentVolumeSource; {
 	case source.HostPath != nil:

@@ -13,58 +13,53 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-const (
-	reasonOrphans = "OrphansFound"
-	reasonRemoved = "OrphansRemoved"
-)
-
-// saidOrphans is what was said of a pool's orphans in this process's life.
-type saidOrphans struct {
-	known map[string]string // names, with why, at the last look
-	event time.Time         // the last one
-	owed  bool              // something is new since
+// report is what this process reported about a pool's orphans.
+type report struct {
+	known   map[string]string // from name to reason, at the last check
+	event   time.Time         // of the last event
+	pending bool              // there are changes since the last event
 }
 
-// say logs what is new, and puts it into one event on the node, at most one each
-// orphansSilence. It returns when the next may be written, if one is owed.
-func (o *Checker) say(log klog.Logger, pool *volume.Pool, f findings) (next time.Duration) {
-	if !f.looked {
-		return orphansEvery // what was said before stays said
+// report logs new orphans and records one event on the node for all, at most one in
+// eventEvery. It returns the pause until a pending event can be recorded.
+func (o *Checker) report(log klog.Logger, pool *volume.Pool, f findings) (next time.Duration) {
+	if !f.checked {
+		return checkEvery
 	}
-	s := o.said[pool]
-	if s == nil {
-		s = &saidOrphans{}
-		o.said[pool] = s
+	r := o.reported[pool]
+	if r == nil {
+		r = &report{}
+		o.reported[pool] = r
 	}
 	all, names := map[string]string{}, []string{}
-	note := func(name, why string) {
+	add := func(name, why string) {
 		all[name] = why
 		names = append(names, name)
-		if s.known[name] != why {
-			log.Info("An orphan", "name", name, "why", why)
-			s.owed = true
+		if r.known[name] != why {
+			log.Info("Found an orphan", "name", name, "why", why)
+			r.pending = true
 		}
 	}
-	for _, r := range f.volumes {
-		note(r.Name, r.Orphan.Why)
+	for _, v := range f.volumes {
+		add(v.Name, v.Orphan.Why)
 	}
 	for _, name := range f.directories {
-		note(name, "neither a record nor a PV knows the directory")
+		add(name, "no record and no PV names the directory")
 	}
-	s.known = all
-	if s.owed = s.owed && len(names) > 0; !s.owed {
-		return orphansEvery
+	r.known = all
+	if r.pending = r.pending && len(names) > 0; !r.pending {
+		return checkEvery
 	}
-	if rest := orphansSilence - time.Since(s.event); !s.event.IsZero() && rest > 0 {
-		return rest
+	if left := eventEvery - time.Since(r.event); !r.event.IsZero() && left > 0 {
+		return left
 	}
-	s.event, s.owed = time.Now(), false
-	o.Events.Eventf(o.Node, corev1.EventTypeWarning, reasonOrphans, "pool %s in %s has %s: %s; "+
-		"%q in the agent's container says why of each", pool.Name(), pool.Path(), o.counts(f), events.FirstNames(names), "hostpath-provisioner inspect "+pool.Path())
-	return orphansEvery
+	r.event, r.pending = time.Now(), false
+	o.Events.Eventf(o.Node, corev1.EventTypeWarning, events.OrphansFound, "pool %s in %s has %s: %s; "+
+		"%q in the agent's container shows the reason of each", pool.Name(), pool.Path(), o.counts(f), events.FirstNames(names), "hostpath-provisioner inspect "+pool.Path())
+	return checkEvery
 }
 
-// counts says how many there are of what nobody wants, and what becomes of it.
+// counts describes the numbers of orphans by kind, and what happens to them.
 func (o *Checker) counts(f findings) string {
 	var parts []string
 	inline := 0
@@ -83,7 +78,7 @@ func (o *Checker) counts(f findings) string {
 	}
 	text := strings.Join(parts, " and ")
 	if text != "" && !o.Delete {
-		text += ", which stay"
+		text += ", which are kept"
 	}
 	if inline == 0 {
 		return text
@@ -101,13 +96,13 @@ var orphansDesc = prometheus.NewDesc("kubevirt_hpp_orphans",
 // Describe implements prometheus.Collector.
 func (o *Checker) Describe(out chan<- *prometheus.Desc) { out <- orphansDesc }
 
-// Collect implements prometheus.Collector. It tells what the last look found,
-// and nothing of a pool that was not ready then: disks are left alone.
+// Collect implements prometheus.Collector. It exports the findings of the last check
+// without access to the disk, and nothing for a pool that was not ready then.
 func (o *Checker) Collect(out chan<- prometheus.Metric) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for pool, f := range o.last {
-		if !f.looked {
+		if !f.checked {
 			continue
 		}
 		for kind, n := range map[string]int{"record": len(f.volumes), "directory": len(f.directories), "pv": len(f.pvs)} {

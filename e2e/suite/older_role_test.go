@@ -139,7 +139,7 @@ func unknownOrphanStays(s *harness.Scene, a *harness.Agent) {
 		if err := intact(a, orphan); err != nil {
 			s.Fatal(err)
 		}
-		if !strings.Contains(a.Log(), "An orphan stays") {
+		if !strings.Contains(a.Log(), "An orphan is kept") {
 			return errors.New("nothing was said of it")
 		}
 		return orphans(a, "record", 1)

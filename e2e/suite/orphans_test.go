@@ -165,7 +165,7 @@ func TestOrphansReported(t *testing.T) {
 
 	s.ForcePVAway(pv.Name)
 	s.Eventually(firstLook, "reported soon", func() error { return orphans(a, "record", 2) })
-	if why := a.Volume(pv.Name).Orphan.Why; !strings.Contains(why, "still there") {
+	if why := a.Volume(pv.Name).Orphan.Why; !strings.Contains(why, "exists") {
 		t.Errorf("a lost claim's volume is an orphan because %q", why)
 	}
 	pv.ResourceVersion, pv.UID = "", ""
