@@ -1,22 +1,19 @@
-// Package resize grows volumes: a claim of this node asks for more, and its
-// volume, its PV and the claim itself follow, in this order, so that nothing
-// ever says more than the volume has. It runs beside the claim loop, which
-// shows it this node's claims and PVs and says which PVs are its own. Both
-// shapes of PVs grow the same way, and no kubelet is needed for it.
+// Package resize grows volumes. If a claim of this node requests more, the agent grows
+// the volume, then the PV's capacity, then the claim's status. In this order neither PV
+// nor claim ever has more than the volume. PVs of both backends grow the same way, and
+// the kubelet is not needed.
 //
-//	resizer.go  who is woken by what
-//	grow.go     one claim, one step after the other
-//	size.go     what is asked for, and what is there (pure)
-//	status.go   what a claim says of it (pure)
-//	refuse.go   why a volume cannot grow, in words
-//	failing.go  claims that cannot grow now, tried again
+//	resizer.go  the queue, and what adds to it
+//	grow.go     the steps for one claim
+//	size.go     compares requested and present sizes (pure)
+//	status.go   the claim's status (pure)
+//	refuse.go   events and conditions of volumes that cannot grow
+//	failing.go  when such volumes are tried again
 //
-// Nothing is remembered of a step that was done: each look at claim, PV and
-// volume shows which is behind. So an agent that is killed between two steps
-// goes on at its next start.
+// No step is remembered: each comparison of claim, PV and volume shows which is
+// behind. An agent that was killed between two steps continues at its next start.
 //
-// The names of conditions, states and event reasons are those of the standard
-// external-resizer. It also announces a resize before it begins (condition
-// Resizing, ControllerResizeInProgress); here that would be over before anybody
-// could read it.
+// The names of conditions, states and event reasons are those of the external-resizer.
+// It also sets the condition Resizing and the state ControllerResizeInProgress first;
+// here the resize would be over before they could be read.
 package resize

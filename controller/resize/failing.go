@@ -10,41 +10,41 @@ import (
 )
 
 const (
-	// againFirst and againLast bound the pause before a volume that cannot grow
-	// is tried again where nothing told us that the answer changed. It doubles.
-	againFirst = 30 * time.Second
-	againLast  = 5 * time.Minute
+	// retryFirst and retryLast bound the pause before the next attempt, which
+	// doubles. A change of space or readiness ends it.
+	retryFirst = 30 * time.Second
+	retryLast  = 5 * time.Minute
 )
 
-// failing are the claims whose volumes could not grow, so that what a refusal
-// itself changes, the claim's status above all, is no reason to try again.
+// failing holds the claims whose volumes could not grow. Without it the status that a
+// refusal writes would cause the next attempt.
 type failing struct {
 	mu     sync.Mutex
 	claims map[string]failure // by key
 }
 
 type failure struct {
-	uid    types.UID
-	wanted int64 // bytes that the claim asks for
-	pool   *volume.Pool
-	// missing bytes could not be promised; 0: that is not the reason.
+	uid       types.UID
+	requested int64 // by the claim, in bytes
+	pool      *volume.Pool
+	// missing is the size that could not be allocated, 0 if space is not the cause.
 	missing int64
-	// away: the pool was not ready.
-	away  bool
-	pause time.Duration
-	until time.Time
+	// notReady is set if the cause is that the pool was not ready.
+	notReady bool
+	pause    time.Duration
+	until    time.Time
 }
 
 func newFailing() *failing { return &failing{claims: map[string]failure{}} }
 
-// add notes a failure, and returns how long to wait. The pause grows while the
-// claim asks for the same.
+// add adds a failure and returns the pause before the next attempt. The pause grows as
+// long as the claim's request stays the same.
 func (f *failing) add(key string, now failure) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now.pause = againFirst
-	if before, ok := f.claims[key]; ok && before.uid == now.uid && before.wanted == now.wanted {
-		now.pause = min(2*before.pause, againLast)
+	now.pause = retryFirst
+	if before, ok := f.claims[key]; ok && before.uid == now.uid && before.requested == now.requested {
+		now.pause = min(2*before.pause, retryLast)
 	}
 	now.until = time.Now().Add(now.pause)
 	f.claims[key] = now
@@ -53,11 +53,11 @@ func (f *failing) add(key string, now failure) time.Duration {
 
 // waits reports whether the claim failed with this request, and its pause is
 // not over.
-func (f *failing) waits(key string, uid types.UID, wanted int64) bool {
+func (f *failing) waits(key string, uid types.UID, requested int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, ok := f.claims[key]
-	return ok && at.uid == uid && at.wanted == wanted && time.Now().Before(at.until)
+	return ok && at.uid == uid && at.requested == requested && time.Now().Before(at.until)
 }
 
 func (f *failing) drop(key string) {
@@ -66,8 +66,8 @@ func (f *failing) drop(key string) {
 	delete(f.claims, key)
 }
 
-// possible ends the pause of the claims whose reason may be gone, and returns
-// their keys. It asks the disk, with no lock held.
+// possible ends the pause of the claims whose cause may be gone, and returns their
+// keys. It accesses the disk without holding the lock.
 func (f *failing) possible() []string {
 	f.mu.Lock()
 	all := make(map[string]failure, len(f.claims))
@@ -91,13 +91,13 @@ func (f *failing) possible() []string {
 	return keys
 }
 
-// over reports whether the reason may be gone.
+// over reports whether the cause may be gone.
 func (f failure) over() bool {
 	switch {
 	case f.missing > 0:
 		space, err := f.pool.Space()
 		return err == nil && space.Available >= f.missing
-	case f.away:
+	case f.notReady:
 		return f.pool.Ready() == nil
 	}
 	return false

@@ -12,7 +12,7 @@ import (
 
 func TestFailingWaitsLonger(t *testing.T) {
 	f := newFailing()
-	at := failure{uid: "1", wanted: 20}
+	at := failure{uid: "1", requested: 20}
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 		if got := f.add("ns/data", at); got != want {
 			t.Errorf("pause %s, want %s", got, want)
@@ -21,7 +21,7 @@ func TestFailingWaitsLonger(t *testing.T) {
 	if !f.waits("ns/data", "1", 20) || f.waits("ns/data", "1", 15) || f.waits("ns/data", "2", 20) || f.waits("ns/other", "1", 20) {
 		t.Error("not just the same claim with the same request waits")
 	}
-	at.wanted = 15
+	at.requested = 15
 	if got := f.add("ns/data", at); got != 30*time.Second {
 		t.Errorf("pause %s after another request", got)
 	}
@@ -47,7 +47,7 @@ func TestFailingPossible(t *testing.T) {
 	f := newFailing()
 	for key, at := range map[string]failure{
 		"fits": {pool: ready, missing: 1}, "too much": {pool: ready, missing: math.MaxInt64}, "unknown": {pool: away, missing: 1},
-		"back": {pool: ready, away: true}, "away": {pool: away, away: true}, "other": {pool: ready},
+		"back": {pool: ready, notReady: true}, "away": {pool: away, notReady: true}, "other": {pool: ready},
 	} {
 		f.add(key, at)
 	}

@@ -19,33 +19,33 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// target is a claim that is behind, with what belongs to it.
+// target is a claim that needs a step, with its PV and volume.
 type target struct {
 	claim *corev1.PersistentVolumeClaim
 	pv    *corev1.PersistentVolume
 	pool  *volume.Pool
 	v     volume.Volume
-	short bool  // it asks for more, or else only says what is over
+	short bool  // something has less than the claim requests; if not, only its status is outdated
 	err   error // an ErrNotReady; v is not known then
 }
 
-// sync gives the claim of that key what it asks for, or says why not. It does
-// nothing where claim, PV and volume are in step, or are not for us.
+// sync grows the volume of the claim of that key, or records why it cannot. It does
+// nothing if claim, PV and volume agree, or if the PV is not one of this node.
 func (r *Resizer) sync(ctx context.Context, key string) error {
-	claim, pv := r.seen(key)
-	if claim == nil || pv == nil || r.look(claim, pv) == nil {
+	claim, pv := r.cached(key)
+	if claim == nil || pv == nil || r.target(claim, pv) == nil {
 		r.failing.drop(key)
 		return nil
 	}
 	if r.failing.waits(key, claim.UID, class.Bytes(claim)) {
 		return nil
 	}
-	// What was seen may be old, and the claim was prepared for the loop.
+	// The cache may be old, and its claims are changed for the provisioning loop.
 	claim, pv, err := r.read(ctx, claim, pv)
 	if claim == nil || err != nil {
 		return err
 	}
-	at := r.look(claim, pv)
+	at := r.target(claim, pv)
 	switch {
 	case at == nil:
 		r.failing.drop(key)
@@ -53,15 +53,16 @@ func (r *Resizer) sync(ctx context.Context, key string) error {
 	case at.err != nil:
 		return r.refuse(ctx, key, at, at.err)
 	}
-	if err := r.promise(at); err != nil {
+	if err := r.expand(at); err != nil {
 		return r.refuse(ctx, key, at, err)
 	}
 	r.failing.drop(key)
 	return r.publish(ctx, at)
 }
 
-// look returns what is behind, nil where nothing is, or where it is not ours.
-func (r *Resizer) look(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) *target {
+// target returns the claim as a target, nil if no step is needed or if the PV is not
+// one of this node.
+func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) *target {
 	if !bound(claim, pv) {
 		return nil
 	}
@@ -71,16 +72,16 @@ func (r *Resizer) look(claim *corev1.PersistentVolumeClaim, pv *corev1.Persisten
 		return nil
 	}
 	at.short = short(claim, pv, at.v.Bytes)
-	if !at.short && (at.err != nil || !speaks(claim)) {
+	if !at.short && (at.err != nil || !mentionsResize(claim)) {
 		return nil
 	}
 	return at
 }
 
-// promise lets the volume grow. It does nothing where it has more than is asked
-// for, or need not. One that has just that is asked again: its limit may be
+// expand grows the volume. It does nothing if the volume has more than the claim
+// requests. It also expands a volume of exactly that size, because its quota may be
 // behind.
-func (r *Resizer) promise(at *target) (err error) {
+func (r *Resizer) expand(at *target) (err error) {
 	wanted := class.Bytes(at.claim)
 	if !at.short || at.v.Bytes > wanted {
 		return nil
@@ -91,7 +92,7 @@ func (r *Resizer) promise(at *target) (err error) {
 	return err
 }
 
-// publish writes the volume's size on the PV, then on the claim.
+// publish writes the volume's size to the PV, then to the claim.
 func (r *Resizer) publish(ctx context.Context, at *target) error {
 	size := *at.claim.Status.Capacity.Storage()
 	if at.short {
@@ -104,14 +105,14 @@ func (r *Resizer) publish(ctx context.Context, at *target) error {
 		return err
 	}
 	if at.short {
-		klog.FromContext(ctx).Info("Grew", "PV", at.pv.Name, "pool", at.pool.Path(), "directory", at.v.Name, "bytes", at.v.Bytes)
+		klog.FromContext(ctx).Info("Grew a volume", "PV", at.pv.Name, "pool", at.pool.Path(), "directory", at.v.Name, "bytes", at.v.Bytes)
 		r.succeeded(ctx, at.claim, at.v.Bytes)
 	}
 	return nil
 }
 
-// seen returns claim and PV as the informers have them, nil where they do not.
-func (r *Resizer) seen(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+// cached returns claim and PV of the informers, nil if there is none.
+func (r *Resizer) cached(key string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	obj, ok, err := r.claims.GetByKey(key)
 	if !ok || err != nil {
 		return nil, nil
@@ -123,8 +124,8 @@ func (r *Resizer) seen(key string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	return claim, obj.(*corev1.PersistentVolume)
 }
 
-// read returns claim and PV as the API server has them, nil where one is gone
-// or another one has its name. What is written then names their versions.
+// read reads claim and PV from the API server. It returns nil if one is gone or if
+// another claim has the name. Writes then name the versions that were read.
 func (r *Resizer) read(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (
 	*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error) {
 	c, err := live.NamedClaim(ctx, r.client, claim.Namespace, claim.Name)
@@ -137,7 +138,7 @@ func (r *Resizer) read(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	return c, pv, nil
 }
 
-// growPV writes the size on the PV. It does nothing where it has as much.
+// growPV writes the size to the PV. It does nothing if the PV has as much.
 func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size resource.Quantity) error {
 	if pv.Spec.Capacity.Storage().Cmp(size) >= 0 {
 		return nil
@@ -150,13 +151,12 @@ func (r *Resizer) growPV(ctx context.Context, pv *corev1.PersistentVolume, size 
 		return err
 	}
 	if _, err = r.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("write the new size on PV %s: %w", pv.Name, err)
+		return fmt.Errorf("write the new size to PV %s: %w", pv.Name, err)
 	}
 	return nil
 }
 
-// patchStatus writes what is new in the claim's status. It does nothing where
-// nothing is.
+// patchStatus writes the claim's status. It does nothing if the status is the same.
 func (r *Resizer) patchStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, status corev1.PersistentVolumeClaimStatus) error {
 	if apiequality.Semantic.DeepEqual(claim.Status, status) {
 		return nil
@@ -173,7 +173,7 @@ func (r *Resizer) patchStatus(ctx context.Context, claim *corev1.PersistentVolum
 	return nil
 }
 
-// statusPatch is the way to the new status, for this very version of the claim.
+// statusPatch returns the patch to the new status, for this version of the claim only.
 func statusPatch(claim *corev1.PersistentVolumeClaim, status corev1.PersistentVolumeClaimStatus) ([]byte, error) {
 	before, err := json.Marshal(corev1.PersistentVolumeClaim{Status: claim.Status})
 	if err != nil {

@@ -17,47 +17,46 @@ import (
 )
 
 const (
-	// workers handle claims at the same time.
+	// workers is the number of claims that are handled in parallel.
 	workers = 2
-	// errorFirst and errorLast bound the pause after a step that failed for
-	// want of an answer.
+	// errorFirst and errorLast bound the pause after a step for which the API
+	// server returned an error.
 	errorFirst = time.Second
 	errorLast  = 30 * time.Second
-	// lookAgain is how often pools are asked whether something became possible
-	// where nobody said so; others write to their disks too.
-	lookAgain = 10 * time.Second
-	// pace is the least pause between two looks at what a change of space may
-	// have made possible.
+	// checkEvery is the pause between two checks of whether a failed resize became
+	// possible without a call of SpaceChanged; other programs use the disk too.
+	checkEvery = 10 * time.Second
+	// pace is the least pause between two such checks.
 	pace = time.Second
 )
 
-// Loop is the claim loop, as far as it is needed here.
+// Loop is the part of the provisioning loop that a Resizer needs.
 type Loop interface {
-	// VolumeOf returns the volume of a PV of this node, and its pool, where the
-	// loop takes both for its own. The error is an ErrNotReady where the pool,
-	// which is returned then, is not ready; any other means that the PV is to
-	// be left alone, which the loop says where it must be said.
+	// VolumeOf returns the volume of a PV of this node, and its pool, if the loop
+	// accepts both. The error is an ErrNotReady if the pool, which is then returned,
+	// is not ready. After any other error the caller ignores the PV; the loop records
+	// what users need to know.
 	VolumeOf(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
 }
 
-// Events records Warnings, and Notes of what is no fault, once for each topic.
+// Events records Warnings and Normal events (Note), once for each topic.
 type Events interface {
 	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 	Note(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 }
 
-// Config is what a resizer needs. New checks it.
+// Config is the configuration of a Resizer. New validates it.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Loop   Loop
 	Events Events
-	// Changed is called after a volume of the pool grew: what it can promise is
-	// another. It must not block; may be nil.
+	// Changed is called after a volume of the pool grew, which changes the available
+	// space. It must not block; may be nil.
 	Changed func(*volume.Pool)
 }
 
-// Resizer grows the volumes of one node. Make it with New, then Run it once.
+// Resizer grows the volumes of one node. Make it with New; call Run once.
 type Resizer struct {
 	client  kubernetes.Interface
 	node    string
@@ -72,15 +71,15 @@ type Resizer struct {
 	claims, pvs cache.Store // set by Run
 }
 
-// New returns a resizer that does nothing until it is Run.
+// New returns a Resizer. The error names what is missing.
 func New(c Config) (*Resizer, error) {
 	switch {
 	case c.Client == nil:
-		return nil, errors.New("grow volumes: a client is required")
+		return nil, errors.New("configure the resizer: a client is required")
 	case c.Node == "":
-		return nil, errors.New("grow volumes: the node's name is required")
+		return nil, errors.New("configure the resizer: the node's name is required")
 	case c.Loop == nil || c.Events == nil:
-		return nil, errors.New("grow volumes: the claim loop and a recorder of events are required")
+		return nil, errors.New("configure the resizer: the provisioning loop and a recorder of events are required")
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
@@ -93,30 +92,30 @@ func New(c Config) (*Resizer, error) {
 	}, nil
 }
 
-// SpaceChanged says that a pool may have space again, or is ready: volumes that
-// could not grow for want of it are tried again. It never blocks.
+// SpaceChanged retries volumes that could not grow; the caller calls it when a pool may
+// have more space or becomes ready. It never blocks.
 func (r *Resizer) SpaceChanged() {
 	sleep.Wake(r.wake)
 }
 
-// Run grows volumes until the context ends. The informers, of this node's
-// claims and of its PVs, are run by the caller. What they have tells where to
-// look; it is acted upon only as the API server has it.
+// Run grows volumes until the context ends. The caller runs the informers of this
+// node's claims and PVs. They only show what to check; before a write, Run reads the
+// objects from the API server.
 func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	defer r.queue.ShutDown()
 	r.claims, r.pvs = claims.GetStore(), pvs.GetStore()
-	if _, err := claims.AddEventHandler(handle(r.claimSeen)); err != nil {
-		klog.FromContext(ctx).Error(err, "Volumes do not grow: cannot watch claims")
+	if _, err := claims.AddEventHandler(handle(r.claimChanged)); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch claims; volumes do not grow")
 		return
 	}
-	if _, err := pvs.AddEventHandler(handle(r.pvSeen)); err != nil {
-		klog.FromContext(ctx).Error(err, "Volumes do not grow: cannot watch PVs")
+	if _, err := pvs.AddEventHandler(handle(r.pvChanged)); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch PVs; volumes do not grow")
 		return
 	}
 	for range workers {
 		go r.work(ctx)
 	}
-	for sleep.OrWoken(ctx, lookAgain, r.wake) {
+	for sleep.OrWoken(ctx, checkEvery, r.wake) {
 		for _, key := range r.failing.possible() {
 			r.queue.Add(key)
 		}
@@ -126,22 +125,22 @@ func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer
 	}
 }
 
-// handle calls seen for whatever happens to an object.
-func handle(seen func(obj any)) cache.ResourceEventHandler {
+// handle returns a handler that calls changed for every addition, update and deletion.
+func handle(changed func(obj any)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    seen,
-		UpdateFunc: func(_, obj any) { seen(obj) },
-		DeleteFunc: seen,
+		AddFunc:    changed,
+		UpdateFunc: func(_, obj any) { changed(obj) },
+		DeleteFunc: changed,
 	}
 }
 
-func (r *Resizer) claimSeen(obj any) {
+func (r *Resizer) claimChanged(obj any) {
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 		r.queue.Add(key)
 	}
 }
 
-func (r *Resizer) pvSeen(obj any) {
+func (r *Resizer) pvChanged(obj any) {
 	if pv, ok := obj.(*corev1.PersistentVolume); ok && pv.Spec.ClaimRef != nil {
 		r.queue.Add(cache.NewObjectName(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name).String())
 	}
@@ -156,9 +155,9 @@ func (r *Resizer) work(ctx context.Context) {
 		}
 		switch err := r.sync(ctx, key); {
 		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:
-			r.queue.Forget(key) // what is gone meanwhile need not grow
+			r.queue.Forget(key)
 		case apierrors.IsConflict(err):
-			r.queue.AddRateLimited(key) // somebody else wrote first
+			r.queue.AddRateLimited(key)
 		default:
 			klog.FromContext(ctx).Error(err, "Cannot grow a volume yet; trying again", "claim", key)
 			r.queue.AddRateLimited(key)

@@ -5,29 +5,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// bound reports whether claim and PV are each other's, and the claim stays.
+// bound reports whether claim and PV are bound to each other, and the claim is not
+// being deleted.
 func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	return claim.DeletionTimestamp == nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == pv.Name &&
 		ref != nil && ref.UID == claim.UID
 }
 
-// short reports whether the claim asks for more than it has, its PV has, or its
-// volume is promised, in bytes. Where nothing is promised, nobody could say
-// what was asked for when the volume was adopted; the claim's first request
-// for more then says it.
-func short(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, promised int64) bool {
+// short reports whether the claim requests more than its status, its PV or its volume
+// has. allocated is 0 if the requested size was not known when the volume was adopted;
+// the claim's first larger request then defines it.
+func short(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, allocated int64) bool {
 	want := claim.Spec.Resources.Requests.Storage()
 	return claim.Status.Capacity.Storage().Cmp(*want) < 0 || pv.Spec.Capacity.Storage().Cmp(*want) < 0 ||
-		promised > 0 && promised < want.Value()
+		allocated > 0 && allocated < want.Value()
 }
 
-// sizeOf is the size of a volume that is promised no less than the claim asks
-// for: the request as it was written where it is just that. It is more where
-// the request was lowered after the volume had grown, for volumes do not shrink.
-func sizeOf(claim *corev1.PersistentVolumeClaim, promised int64) resource.Quantity {
-	if want := claim.Spec.Resources.Requests.Storage(); promised <= want.Value() {
+// sizeOf returns the size of a volume with at least the requested size: the request as
+// it is written if that is the size. The volume has more if the request was lowered
+// after it had grown, because volumes do not shrink.
+func sizeOf(claim *corev1.PersistentVolumeClaim, allocated int64) resource.Quantity {
+	if want := claim.Spec.Resources.Requests.Storage(); allocated <= want.Value() {
 		return *want
 	}
-	return *resource.NewQuantity(promised, resource.BinarySI)
+	return *resource.NewQuantity(allocated, resource.BinarySI)
 }

@@ -24,7 +24,7 @@ func TestRefusedAndGrown(t *testing.T) {
 	claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{foreign,
 		{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue},
 		{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue}}
-	if !speaks(claim) {
+	if !mentionsResize(claim) {
 		t.Error("says nothing of growing")
 	}
 	before := claim.DeepCopy()
@@ -57,7 +57,7 @@ func TestRefusedAndGrown(t *testing.T) {
 	if !reflect.DeepEqual(claim, before) {
 		t.Errorf("the claim was changed: %+v", claim)
 	}
-	if speaks(&corev1.PersistentVolumeClaim{Status: yes}) || !speaks(&corev1.PersistentVolumeClaim{Status: no}) {
+	if mentionsResize(&corev1.PersistentVolumeClaim{Status: yes}) || !mentionsResize(&corev1.PersistentVolumeClaim{Status: no}) {
 		t.Error("what a claim says of growing is mistaken")
 	}
 }

@@ -167,7 +167,7 @@ func TestGrowTooMuch(t *testing.T) {
 	s.Bound(claim)
 	s.Bound(other)
 	ask(s, claim, "1Ti")
-	patterns := []string{a.Node.Name, `to 1Ti\b`, fmt.Sprintf(`\bwanted %d\b`, int64(1<<40-10<<20)),
+	patterns := []string{a.Node.Name, `to 1Ti\b`, fmt.Sprintf(`\bincrease %d\b`, int64(1<<40-10<<20)),
 		fmt.Sprintf(`\btotal %d\b`, metric(s, a, "kubevirt_hpp_pool_total_bytes"))}
 	s.Eventually(15*time.Second, "refusal", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
