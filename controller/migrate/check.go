@@ -16,70 +16,70 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 )
 
-// found is a PV of this node, with its answer.
-type found struct {
+// candidate is a PV of this node with its verdict.
+type candidate struct {
 	subject
 	Entry
-	next *corev1.PersistentVolume // what takes its place, where it is Ready
-	job  *job                     // where a migration is under way
+	next *corev1.PersistentVolume // the PV that replaces it, if it is Ready
+	job  *job                     // of a migration in progress
 }
 
-// look judges every PV of this node that is, or was, no CSI PV, in the
-// order of their names, those under way first.
-func (m *Migrator) look(ctx context.Context) (all []found) {
-	busy := map[string]bool{}
+// check returns the PVs of this node that are or were hostPath PVs, with their
+// verdicts: first those with a migration in progress, each part sorted by name.
+func (m *Migrator) check(ctx context.Context) (all []candidate) {
+	open := map[string]bool{}
 	for _, pool := range m.pools.All() {
 		holds, err := pool.Migrations()
 		if err != nil {
-			continue // the pool is not ready, which the monitor reports
+			continue // not ready, which package monitor reports
 		}
 		for _, h := range holds {
-			all = append(all, m.underWay(pool, h))
-			busy[h.Volume.PV] = true
+			all = append(all, m.inProgress(pool, h))
+			open[h.Volume.PV] = true
 		}
 	}
 	if m.mode == Off {
 		return all
 	}
-	n := m.surroundings(ctx)
+	n := m.node(ctx)
 	for _, pv := range slices.Concat(m.loop.PVs(), m.loop.Others()) {
-		if busy[pv.Name] {
+		if open[pv.Name] {
 			continue
 		}
 		s := m.subject(ctx, pv, false)
 		if pv.Spec.CSI != nil && s.v.Migration == nil {
-			continue // it never was anything else
+			continue // never a hostPath PV
 		}
-		all = append(all, n.found(s))
+		all = append(all, n.candidate(s))
 	}
-	slices.SortStableFunc(all, func(a, b found) int {
+	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.PV, b.PV))
 	})
 	return all
 }
 
-func rank(f found) int {
+func rank(f candidate) int {
 	if f.job != nil {
 		return 0
 	}
 	return 1
 }
 
-// found is the subject with its answer.
-func (n *node) found(s subject) found {
-	f := found{subject: s, Entry: Entry{PV: s.pv.Name, Directory: s.v.Path}}
+// candidate returns the subject with its verdict.
+func (n *node) candidate(s subject) candidate {
+	f := candidate{subject: s, Entry: Entry{PV: s.pv.Name, Directory: s.v.Path}}
 	if ref := s.pv.Spec.ClaimRef; ref != nil {
 		f.Claim = ref.Namespace + "/" + ref.Name
 	}
 	f.Directory = cmp.Or(f.Directory, class.DirectoryOf(s.pv))
-	f.To, f.next, f.Verdict, f.Reason = n.judge(s)
+	f.To, f.next, f.Verdict, f.Reason = n.verdict(s)
 	return f
 }
 
-// underWay describes a volume that is held by a migration.
-func (m *Migrator) underWay(pool *volume.Pool, h *migration.Hold) found {
+// inProgress returns the candidate of a volume that a migration holds.
+func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 	v := volume.Volume{Record: h.Volume, Path: pool.Path() + "/" + h.Volume.Name}
-	f := found{subject: subject{pool: pool, v: v}, Entry: Entry{
+	f := candidate{subject: subject{pool: pool, v: v}, Entry: Entry{
 		PV: v.PV, Claim: v.Owner.Namespace + "/" + v.Owner.Name, Directory: v.Path,
 		To: v.Migration.To, Verdict: Moving, Reason: string(v.Migration.Step),
 	}}
@@ -94,8 +94,8 @@ func (m *Migrator) underWay(pool *volume.Pool, h *migration.Hold) found {
 	return f
 }
 
-// subject collects what is known of a PV; fresh asks the API server for the
-// claim, which else may be some moments old.
+// subject collects what the verdict about a PV depends on. With fresh the claim is read
+// from the API server, else from the informer.
 func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
 	s.pv = pv
 	if s.pool, s.v, s.err = m.loop.Examine(pv); s.err != nil {
@@ -110,8 +110,8 @@ func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fre
 	return s
 }
 
-// mountedAt is where the driver shows a volume to a pod, "" for nowhere. One
-// whose directory is gone is judged by its record.
+// mountedAt returns a target at which the driver has mounted a volume, or "". It
+// returns "" for a volume whose directory is missing.
 func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 	if v.Missing {
 		return "", nil
@@ -125,7 +125,7 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 	return at, err
 }
 
-// claim returns the claim that a PV names by its UID, nil where that is gone.
+// claim returns the claim that a PV names by its UID, nil if it is gone.
 func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*corev1.PersistentVolumeClaim, error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
@@ -139,29 +139,30 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh
 	return live.Claim(ctx, m.client, volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)})
 }
 
-// surroundings asks what CSI PVs need on this node, and who uses volumes.
-func (m *Migrator) surroundings(ctx context.Context) *node {
+// node reads whether CSI PVs can be used on this node. Pods are read when a verdict
+// needs them.
+func (m *Migrator) node(ctx context.Context) *node {
 	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, unserved: m.unserved(ctx),
-		users: m.usersOnce(ctx), elsewhere: m.elsewhere(ctx)}
+		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
 }
 
-// unserved says why no CSI PV could be used on this node.
+// unserved returns why no CSI PV can be used on this node, or nil.
 func (m *Migrator) unserved(ctx context.Context) error {
 	d, err := m.client.StorageV1().CSIDrivers().Get(ctx, m.driver, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.driver)
 	case err != nil:
-		return asked("read CSIDriver "+m.driver, err)
+		return readError("read CSIDriver "+m.driver, err)
 	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
-		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher that is not there; delete it, and apply the one of manifests/csi", m.driver)
+		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, and apply the one of manifests/csi", m.driver)
 	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
-		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would rewrite the files' groups; set ReadWriteOnceWithFSType", m.driver)
+		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set ReadWriteOnceWithFSType", m.driver)
 	}
 	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
-		return asked("read CSINode "+m.name, err)
+		return readError("read CSINode "+m.name, err)
 	case err == nil:
 		for _, known := range n.Spec.Drivers {
 			if known.Name == m.driver {
@@ -172,8 +173,8 @@ func (m *Migrator) unserved(ctx context.Context) error {
 	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.name, m.driver)
 }
 
-// asked is the error of a question, with the fix where it is one of permissions.
-func asked(what string, err error) error {
+// readError wraps the error of a request, and names the fix if a permission is missing.
+func readError(what string, err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%s: %w; apply the ClusterRole of manifests/examples/migrate", what, err)
 	}

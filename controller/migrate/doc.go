@@ -1,27 +1,26 @@
-// Package migrate gives a volume of a hostPath PV a CSI PV, and back, while the
-// directory and its files stay as they are. A PV's source cannot be edited, and
-// a claim's volumeName neither; so the PV is deleted, and one of the same name,
-// whose claimRef has the claim's UID, takes its place. The claim is Lost for a
-// moment in between; pods that run go on with the mounts they have.
+// Package migrate replaces the hostPath PV of a volume by a CSI PV, and back. The
+// directory and its files do not change. Neither a PV's source nor a claim's volumeName
+// can be edited, so the agent deletes the PV and creates one of the same name whose
+// claimRef has the claim's UID. The claim is Lost for a moment in between. Running pods
+// keep their mounts.
 //
-//	migrator.go  the loop: look at all PVs of this node, then move those that may
-//	mode.go      what the flag and the annotation on a PV ask for
-//	look.go      what is known of a PV, its claim and the node
-//	judge.go     may it be moved, and why not (pure)
-//	pods.go      which claims this node's pods use
-//	plan.go      the answers for all PVs, as a table
-//	journal.go   the volume's journal, and the PVs in it
-//	others.go    volumes that another provisioner made: taken over, given back
-//	swap.go      one volume, one step after the other
-//	write.go     the writes to the API server
-//	say.go       events
-//	metrics.go
+//	migrator.go           the loop: check all PVs of this node, then migrate
+//	mode.go               the flag, and the annotation on a PV
+//	check.go              collects what a verdict needs
+//	verdict.go            whether a PV may be migrated, and why not (pure)
+//	pods.go               which pods use a claim
+//	plan.go               the verdicts of all PVs, as a table
+//	journal.go            the volume's journal, and the PVs in it
+//	other_provisioners.go volumes of other provisioners: taken over, given back
+//	swap.go               the steps for one volume
+//	write.go              writes to the API server
+//	events.go, metrics.go
 //
-// Nothing is remembered but the journal, which is on the pool. Each step looks
-// at what the API server has, and does what comes next; so an agent that was
-// killed goes on where it was. docs/on-disk-format.md has the table.
+// Only the journal, which is in the pool, is remembered. Each step reads the API server
+// and derives the next one, so an agent that was killed continues where it stopped.
+// docs/on-disk-format.md has the table.
 //
-// It runs beside the claim loop, which says which PVs are this node's, and
-// leaves them alone while their journal is open. The owner of the pool's lock is
-// the only one who writes to its journals and to these PVs.
+// The provisioning loop decides which PVs are of this node, and does not touch them
+// while their journal is open. Only the agent that holds the pool's lock writes to its
+// journals and to these PVs.
 package migrate

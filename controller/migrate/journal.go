@@ -16,22 +16,22 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// job is a migration that is under way, as its journal has it.
+// job is a migration with an open journal.
 type job struct {
-	pool   *volume.Pool
-	hold   *migration.Hold
-	volume string // the directory's name
-	step   record.MigrationStep
-	to     string
-	why    string                   // it had stopped when it was last tried
-	old    *corev1.PersistentVolume // as it was when the migration began
-	new    *corev1.PersistentVolume // as it is made
+	pool    *volume.Pool
+	hold    *migration.Hold
+	volume  string // the directory's name
+	step    record.MigrationStep
+	to      string
+	stopped string                   // why it stopped at the last attempt, or ""
+	old     *corev1.PersistentVolume // as it was when the migration began
+	new     *corev1.PersistentVolume // as it is created
 }
 
-// readJob reads the journal of a held volume.
+// readJob reads the journal of a volume that a migration holds.
 func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
 	name, journal := h.Volume.Name, h.Volume.Migration
-	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, why: journal.Stopped}
+	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, stopped: journal.Stopped}
 	var errs [2]error
 	j.old, errs[0] = parsePV(journal.Old)
 	j.new, errs[1] = parsePV(journal.New)
@@ -47,12 +47,12 @@ func parsePV(data []byte) (*corev1.PersistentVolume, error) {
 		return nil, err
 	}
 	if pv.Name == "" {
-		return nil, errors.New("it holds no PV")
+		return nil, errors.New("it has no PV")
 	}
 	return pv, nil
 }
 
-// encodePV writes a PV as the journal keeps it.
+// encodePV encodes a PV for the journal.
 func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 	pv = pv.DeepCopy()
 	pv.ManagedFields = nil
@@ -60,16 +60,16 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 	return json.Marshal(pv)
 }
 
-// isNew reports whether a PV is the one that this migration made. Nobody else
-// knows the UID that it names. One that waited for its next claim may have it.
+// isNew reports whether a PV is the one that this migration created: it names the UID
+// of the old one, and has the new one's source. A PV without a claim may have got one.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
 		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) &&
 		(class.ClaimUID(j.new) == "" || class.ClaimUID(pv) == class.ClaimUID(j.new))
 }
 
-// source is where a PV's volume lies. The API server gives a hostPath without a
-// type the empty one.
+// source returns a PV's source. As the API server does, it sets the empty type of a
+// hostPath without one.
 func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	s := *pv.Spec.PersistentVolumeSource.DeepCopy()
 	if s.HostPath != nil && s.HostPath.Type == nil {
@@ -78,9 +78,9 @@ func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	return s
 }
 
-// edited reports whether somebody changed a PV since it was read: anything that
-// the new one would lack. The policy is the migration's to change, and the
-// finalizers are others'.
+// edited reports whether a PV was changed since it was read in a way that the new PV
+// would lack. It ignores the reclaim policy, which the migration changes, and
+// finalizers.
 func edited(before, now *corev1.PersistentVolume) bool {
 	plain := func(pv *corev1.PersistentVolume) (corev1.PersistentVolumeSpec, map[string]string) {
 		spec, annotations := *pv.Spec.DeepCopy(), maps.Clone(pv.Annotations)
@@ -96,14 +96,14 @@ func edited(before, now *corev1.PersistentVolume) bool {
 	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels)
 }
 
-// ours are the finalizers that a migration may take away: each guards against
-// what a migration does on purpose.
-var ours = []string{"kubernetes.io/pv-protection", class.Finalizer}
+// removableFinalizers are the finalizers that a migration may remove: they prevent the
+// deletion of a PV, which a migration does on purpose.
+var removableFinalizers = []string{"kubernetes.io/pv-protection", class.Finalizer}
 
-// foreign returns the finalizers of a PV that are somebody else's.
-func foreign(pv *corev1.PersistentVolume) (all []string) {
+// otherFinalizers returns the finalizers of a PV that a migration may not remove.
+func otherFinalizers(pv *corev1.PersistentVolume) (all []string) {
 	for _, f := range pv.Finalizers {
-		if !slices.Contains(ours, f) {
+		if !slices.Contains(removableFinalizers, f) {
 			all = append(all, f)
 		}
 	}

@@ -41,7 +41,7 @@ func retained(pv *corev1.PersistentVolume) {
 
 func TestIsNew(t *testing.T) {
 	pool := openPool(t)
-	_, next, _, _ := served(Run).judge(ordinary(pool))
+	_, next, _, _ := served(Run).verdict(ordinary(pool))
 	j := &job{old: older(), new: next}
 	made := next.DeepCopy()
 	made.UID = "new-uid"

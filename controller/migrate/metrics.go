@@ -8,7 +8,7 @@ var volumesDesc = prometheus.NewDesc("kubevirt_hpp_migration_volumes",
 // Describe implements prometheus.Collector.
 func (m *Migrator) Describe(out chan<- *prometheus.Desc) { out <- volumesDesc }
 
-// Collect implements prometheus.Collector. It shows the last look.
+// Collect implements prometheus.Collector. It exports the last check.
 func (m *Migrator) Collect(out chan<- prometheus.Metric) {
 	counts := m.Report().counts()
 	for _, v := range verdicts {

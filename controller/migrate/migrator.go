@@ -19,41 +19,40 @@ import (
 )
 
 const (
-	// every is how often all PVs are looked at where nothing happened: pods
-	// come and go unseen.
-	every = 15 * time.Second
-	// pace is the least pause between two looks.
+	// checkEvery is the pause between two checks if no PV changes; the agent does
+	// not watch pods.
+	checkEvery = 15 * time.Second
+	// pace is the least pause between two checks.
 	pace = time.Second
-	// batch is how many are begun before all are looked at again.
+	// batch is the number of migrations that begin between two checks.
 	batch = 32
 )
 
-// Loop is the claim loop, as far as it is needed here.
+// Loop is the part of the provisioning loop that a Migrator needs.
 type Loop interface {
-	// Examine returns the volume of a PV of this node, and its pool, where the
-	// loop takes both for its own, also while a migration is under way. The
-	// error is an ErrNotReady where the pool is not ready, an ErrNotFound where
-	// the volume has no record yet; any other means that the PV is to be left
-	// alone.
+	// Examine returns the volume of a PV of this node, and its pool, if the loop
+	// accepts both, also during a migration. The error is an ErrNotReady if the pool
+	// is not ready, and an ErrNotFound if the volume has no record yet. After any
+	// other error the caller ignores the PV.
 	Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
-	// PVs are the saved PVs of this node, from memory.
+	// PVs returns the saved PVs of this node, from memory.
 	PVs() []*corev1.PersistentVolume
-	// Others are PVs of this node that other provisioners made and that may be
-	// taken over, some minutes old. Examine knows them as well; the volume of one
-	// has no state before Adopt gives its directory a record.
+	// Others returns the PVs of this node that other provisioners created and that
+	// can be taken over. They may be some minutes old. Examine accepts them too;
+	// before Adopt creates a record, such a volume has no state.
 	Others() []*corev1.PersistentVolume
 	Adopt(context.Context, *corev1.PersistentVolume) error
-	// Unknown has PVs that carry no label of ours looked for soon.
+	// Unknown causes a list of the PVs without this provisioner's label soon.
 	Unknown()
 }
 
-// Events records Warnings, and Notes of what is no fault, once for each topic.
+// Events records Warnings and Normal events (Note), once for each topic.
 type Events interface {
 	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 	Note(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
 }
 
-// Config is what a migrator needs. New checks it.
+// Config is the configuration of a Migrator. New validates it.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
@@ -62,16 +61,16 @@ type Config struct {
 	Loop   Loop
 	Events Events
 	Mode   Mode
-	// Used moves volumes that pods use as well; else they wait.
+	// Used migrates volumes that pods use, too. Without it they wait.
 	Used bool
-	// Workers move volumes at the same time; 0 means 1.
+	// Workers is the number of volumes that are migrated in parallel; 0 means 1.
 	Workers int
-	// Step is called before every write to the API server, with its name; may be
-	// nil.
+	// Step is called before every write to the API server, with the write's name; may
+	// be nil. Tests stop in it.
 	Step func(string)
 }
 
-// Migrator moves the volumes of one node. Make it with New, then Run it once.
+// Migrator migrates the volumes of one node. Make it with New; call Run once.
 type Migrator struct {
 	client  kubernetes.Interface
 	name    string // the Node's
@@ -89,17 +88,17 @@ type Migrator struct {
 	report atomic.Pointer[Report]
 }
 
-// New returns a migrator that does nothing until it is Run.
+// New returns a Migrator. The error names what is missing.
 func New(c Config) (*Migrator, error) {
 	switch {
 	case c.Client == nil:
-		return nil, errors.New("migrate: a client is required")
+		return nil, errors.New("configure the migration: a client is required")
 	case c.Node == "":
-		return nil, errors.New("migrate: the node's name is required")
+		return nil, errors.New("configure the migration: the node's name is required")
 	case c.Pools == nil || c.Loop == nil || c.Events == nil:
-		return nil, errors.New("migrate: pools, the claim loop and a recorder of events are required")
+		return nil, errors.New("configure the migration: pools, the provisioning loop and a recorder of events are required")
 	case c.Driver == "":
-		return nil, errors.New("migrate: the CSI driver's name is required")
+		return nil, errors.New("configure the migration: the CSI driver's name is required")
 	}
 	if c.Step == nil {
 		c.Step = func(string) {}
@@ -112,17 +111,17 @@ func New(c Config) (*Migrator, error) {
 	return m, nil
 }
 
-// Report returns the last look at all PVs.
+// Report returns the plan of the last check.
 func (m *Migrator) Report() Report { return *m.report.Load() }
 
-// Run moves volumes until the context ends. The informers, of this node's
-// claims and of its PVs, are run by the caller. What they have tells where to
-// look; it is acted upon only as the API server has it.
+// Run migrates volumes until the context ends. The caller runs the informers of this
+// node's claims and PVs. They only show what to check; before a write, Run reads the
+// objects from the API server.
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	m.claims = claims.GetStore()
 	if m.mode != Off {
 		if err := m.watch(pvs); err != nil {
-			klog.FromContext(ctx).Error(err, "Nothing is migrated: cannot watch PVs")
+			klog.FromContext(ctx).Error(err, "Cannot watch PVs; nothing is migrated")
 			return
 		}
 	}
@@ -130,16 +129,16 @@ func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInforme
 		return
 	}
 	for {
-		all := m.look(ctx)
+		all := m.check(ctx)
 		m.publish(ctx, all)
 		m.work(ctx, all)
-		if !sleep.For(ctx, pace) || !sleep.OrWoken(ctx, every, m.wake) {
+		if !sleep.For(ctx, pace) || !sleep.OrWoken(ctx, checkEvery, m.wake) {
 			return
 		}
 	}
 }
 
-// watch looks at all PVs soon after one of them changed.
+// watch makes a change of any PV cause a check.
 func (m *Migrator) watch(pvs cache.SharedIndexInformer) error {
 	wake := func() { sleep.Wake(m.wake) }
 	_, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -150,8 +149,8 @@ func (m *Migrator) watch(pvs cache.SharedIndexInformer) error {
 	return err
 }
 
-// publish keeps the answers, and logs them where they are other than before.
-func (m *Migrator) publish(ctx context.Context, all []found) {
+// publish stores the plan, and logs it if it changed.
+func (m *Migrator) publish(ctx context.Context, all []candidate) {
 	r := &Report{Node: m.name, Mode: m.mode}
 	for _, f := range all {
 		r.Entries = append(r.Entries, f.Entry)
@@ -162,18 +161,18 @@ func (m *Migrator) publish(ctx context.Context, all []found) {
 	}
 	var table strings.Builder
 	if err := r.Print(&table); err == nil {
-		// A line each: the log would write a line break as \n.
+		// One message a line, because the log escapes line breaks.
 		for line := range strings.Lines(table.String()) {
 			klog.FromContext(ctx).Info("Migration: " + strings.TrimSpace(line))
 		}
 	}
 }
 
-// work moves what can be moved, those under way first. Where one is not bound
-// again, no other is begun: what keeps one claim from its pods must not keep all.
-func (m *Migrator) work(ctx context.Context, all []found) {
+// work continues the migrations in progress, and then begins others. If a claim is not
+// bound again it begins none, so that the cause does not affect all claims.
+func (m *Migrator) work(ctx context.Context, all []candidate) {
 	m.tidy(ctx, all)
-	var open, ready []found
+	var open, ready []candidate
 	for _, f := range all {
 		switch {
 		case f.job != nil:
@@ -182,15 +181,15 @@ func (m *Migrator) work(ctx context.Context, all []found) {
 			ready = append(ready, f)
 		}
 	}
-	if m.together(ctx, open) {
-		m.together(ctx, ready)
+	if m.parallel(ctx, open) {
+		m.parallel(ctx, ready)
 	}
 }
 
-// together moves volumes, as many at a time as there are workers. It stops, and
-// returns false, where one is not bound again.
-func (m *Migrator) together(ctx context.Context, all []found) bool {
-	queue := make(chan found)
+// parallel migrates volumes with Config.Workers. If a claim is not bound again, it
+// begins no further migration and returns false.
+func (m *Migrator) parallel(ctx context.Context, all []candidate) bool {
+	queue := make(chan candidate)
 	var unbound atomic.Bool
 	var workers sync.WaitGroup
 	for range m.workers {
@@ -210,8 +209,9 @@ func (m *Migrator) together(ctx context.Context, all []found) bool {
 	return !unbound.Load() && ctx.Err() == nil
 }
 
-// one moves a volume. What keeps it from being moved is looked at again later.
-func (m *Migrator) one(ctx context.Context, f found) (err error) {
+// one migrates a volume, or continues its migration. It logs errors that the next check
+// may not have.
+func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	j := f.job
 	if j == nil {
 		if f.v.State == "" {
@@ -224,8 +224,8 @@ func (m *Migrator) one(ctx context.Context, f found) (err error) {
 	if err == nil {
 		err = m.move(ctx, j)
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errStop) && !errors.Is(err, errGaveUp) {
-		klog.FromContext(ctx).Error(err, "Cannot migrate a volume yet; trying again", "PV", f.PV)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errStopped) && !errors.Is(err, errCancelled) {
+		klog.FromContext(ctx).Error(err, "Cannot migrate a volume; trying again", "PV", f.PV)
 	}
 	return err
 }

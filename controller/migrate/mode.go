@@ -9,20 +9,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// Mode is what happens to PVs that no annotation speaks of.
+// Mode defines what happens to PVs without the annotation class.AnnMigrate.
 type Mode string
 
-// The modes. In any of them a migration that is past the point of return is
-// finished.
+// The modes. In each of them the agent finishes migrations that cannot be cancelled any
+// more.
 const (
 	Off       Mode = "off"       // nothing
-	Plan      Mode = "plan"      // nothing; what Run would do is shown
-	Run       Mode = "run"       // hostPath PVs become CSI PVs
-	Back      Mode = "back"      // those become hostPath PVs again
-	Annotated Mode = "annotated" // nothing; annotated PVs are moved
+	Plan      Mode = "plan"      // nothing; the plan shows what Run would do
+	Run       Mode = "run"       // hostPath PVs are replaced by CSI PVs
+	Back      Mode = "back"      // those CSI PVs are replaced by hostPath PVs
+	Annotated Mode = "annotated" // nothing; PVs with the annotation are migrated
 )
 
-// ParseMode reads a mode. The error names those that there are.
+// ParseMode parses a mode. The error lists the modes.
 func ParseMode(text string) (Mode, error) {
 	all := []Mode{Off, Plan, Run, Back, Annotated}
 	if !slices.Contains(all, Mode(text)) {
@@ -31,27 +31,27 @@ func ParseMode(text string) (Mode, error) {
 	return Mode(text), nil
 }
 
-// moves reports whether migrations are begun.
+// moves reports whether the agent begins migrations in this mode.
 func (m Mode) moves() bool { return m == Run || m == Back || m == Annotated }
 
-// What a PV can be, in the journal and in the plan.
+// The backends in the journal and in the plan.
 const (
 	toCSI      = "csi"
 	toHostPath = "hostpath"
 )
 
-// wanted returns what the PV shall be, "" for what it is. The annotation wins:
-// PVs are written by administrators only.
-func (m Mode) wanted(pv *corev1.PersistentVolume) (string, error) {
-	asked := Mode(pv.Annotations[class.AnnMigrate])
-	switch asked {
+// target returns the backend that the PV should have, "" for its present one. The
+// annotation takes precedence over the mode: only administrators may write PVs.
+func (m Mode) target(pv *corev1.PersistentVolume) (string, error) {
+	mode := Mode(pv.Annotations[class.AnnMigrate])
+	switch mode {
 	case "":
-		asked = m
+		mode = m
 	case Off, Run, Back:
 	default:
-		return "", fmt.Errorf("annotation %s is %q; it is one of %q", class.AnnMigrate, asked, []Mode{Run, Back, Off})
+		return "", fmt.Errorf("annotation %s is %q; it must be one of %q", class.AnnMigrate, mode, []Mode{Run, Back, Off})
 	}
-	switch asked {
+	switch mode {
 	case Run, Plan:
 		return toCSI, nil
 	case Back:

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// Entry is the answer for one PV.
+// Entry is the verdict about one PV.
 type Entry struct {
 	PV        string  `json:"pv"`
 	Claim     string  `json:"claim,omitempty"` // namespace/name
@@ -17,14 +17,14 @@ type Entry struct {
 	Reason    string  `json:"reason,omitempty"`
 }
 
-// Report is the plan of a node as it was last looked at.
+// Report is the plan of a node at the last check.
 type Report struct {
 	Node    string  `json:"node"`
 	Mode    Mode    `json:"mode"`
 	Entries []Entry `json:"volumes"`
 }
 
-// Print writes the plan as a table, after a line that sums it up.
+// Print writes a line with the number of PVs by verdict, and the plan as a table.
 func (r Report) Print(out io.Writer) error {
 	fmt.Fprintf(out, "node %s, --migrate-to-csi=%s: %s\n", r.Node, r.Mode, r.sum())
 	if len(r.Entries) == 0 {
@@ -45,7 +45,7 @@ func dash(s string) string {
 	return s
 }
 
-// verdicts in the order in which a person asks for them.
+// verdicts are the verdicts in the order of the summary.
 var verdicts = []Verdict{Ready, Moving, Stopped, Waiting, Refused, Left, Migrated}
 
 func (r Report) sum() string {

@@ -12,10 +12,10 @@ func TestMigrationPageShowsAPlan(t *testing.T) {
 	r := Report{Node: "node-01", Mode: Plan}
 	for _, e := range []Entry{
 		{PV: "pvc-35aaaf25-d060-407c-957a-0db5f42b3042", Claim: "shop/data-db-0", To: "csi", Verdict: Waiting,
-			Reason: "pod shop/db-0 uses it; it is moved when that has gone, or now with --migrate-used"},
+			Reason: "pod shop/db-0 uses it; it is migrated when the pod is gone, or now with --migrate-used"},
 		{PV: "pvc-406ded47-3769-4f65-84ac-bc3574b6502c", Claim: "shop/uploads", To: "csi", Verdict: Ready},
 		{PV: "pvc-46d261c2-d163-4fe1-bb0f-c94ff72f96c4", Claim: "vms/disk-1", To: "csi", Verdict: Refused,
-			Reason: `the PV has finalizers of somebody else, who might miss it: ["backup.example.com/hold"]`},
+			Reason: `the PV has finalizers of other controllers: ["backup.example.com/hold"]`},
 		{PV: "pvc-593af6ba-0879-426e-8151-3602ad5bad7d", Claim: "vms/disk-2", Verdict: Migrated},
 	} {
 		e.Directory = directory(e.PV)

@@ -12,9 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// usersOnce answers which pod of this node uses a claim from one list of pods,
-// made when it is first asked. With --migrate-used nobody is asked.
-func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
+// localUsers returns a function that returns a pod of this node that uses a claim. It
+// lists the pods once, at the first call. With --migrate-used it always returns "".
+func (m *Migrator) localUsers(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
 	if m.used {
 		return func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
 	}
@@ -23,7 +23,7 @@ func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeC
 			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", m.name).String(),
 		})
 		if err != nil {
-			return nil, asked("list the pods of node "+m.name, err)
+			return nil, readError("list the pods of node "+m.name, err)
 		}
 		return class.ClaimUsers(pods.Items), nil
 	})
@@ -33,9 +33,9 @@ func (m *Migrator) usersOnce(ctx context.Context) func(*corev1.PersistentVolumeC
 	}
 }
 
-// elsewhere answers which pod of another node uses a claim. Each namespace is
-// listed once.
-func (m *Migrator) elsewhere(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
+// remoteUsers returns a function that returns a pod of another node that uses a claim.
+// It lists the pods of each namespace once.
+func (m *Migrator) remoteUsers(ctx context.Context) func(*corev1.PersistentVolumeClaim) (string, error) {
 	listed := map[string][]corev1.Pod{}
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		pods, ok := listed[c.Namespace]
@@ -44,7 +44,7 @@ func (m *Migrator) elsewhere(ctx context.Context) func(*corev1.PersistentVolumeC
 				FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", m.name).String(),
 			})
 			if err != nil {
-				return "", asked("list the pods of namespace "+c.Namespace, err)
+				return "", readError("list the pods of namespace "+c.Namespace, err)
 			}
 			pods = list.Items
 			listed[c.Namespace] = pods

@@ -12,34 +12,33 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
-	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
-	// lookAgain is the pause before the next look at what others have to do.
-	lookAgain = 100 * time.Millisecond
-	// patience is how long the controller-manager may take to bind, before it
-	// is said that it does not.
-	patience = time.Minute
+	// pollEvery is the pause between two reads while other controllers act.
+	pollEvery = 100 * time.Millisecond
+	// bindWithin is how long the controller-manager may take to bind before the
+	// migration stops with an event.
+	bindWithin = time.Minute
 )
 
-// state is what a step leaves.
+// state is the state of a migration after a step.
 type state int
 
 const (
-	again state = iota // there may be a next step at once
-	waits              // others have to do something
+	again state = iota // the next step can follow at once
+	waits              // another controller has to act
 	over
 )
 
-// stopped is why a migration cannot go on until a person acts.
+// stopped is why a migration cannot continue until a person acts.
 type stopped string
 
 func (s stopped) Error() string { return string(s) }
 
-// begin writes the journal of a volume that may be moved.
-func (m *Migrator) begin(f found) (*job, error) {
+// begin writes the journal of a candidate that is Ready.
+func (m *Migrator) begin(f candidate) (*job, error) {
 	old, err := encodePV(f.pv)
 	if err != nil {
 		return nil, err
@@ -48,15 +47,14 @@ func (m *Migrator) begin(f found) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := f.pool.BeginMigration(f.v.Name, volume.Migration{To: f.To, Old: old, New: next})
+	hold, err := f.pool.BeginMigration(f.v.Name, record.Migration{To: f.To, Old: old, New: next})
 	if err != nil {
 		return nil, err
 	}
 	return readJob(f.pool, hold)
 }
 
-// move takes a migration as far as it goes: to its end, or to where a person
-// has to act.
+// move runs a migration to its end, or until a person has to act.
 func (m *Migrator) move(ctx context.Context, j *job) error {
 	begin := time.Now()
 	for ctx.Err() == nil {
@@ -66,9 +64,9 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 		case errors.As(err, &why):
 			return m.stop(ctx, j, string(why))
 		case apierrors.IsConflict(err):
-			s = waits // somebody else wrote first; see what
+			s = waits // the next read shows what another writer changed
 		case apierrors.IsForbidden(err):
-			return m.stop(ctx, j, fmt.Sprintf("the API server refuses a step: %v; let the agent do it (docs/migration.md)", err))
+			return m.stop(ctx, j, fmt.Sprintf("a permission is missing: %v; grant it (docs/migration.md)", err))
 		case err != nil:
 			return err
 		}
@@ -77,52 +75,52 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 			return nil
 		case s == again:
 			continue
-		case time.Since(begin) > patience:
-			return errors.Join(errUnbound, m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; see whether it runs"))
+		case time.Since(begin) > bindWithin:
+			return errors.Join(errUnbound, m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; check that it runs"))
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookAgain):
+		case <-time.After(pollEvery):
 		}
 	}
 	return ctx.Err()
 }
 
-// next looks where a migration is, and does the one step that comes next.
+// next reads the PV and does the next step of a migration.
 func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 	pv, err := live.PV(ctx, m.client, j.old.Name)
 	switch {
 	case err != nil:
 		return over, err
 	case pv == nil && j.step == record.MigrationPrepared:
-		return m.giveUp(ctx, j, nil, "somebody deleted the PV")
+		return m.cancel(ctx, j, nil, "the PV was deleted")
 	case pv == nil:
 		return again, m.create(ctx, j.new)
 	case j.isNew(pv):
-		return m.settle(ctx, j, pv)
+		return m.complete(ctx, j, pv)
 	case pv.UID != j.old.UID && j.step == record.MigrationPrepared:
-		return m.giveUp(ctx, j, nil, "somebody made the PV anew")
+		return m.cancel(ctx, j, nil, "the PV was deleted and created again")
 	case pv.UID != j.old.UID:
-		return over, stopped(fmt.Sprintf("there is a PV %s that is not the one of this migration (UID %s); "+
-			"save what it names, and delete it: the migration then goes on", pv.Name, pv.UID))
+		return over, stopped(fmt.Sprintf("PV %s (UID %s) is not one of this migration; "+
+			"save the data that it names, and delete it: the migration then continues", pv.Name, pv.UID))
 	case pv.DeletionTimestamp != nil && j.step == record.MigrationCutover:
-		return m.let(ctx, pv)
+		return m.finalize(ctx, pv)
 	}
 	return m.cutOver(ctx, j, pv)
 }
 
-// cutOver goes from the old PV, unharmed, to its deletion. It is the last look
-// at whether the volume may be moved; what was true before may not be now.
+// cutOver does the steps from the unchanged old PV to its deletion. It checks once more
+// whether the PV may be migrated, and cancels the migration if not.
 func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
 	if !m.mode.moves() {
-		return m.giveUp(ctx, j, pv, "migrating was turned off")
+		return m.cancel(ctx, j, pv, "migration was turned off")
 	}
 	if edited(j.old, pv) {
-		return m.giveUp(ctx, j, pv, "somebody edited the PV")
+		return m.cancel(ctx, j, pv, "the PV was edited")
 	}
 	s := m.subject(ctx, pv, true)
-	if to, _, verdict, reason := m.surroundings(ctx).judge(s); verdict != Ready || to != j.to {
-		return m.giveUp(ctx, j, pv, fmt.Sprintf("%s: %s", verdict, reason))
+	if to, _, verdict, reason := m.node(ctx).verdict(s); verdict != Ready || to != j.to {
+		return m.cancel(ctx, j, pv, fmt.Sprintf("%s: %s", verdict, reason))
 	}
 	switch {
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
@@ -138,22 +136,23 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	return again, m.remove(ctx, pv)
 }
 
-// let lets a PV go that was deleted: nothing can take that back.
-func (m *Migrator) let(ctx context.Context, pv *corev1.PersistentVolume) (state, error) {
+// finalize removes the finalizers of the deleted old PV. A deletion cannot be undone, so
+// the migration can only go forward.
+func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (state, error) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		return again, m.retain(ctx, pv)
 	}
-	if others := foreign(pv); len(others) > 0 {
-		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of somebody else keep it: %q; the migration goes on once they are gone",
+	if others := otherFinalizers(pv); len(others) > 0 {
+		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of other controllers keep it: %q; the migration continues when they are gone",
 			pv.Name, others))
 	}
 	return again, m.release(ctx, pv)
 }
 
-// settle goes from the new PV to the end.
-func (m *Migrator) settle(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
+// complete does the steps from the new PV to the end.
+func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
 	if pv.DeletionTimestamp != nil {
-		return over, stopped(fmt.Sprintf("the new PV %s is being deleted; once it is gone it is made again", pv.Name))
+		return over, stopped(fmt.Sprintf("the new PV %s is being deleted; when it is gone the agent creates it again", pv.Name))
 	}
 	claim, err := m.claim(ctx, pv, true)
 	if err != nil {
@@ -164,8 +163,8 @@ func (m *Migrator) settle(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	case phase == "" || phase == corev1.VolumePending:
 		return waits, nil
 	case claim == nil && j.old.Status.Phase == corev1.VolumeBound:
-		note = fmt.Sprintf("claim %s went away meanwhile; PV %s stays, with the policy Retain and all data: "+
-			"make use of it, or delete it with its volume by setting its policy to Delete", reference(pv), pv.Name)
+		note = fmt.Sprintf("claim %s was deleted during the migration; PV %s stays, with the policy Retain and all data: "+
+			"use it, or set its policy to Delete to delete it with its volume", reference(pv), pv.Name)
 	case claim == nil:
 	case phase != corev1.VolumeBound:
 		return waits, nil
@@ -198,9 +197,9 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	return nil
 }
 
-// giveUp leaves a volume with its old PV, as that was. pv is nil where it is
-// not there any more.
-func (m *Migrator) giveUp(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
+// cancel ends a migration before its cutover, and restores the old PV's policy. pv is nil
+// if that PV is gone.
+func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
 	if pv != nil {
 		if err := m.restore(ctx, pv); err != nil {
 			return over, err
@@ -212,27 +211,28 @@ func (m *Migrator) giveUp(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if err := m.disown(j, j.old); err != nil {
 		return over, err
 	}
-	klog.FromContext(ctx).Info("Not migrated for now; the PV is as it was", "PV", j.old.Name, "why", why)
-	return over, errGaveUp
+	klog.FromContext(ctx).Info("Cancelled a migration; the PV is as it was", "PV", j.old.Name, "why", why)
+	return over, errCancelled
 }
 
-// What a migration that did not come to its end returns, where that was said.
+// Errors of migrations that did not finish, after an event or a log line.
 var (
-	errGaveUp  = errors.New("it is as before")
-	errStop    = errors.New("it is stopped")
-	errUnbound = errors.New("it is not bound again")
+	errCancelled = errors.New("the migration is cancelled")
+	errStopped   = errors.New("the migration is stopped")
+	errUnbound   = errors.New("the claim is not bound again")
 )
 
-// stop notes why a migration does not go on, and says it.
+// stop writes to the journal why a migration cannot continue, and records it in the log
+// and on the objects.
 func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
 	if err := j.hold.Stop(why); err != nil {
 		return err
 	}
-	if why != j.why {
+	if why != j.stopped {
 		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
 	}
 	m.halted(ctx, j, why)
-	return errStop
+	return errStopped
 }
 
 func reference(pv *corev1.PersistentVolume) string {

@@ -62,7 +62,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 		t.Fatal(err)
 	}
 	m.claims = cache.NewStore(cache.MetaNamespaceKeyFunc)
-	f := m.surroundings(t.Context()).found(m.subject(t.Context(), older(), true))
+	f := m.node(t.Context()).candidate(m.subject(t.Context(), older(), true))
 	if f.Verdict != Ready {
 		t.Fatalf("%s: %s", f.Verdict, f.Reason)
 	}
@@ -96,7 +96,7 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, j := begun(t, row.edit)
-			if _, err := m.next(t.Context(), j); errors.Is(err, errGaveUp) != row.gaveUp || err != nil && !row.gaveUp {
+			if _, err := m.next(t.Context(), j); errors.Is(err, errCancelled) != row.gaveUp || err != nil && !row.gaveUp {
 				t.Fatalf("error %v, want it given up: %v", err, row.gaveUp)
 			}
 			want := corev1.PersistentVolumeReclaimRetain
@@ -150,8 +150,8 @@ func TestRefusedStepIsSaid(t *testing.T) {
 	})
 	said := &warnings{}
 	m.events = said
-	if err := m.move(t.Context(), j); !errors.Is(err, errStop) {
-		t.Errorf("error %v, want %v", err, errStop)
+	if err := m.move(t.Context(), j); !errors.Is(err, errStopped) {
+		t.Errorf("error %v, want %v", err, errStopped)
 	}
 	v, err := j.pool.Get(pvName)
 	if err != nil || !strings.Contains(v.Migration.Stopped, "denied request: not yet") {

@@ -13,49 +13,49 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// Verdict is what a plan says of a volume.
+// Verdict is the result of the check of a PV.
 type Verdict string
 
 // The verdicts.
 const (
-	Migrated Verdict = "migrated" // it has the CSI PV that it was given
-	Ready    Verdict = "ready"    // it is moved, or would be
-	Waiting  Verdict = "waiting"  // it is moved once something else has come
-	Refused  Verdict = "refused"  // it cannot be, until a person acts
-	Left     Verdict = "left"     // nobody asks for it to be moved
-	Moving   Verdict = "moving"   // it is under way
-	Stopped  Verdict = "stopped"  // it is under way, and a person must act
+	Migrated Verdict = "migrated" // the volume has a CSI PV
+	Ready    Verdict = "ready"    // it is migrated now, or would be
+	Waiting  Verdict = "waiting"  // it is migrated when the reason is gone
+	Refused  Verdict = "refused"  // it cannot be migrated until a person acts
+	Left     Verdict = "left"     // no migration is requested
+	Moving   Verdict = "moving"   // a migration is in progress
+	Stopped  Verdict = "stopped"  // a migration is in progress, and a person must act
 )
 
-// subject is all that is known of a PV.
+// subject is a PV with what its verdict depends on.
 type subject struct {
 	pv    *corev1.PersistentVolume
-	claim *corev1.PersistentVolumeClaim // nil where it has none, or that is gone
+	claim *corev1.PersistentVolumeClaim // nil if there is none
 	pool  *volume.Pool
 	v     volume.Volume
-	// mountedAt is where the volume is mounted now by the driver, "" for nowhere.
+	// mountedAt is where the driver has mounted the volume, or "".
 	mountedAt string
-	err       error // why the claim loop would not act on it; v is not known then
+	err       error // why the provisioning loop ignores the PV; v is not known then
 }
 
-// node is what is known of the node and the cluster.
+// node is the part of the node's and cluster's state that verdicts depend on.
 type node struct {
 	mode   Mode
 	driver string
 	name   string // the Node's
-	// unserved says why no CSI PV could be used here now; nil where one could.
+	// unserved is why no CSI PV can be used on the node now, or nil.
 	unserved error
-	used     bool // volumes that are used are moved as well
-	// users returns who uses a claim of this node, "" for nobody.
-	users func(*corev1.PersistentVolumeClaim) (string, error)
-	// elsewhere returns a pod of any other node that uses a claim, "" for none.
-	elsewhere func(*corev1.PersistentVolumeClaim) (string, error)
+	used     bool // migrate volumes that pods use, too
+	// localUser returns a pod of this node that uses a claim, or "".
+	localUser func(*corev1.PersistentVolumeClaim) (string, error)
+	// remoteUser returns a pod of another node that uses a claim, or "".
+	remoteUser func(*corev1.PersistentVolumeClaim) (string, error)
 }
 
-// judge says whether a PV may be moved and, where it may, returns the one that
-// takes its place. It looks at nothing but what it is given.
-func (n *node) judge(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
-	to, err := n.mode.wanted(s.pv)
+// verdict decides whether a PV may be migrated, and returns the PV that replaces it,
+// nil if it may not. It reads nothing but its arguments.
+func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
+	to, err := n.mode.target(s.pv)
 	moved := first(s.v) != nil
 	isCSI := s.pv.Spec.CSI != nil
 	switch {
@@ -83,11 +83,11 @@ func (n *node) judge(s subject) (to string, next *corev1.PersistentVolume, verdi
 	return to, next, Ready, ""
 }
 
-// first is the journal of how the volume got its CSI PV, nil where it got none
-// that way.
+// first returns the journal of the migration to the volume's CSI PV, nil if there was
+// none.
 func first(v volume.Volume) *volume.Migration { return v.Migration.Finished() }
 
-// note is what a finished migration left to do.
+// note returns what a finished migration left for a person to do, or "".
 func note(v volume.Volume) string {
 	if v.Migration == nil {
 		return ""
@@ -95,7 +95,7 @@ func note(v volume.Volume) string {
 	return v.Migration.Stopped
 }
 
-// successor describes the PV that takes the place of the subject's.
+// successor returns the PV that replaces the subject's, or why there can be none.
 func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error) {
 	at := class.Place{Node: n.name, Pool: s.pool.ID()}
 	if to == toHostPath {
@@ -105,18 +105,18 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 		}
 		return class.ReturnedHostPathPV(was, s.pv, at), nil
 	}
-	if err := offered(s.pv); err != nil {
+	if err := checkSupported(s.pv); err != nil {
 		return nil, err
 	}
 	if len(s.v.Name) > class.MaxHandle {
-		return nil, fmt.Errorf("the name of its directory has %d bytes, and a CSI volume's handle at most %d; it stays a hostPath PV",
+		return nil, fmt.Errorf("the name of its directory has %d bytes, and a CSI volume handle at most %d; it stays a hostPath PV",
 			len(s.v.Name), class.MaxHandle)
 	}
 	return class.MigratedCSIPV(s.pv, n.driver, s.v.Name, s.pool.Name(), size(s), at), nil
 }
 
-// size is what the claim asks for, or what the volume has where that is more:
-// an older provisioner's PV says the size of the whole disk.
+// size returns the larger of the claim's request and the volume's size. The PV's own
+// capacity may be the size of the whole disk, if an older provisioner created it.
 func size(s subject) resource.Quantity {
 	switch {
 	case s.claim != nil && class.Bytes(s.claim) >= s.v.Bytes:
@@ -127,14 +127,15 @@ func size(s subject) resource.Quantity {
 	return *s.pv.Spec.Capacity.Storage()
 }
 
-// offered returns nil where the driver could publish what the PV says.
-func offered(pv *corev1.PersistentVolume) error {
+// checkSupported returns nil if the CSI driver can publish a volume with the PV's modes
+// and options.
+func checkSupported(pv *corev1.PersistentVolume) error {
 	if mode := pv.Spec.VolumeMode; mode != nil && *mode != corev1.PersistentVolumeFilesystem {
-		return fmt.Errorf("volumeMode %s: the CSI driver offers directories alone", *mode)
+		return fmt.Errorf("volumeMode %s: the CSI driver supports directories only", *mode)
 	}
 	for _, mode := range pv.Spec.AccessModes {
 		if !slices.Contains(class.CSIModes, mode) {
-			return fmt.Errorf("access mode %s: the CSI driver offers %v, and would refuse the pod", mode, class.CSIModes)
+			return fmt.Errorf("access mode %s: the CSI driver supports %v, and would refuse the pod", mode, class.CSIModes)
 		}
 	}
 	if _, err := mount.ParseFlags(pv.Spec.MountOptions, false); err != nil {
@@ -143,21 +144,22 @@ func offered(pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// check returns nil where PV and claim are as a migration finds them again.
+// check returns nil if PV, claim and directory are in a state in which a migration can
+// begin.
 func (s *subject) check() error {
 	pv, ref := s.pv, s.pv.Spec.ClaimRef
-	others := foreign(pv)
+	others := otherFinalizers(pv)
 	switch {
 	case pv.DeletionTimestamp != nil:
 		return errors.New("the PV is being deleted")
 	case len(others) > 0:
-		return fmt.Errorf("the PV has finalizers of somebody else, who might miss it: %q", others)
+		return fmt.Errorf("the PV has finalizers of other controllers: %q", others)
 	case s.v.Missing:
-		return fmt.Errorf("its directory %s is not there", s.v.Path)
+		return fmt.Errorf("its directory %s is missing", s.v.Path)
 	case pv.Status.Phase == corev1.VolumeFailed:
 		return fmt.Errorf("the PV is Failed: %s", pv.Status.Message)
 	case pv.Status.Phase == corev1.VolumeReleased && class.Policy(pv) != corev1.PersistentVolumeReclaimRetain:
-		return errors.New("the PV is released and about to be deleted with its volume")
+		return errors.New("the PV is Released and will be deleted with its volume")
 	case ref == nil, ref.UID == "", pv.Status.Phase != corev1.VolumeBound:
 		return nil
 	case s.claim == nil:
@@ -170,7 +172,7 @@ func (s *subject) check() error {
 	return nil
 }
 
-// waits says what has to come before the PV can be moved; "" is nothing.
+// waits returns why the PV cannot be migrated now, or "".
 func (n *node) waits(s subject, to string) string {
 	if to == toCSI && n.unserved != nil {
 		return n.unserved.Error()
@@ -185,23 +187,23 @@ func (n *node) waits(s subject, to string) string {
 		return fmt.Sprintf("its claim is %s", s.claim.Status.Phase)
 	}
 	if s.pv.Spec.CSI == nil && s.pv.Spec.NodeAffinity == nil {
-		pod, err := n.elsewhere(s.claim)
+		pod, err := n.remoteUser(s.claim)
 		switch {
 		case err != nil:
 			return err.Error()
 		case pod != "":
-			return fmt.Sprintf("%s uses it, and so a directory of that node, because the PV names no node; "+
-				"stop the pod, and bring what it wrote to %s", pod, s.v.Path)
+			return fmt.Sprintf("%s uses a directory of that node, because the PV names no node; "+
+				"stop the pod, and copy what it wrote to %s", pod, s.v.Path)
 		}
 	}
-	user, err := n.users(s.claim)
+	user, err := n.localUser(s.claim)
 	switch {
 	case err != nil:
 		return err.Error()
 	case user != "":
-		return fmt.Sprintf("pod %s uses it; it is moved when that has gone, or now with --migrate-used", user)
+		return fmt.Sprintf("pod %s uses it; it is migrated when the pod is gone, or now with --migrate-used", user)
 	case s.mountedAt != "" && !n.used:
-		return fmt.Sprintf("it is still mounted at %s", s.mountedAt)
+		return fmt.Sprintf("it is mounted at %s", s.mountedAt)
 	}
 	return ""
 }

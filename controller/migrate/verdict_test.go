@@ -72,12 +72,12 @@ func ordinary(pool *volume.Pool) subject {
 }
 
 func served(mode Mode) *node {
-	nobody := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
-	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", users: nobody, elsewhere: nobody}
+	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
+	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser}
 }
 
 // Each row spoils one thing of a PV that may be moved.
-func TestJudge(t *testing.T) {
+func TestVerdict(t *testing.T) {
 	pool := openPool(t)
 	annotate := func(value string) func(*subject, *node) {
 		return func(s *subject, _ *node) { s.pv.Annotations[class.AnnMigrate] = value }
@@ -105,7 +105,7 @@ func TestJudge(t *testing.T) {
 		"annotation off":     {Run, annotate("off"), Left, ""},
 		"annotation back":    {Run, annotate("back"), Left, ""},
 		"annotation unknown": {Run, annotate("yes"), Refused, `"yes"`},
-		"foreign path": {Run, func(s *subject, _ *node) { s.err = errors.New("not right below the pool's") },
+		"another path": {Run, func(s *subject, _ *node) { s.err = errors.New("not right below the pool's") },
 			Refused, "right below"},
 		"pool not ready": {Run, func(s *subject, _ *node) { s.err = volume.ErrNotReady }, Waiting, "not ready"},
 		"no record yet":  {Run, func(s *subject, _ *node) { s.err = volume.ErrNotFound }, Waiting, "no such volume"},
@@ -119,23 +119,23 @@ func TestJudge(t *testing.T) {
 		"finalizer":      {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "example.com/keep") }), Refused, "example.com/keep"},
 		"failed":         {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }), Refused, "Failed"},
 		"pending":        {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumePending }), Waiting, "not bound"},
-		"missing":        {Run, func(s *subject, _ *node) { s.v.Missing = true }, Refused, "is not there"},
+		"missing":        {Run, func(s *subject, _ *node) { s.v.Missing = true }, Refused, "is missing"},
 		"claim gone":     {Run, func(s *subject, _ *node) { s.claim = nil }, Refused, "default/data is gone"},
 		"claim deleted":  {Run, func(s *subject, _ *node) { s.claim.DeletionTimestamp = &metav1.Time{} }, Refused, "being deleted"},
 		"claim of other": {Run, func(s *subject, _ *node) { s.claim.Spec.VolumeName = "other" }, Refused, `"other"`},
 		"claim lost":     {Run, func(s *subject, _ *node) { s.claim.Status.Phase = corev1.ClaimLost }, Waiting, "Lost"},
 		"kept":           {Run, released(corev1.PersistentVolumeReclaimRetain), Ready, ""},
-		"going":          {Run, released(corev1.PersistentVolumeReclaimDelete), Refused, "about to be deleted"},
+		"going":          {Run, released(corev1.PersistentVolumeReclaimDelete), Refused, "will be deleted"},
 		"no driver":      {Run, func(_ *subject, n *node) { n.unserved = errors.New("no CSIDriver") }, Waiting, "no CSIDriver"},
 		"used": {Run, func(_ *subject, n *node) {
-			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
+			n.localUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
 		}, Waiting, "pod default/db-0"},
 		"used elsewhere, and no node": {Run, func(s *subject, n *node) {
 			s.pv.Spec.NodeAffinity = nil
-			n.elsewhere = func(*corev1.PersistentVolumeClaim) (string, error) { return "pod default/db-0 on node node-02", nil }
+			n.remoteUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "pod default/db-0 on node node-02", nil }
 		}, Waiting, "a directory of that node"},
 		"pods unknown": {Run, func(_ *subject, n *node) {
-			n.users = func(*corev1.PersistentVolumeClaim) (string, error) { return "", errors.New("forbidden") }
+			n.localUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "", errors.New("forbidden") }
 		}, Waiting, "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestJudge(t *testing.T) {
 			if row.spoil != nil {
 				row.spoil(&s, n)
 			}
-			_, next, verdict, reason := n.judge(s)
+			_, next, verdict, reason := n.verdict(s)
 			if verdict != row.want || !strings.Contains(reason, row.words) || (verdict == Ready) != (next != nil && reason == "") {
 				t.Errorf("%s: %q, want %s with %q", verdict, reason, row.want, row.words)
 			}
@@ -155,7 +155,7 @@ func TestJudge(t *testing.T) {
 func TestNewPV(t *testing.T) {
 	pool := openPool(t)
 	s := ordinary(pool)
-	_, pv, _, _ := served(Run).judge(s)
+	_, pv, _, _ := served(Run).verdict(s)
 	want := map[string]string{
 		class.AnnProvisionedBy: class.CSIProvisioner, class.AnnPool: pool.ID(), class.AnnReplaces: "old-uid",
 		class.AnnPolicy: "Delete", "backup": "daily",
@@ -207,7 +207,7 @@ func TestSize(t *testing.T) {
 func TestThereAndBack(t *testing.T) {
 	pool := openPool(t)
 	s := ordinary(pool)
-	_, csi, _, _ := served(Run).judge(s)
+	_, csi, _, _ := served(Run).verdict(s)
 	old, err := encodePV(s.pv)
 	if err != nil {
 		t.Fatal(err)
@@ -216,15 +216,15 @@ func TestThereAndBack(t *testing.T) {
 	csi.Annotations["seen"] = "yes"
 	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
 	s.pv, s.v.Migration = csi, &volume.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
-	if _, _, verdict, _ := served(Run).judge(s); verdict != Migrated {
+	if _, _, verdict, _ := served(Run).verdict(s); verdict != Migrated {
 		t.Errorf("%s, want %s", verdict, Migrated)
 	}
 	s.mountedAt = "/var/lib/kubelet/pods/x"
-	if _, _, verdict, reason := served(Back).judge(s); verdict != Waiting || !strings.Contains(reason, "still mounted") {
+	if _, _, verdict, reason := served(Back).verdict(s); verdict != Waiting || !strings.Contains(reason, "is mounted at") {
 		t.Errorf("mounted: %s, %s", verdict, reason)
 	}
 	s.mountedAt = ""
-	to, back, verdict, reason := served(Back).judge(s)
+	to, back, verdict, reason := served(Back).verdict(s)
 	if to != toHostPath || verdict != Ready {
 		t.Fatalf("to %q: %s, %s", to, verdict, reason)
 	}
@@ -244,7 +244,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 	// While it is under way, and after a kill, the same journal is looked at.
 	s.v.Migration = &volume.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
-	if to, _, verdict, reason := served(Back).judge(s); to != toHostPath || verdict != Ready {
+	if to, _, verdict, reason := served(Back).verdict(s); to != toHostPath || verdict != Ready {
 		t.Errorf("under way, to %q: %s, %s", to, verdict, reason)
 	}
 }

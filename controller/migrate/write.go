@@ -14,20 +14,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// Every write names the UID and the version of what was read, so that it does
-// nothing where somebody else wrote meanwhile: the API server answers Conflict,
-// and the next look sees what is there.
+// Every write names the UID and the version of the object that was read. If another
+// writer changed it, the API server returns Conflict, and the next step reads it again.
 
-// retain sets the policy to Retain, and notes on the PV what it was.
+// retain sets the policy to Retain, and the annotation AnnPolicy to the former policy.
 func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.retain")
 	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: class.Policy(pv)}},
 		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
 }
 
-// restore gives the PV the policy that retain noted. The library's finalizer
-// comes with it: from the same moment on the PV must outlive its volume; another
-// provisioner sees to its own. It does nothing where nothing is noted.
+// restore sets the policy of the annotation AnnPolicy. With the policy Delete it also
+// adds the provisioner library's finalizer, so that the PV outlives its volume; not on a
+// PV of another provisioner, which handles its own. It does nothing without the
+// annotation.
 func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[class.AnnPolicy] == "" {
 		return nil
@@ -50,13 +50,14 @@ func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) erro
 	return gone(err, "delete PV "+pv.Name)
 }
 
-// release takes away the finalizers of a PV that is being deleted.
+// release removes the finalizers of a PV that is being deleted.
 func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.release")
 	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil), "")
 }
 
-// create makes the new PV. One that is there already is the next look's.
+// create creates the new PV. It does nothing if a PV has that name; the next step checks
+// which one it is.
 func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.create")
 	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
@@ -66,8 +67,8 @@ func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) erro
 	return nil
 }
 
-// touch changes the claim, so that the controller-manager looks at it now and
-// not at its next resync.
+// touch changes the claim, so that the controller-manager checks it now and not at its
+// next resync.
 func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	m.step("migrate.touch")
 	patch, err := patchOf(claim.UID, claim.ResourceVersion, map[string]any{
@@ -91,7 +92,7 @@ func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, met
 	return nil
 }
 
-// patchOf is a merge patch for this very version of an object.
+// patchOf returns a merge patch for this version of an object only.
 func patchOf(uid types.UID, version string, meta, spec map[string]any) ([]byte, error) {
 	meta["uid"], meta["resourceVersion"] = uid, version
 	patch := map[string]any{"metadata": meta}
@@ -101,7 +102,7 @@ func patchOf(uid types.UID, version string, meta, spec map[string]any) ([]byte, 
 	return json.Marshal(patch)
 }
 
-// gone takes an object that is not there for a success.
+// gone returns nil if the object does not exist, and otherwise the wrapped error.
 func gone(err error, what string) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):

@@ -140,7 +140,7 @@ func TestMigrateEdited(t *testing.T) {
 	if pv := s.PV(h.pv.Name); pv.Labels["app"] != "db" || len(pv.Spec.MountOptions) != 1 {
 		t.Errorf("labels %v, mount options %v", pv.Labels, pv.Spec.MountOptions)
 	}
-	if !strings.Contains(a.Log(), "somebody edited the PV") {
+	if !strings.Contains(a.Log(), "the PV was edited") {
 		t.Error("the agent did not say that the PV was edited")
 	}
 	h.wantSame()
