@@ -5,77 +5,73 @@ import (
 	"time"
 )
 
-// level is what a pool can promise, as it was when it was asked.
-type level struct {
-	bytes    int64 // rounded down; 0 where the pool is not ready
-	promised int64 // to volumes
-	total    int64
-	ready    bool
-	told     uint64 // how often Changed was called before
+// sample is the available space of a pool at one time.
+type sample struct {
+	bytes     int64 // available, rounded down; 0 if the pool is not ready
+	allocated int64 // to volumes
+	total     int64
+	ready     bool
+	changes   uint64 // calls of Changed before the sample
 }
 
-// published is what an object says, and what else was so when it was decided
-// on.
+// published is the sample that an object was last compared with.
 type published struct {
-	level
-	at time.Time // when it was last written, zero where this process has not
+	sample
+	at time.Time // of the last write; zero if this process has not written
 }
 
-// kept is how many leading bits of a number are published. What is cut off is
-// less than a 1024th of it: a claim that would fit is turned away only if it
-// wants the last thousandth of what is left.
-const kept = 11
+// significant is the number of leading bits of a size that are published. The rest is
+// less than a 1024th: a claim that would fit is refused by the scheduler only if it
+// requests more than all but the last thousandth of the available space.
+const significant = 11
 
-// roundDown sets the bits behind the leading ones to zero. Round sizes, such as
-// 10Gi and 1500Mi, stay what they are.
+// roundDown clears all but the significant bits. Round sizes such as 10Gi and 1500Mi do
+// not change.
 func roundDown(bytes int64) int64 {
-	cut := max(0, bits.Len64(uint64(bytes))-kept)
+	cut := max(0, bits.Len64(uint64(bytes))-significant)
 	return bytes >> cut << cut
 }
 
-// How long a number that was written stays, at the least, where no volume and
-// no disk of ours came or went: what others do on the filesystem moves it all
-// the time.
+// The least time for which a published size stays if no volume was created, deleted or
+// resized. Other programs on the filesystem change the available space all the time.
 const (
-	// drift is for less, and for considerably more.
+	// drift is for a decrease, and for a considerable increase.
 	drift = 5 * time.Minute
-	// creep is for little more: the number then is the lowest of an hour.
+	// creep is for a small increase: the size is then the lowest of an hour.
 	creep = time.Hour
-	// tampered is for a number that somebody else wrote. It keeps two agents
-	// of one node from writing every second.
+	// tampered is for a size that another process wrote. It bounds the writes of two
+	// agents of one node.
 	tampered = 10 * time.Second
 )
 
-// due reports whether what the pool can promise now is to be written to an
-// object that says says, at this time.
-func due(says int64, before published, now level, at time.Time) bool {
-	if says == now.bytes {
+// due reports whether the sample is to be written at this time to an object that has
+// the given size.
+func due(size int64, before published, now sample, at time.Time) bool {
+	if size == now.bytes {
 		return false
 	}
 	since := at.Sub(before.at)
-	if says != before.bytes {
+	if size != before.bytes {
 		return since >= tampered
 	}
-	return since >= patience(before.level, now)
+	return since >= delay(before.sample, now)
 }
 
-// patience is how long what was published stays before the new level replaces
-// it.
-func patience(before, now level) time.Duration {
+// delay returns for how long a published sample stays before the new one replaces it.
+func delay(before, now sample) time.Duration {
 	less := now.bytes < before.bytes
 	change := now.bytes - before.bytes
 	if less {
 		change = -change
 	}
-	// A few bytes more or less on a full disk are no large change, however
-	// much they are of what is left.
+	// On an almost full disk a few bytes are a large part of the available space.
 	large := change >= before.bytes/16 && change >= now.total/1024
 	switch {
-	case before.ready != now.ready, before.promised != now.promised:
+	case before.ready != now.ready, before.allocated != now.allocated:
 		return 0
-	case large && less: // others fill the disk
+	case large && less: // other programs fill the disk
 		return 0
-	case large && before.told != now.told: // trash was purged
+	case large && before.changes != now.changes: // the trash was purged
 		return 0
 	case less, change >= before.bytes/64:
 		return drift

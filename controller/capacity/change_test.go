@@ -31,8 +31,8 @@ func TestRoundDown(t *testing.T) {
 }
 
 func TestDue(t *testing.T) {
-	before := level{bytes: 100 * gib, promised: 50 * gib, total: tib, ready: true, told: 7}
-	with := func(bytes int64, change func(*level)) level {
+	before := sample{bytes: 100 * gib, allocated: 50 * gib, total: tib, ready: true, changes: 7}
+	with := func(bytes int64, change func(*sample)) sample {
 		l := before
 		l.bytes = bytes
 		if change != nil {
@@ -40,11 +40,11 @@ func TestDue(t *testing.T) {
 		}
 		return l
 	}
-	told := func(l *level) { l.told++ }
-	promised := func(l *level) { l.promised += gib }
+	told := func(l *sample) { l.changes++ }
+	promised := func(l *sample) { l.allocated += gib }
 	const never = time.Duration(math.MaxInt64)
 	for name, row := range map[string]struct {
-		from, to level
+		from, to sample
 		after    time.Duration // since the last write
 	}{
 		"nothing":                  {before, before, never},
@@ -53,11 +53,11 @@ func TestDue(t *testing.T) {
 		"a volume made":            {before, with(99*gib, promised), 0},
 		"a volume made, a bit":     {before, with(100*gib-mib, promised), 0},
 		"a volume removed":         {before, with(100*gib+mib, promised), 0},
-		"not ready":                {before, level{}, 0},
-		"ready":                    {level{}, before, 0},
-		"ready, with little":       {level{}, with(mib, nil), 0},
-		"ready, without volumes":   {level{}, level{bytes: mib, total: tib, ready: true}, 0},
-		"hardly ready, with none":  {level{}, with(0, nil), never},
+		"not ready":                {before, sample{}, 0},
+		"ready":                    {sample{}, before, 0},
+		"ready, with little":       {sample{}, with(mib, nil), 0},
+		"ready, without volumes":   {sample{}, sample{bytes: mib, total: tib, ready: true}, 0},
+		"hardly ready, with none":  {sample{}, with(0, nil), never},
 		"disk filled":              {before, with(50*gib, nil), 0},
 		"disk filled by a 16th":    {before, with(100*gib-100*gib/16, nil), 0},
 		"disk filled by less":      {before, with(100*gib-100*gib/16+1, nil), drift},
@@ -72,7 +72,7 @@ func TestDue(t *testing.T) {
 		"full disk, some come":     {with(0, nil), with(900*mib, told), drift},
 		"full disk, more come":     {with(0, nil), with(gib, told), 0},
 	} {
-		last := published{level: row.from, at: time.Unix(1700000000, 0)}
+		last := published{sample: row.from, at: time.Unix(1700000000, 0)}
 		is := func(after time.Duration) bool { return due(row.from.bytes, last, row.to, last.at.Add(after)) }
 		if row.after == never {
 			if is(24 * time.Hour) {
@@ -91,8 +91,8 @@ func TestDue(t *testing.T) {
 
 // The object says something else than was written.
 func TestDueTampered(t *testing.T) {
-	l := level{bytes: 100 * gib, total: tib, ready: true}
-	last := published{level: l, at: time.Unix(1700000000, 0)}
+	l := sample{bytes: 100 * gib, total: tib, ready: true}
+	last := published{sample: l, at: time.Unix(1700000000, 0)}
 	for after, want := range map[time.Duration]bool{0: false, tampered - 1: false, tampered: true} {
 		if got := due(5*gib, last, l, last.at.Add(after)); got != want {
 			t.Errorf("%v after the last write: %v", after, got)
@@ -101,7 +101,7 @@ func TestDueTampered(t *testing.T) {
 	if due(100*gib, published{}, l, time.Now()) {
 		t.Error("a new agent that finds the right number writes it")
 	}
-	if !due(100*gib+1, published{level: level{bytes: 100*gib + 1}}, l, time.Now()) {
+	if !due(100*gib+1, published{sample: sample{bytes: 100*gib + 1}}, l, time.Now()) {
 		t.Error("a new agent that finds another number leaves it")
 	}
 }

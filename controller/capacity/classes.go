@@ -10,13 +10,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// poolOf returns the pool of a class that gets an object; false means that it
-// gets none, because it is another driver's, or because the scheduler never
-// asks for a class that binds at once.
+// poolOf returns the pool of a class. ok is false if the class gets no object, because
+// it is of another driver or because the scheduler does not check capacity for classes
+// that bind immediately.
 //
-// Parameters that would be refused are not looked at: without an object the
-// scheduler would say that no node has the space, whereas the claim, once it
-// comes to a node, is told what is wrong with its class.
+// It ignores invalid parameters: without an object the scheduler would report a lack of
+// space, but with one the claim gets an event about the parameters.
 func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
 	if c.Provisioner != driver || !class.Delayed(c) {
 		return "", false
@@ -24,23 +23,22 @@ func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
 	return class.PoolName(c.Parameters), true
 }
 
-// limitless returns why a pool that is ready cannot hold volumes of the class to
-// their size, where the class insists on that. Like a pool on another node, it is
-// nothing for the scheduler to choose.
-func limitless(c *storagev1.StorageClass, g *gauge) error {
+// checkQuota returns an error if the class requires quotas and the pool, which is ready,
+// does not enforce them. The scheduler must not choose such a pool.
+func checkQuota(c *storagev1.StorageClass, g *gauge) error {
 	p, err := class.ParametersOf(c)
 	if err != nil {
-		return nil // as any parameter that would be refused
+		return nil // see poolOf
 	}
-	if l, known := g.level(time.Now()); !known || !l.ready {
+	if l, known := g.sample(time.Now()); !known || !l.ready {
 		return nil
 	}
 	return g.pool.CheckQuota(p.Spec)
 }
 
-// wanted returns the pools' gauges by the class that there should be an object
-// of. A class whose pool another node has, or whose pool here lacks the limits
-// that it requires, gets none; that is said once.
+// wanted returns the gauges of the classes that should have an object, by class. A class
+// has none if its pool is not on this node or does not enforce the quotas that the class
+// requires. That is logged once.
 func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 	wanted := map[string]*gauge{}
 	for _, obj := range p.classes.GetStore().List() {
@@ -51,16 +49,16 @@ func (p *Publisher) wanted(ctx context.Context) map[string]*gauge {
 		}
 		g, why := p.gauges[pool], "its pool is not on this node"
 		if g != nil {
-			err := limitless(c, g)
+			err := checkQuota(c, g)
 			if err == nil {
 				wanted[c.Name] = g
 				continue
 			}
 			why = err.Error()
 		}
-		if p.said[c.Name] != pool {
-			p.said[c.Name] = pool
-			klog.FromContext(ctx).Info("The scheduler sends no claims of this class here: "+why,
+		if p.logged[c.Name] != pool {
+			p.logged[c.Name] = pool
+			klog.FromContext(ctx).Info("No capacity is published for this class, so the scheduler places none of its claims on this node: "+why,
 				"class", c.Name, "pool", pool, "pools", p.config.Pools.Names())
 		}
 	}

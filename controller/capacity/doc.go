@@ -1,24 +1,23 @@
-// Package capacity tells the scheduler what this node can still promise: one
-// CSIStorageCapacity for each class of ours, in the agent's own namespace.
+// Package capacity publishes the available space of this node's pools for the scheduler:
+// one CSIStorageCapacity for each class of the driver, in the agent's own namespace.
 //
-//	publisher.go  what a publisher is made of, and the order of things
-//	classes.go    which classes get an object, and of which pool (pure)
-//	object.go     the object, and whether one is as it should be (pure)
-//	change.go     how numbers are rounded, and when a new one goes out (pure)
-//	gauge.go      asks a pool
-//	pass.go       brings what is published in line with what should be
-//	owner.go      whose the objects are
-//	leftovers.go  what others published for this node
+//	publisher.go  the Publisher and its loop
+//	classes.go    which classes get an object, and from which pool
+//	object.go     builds and compares objects (pure)
+//	change.go     rounds sizes, and decides when a new one is written (pure)
+//	gauge.go      reads the space of a pool
+//	pass.go       compares the objects with the pools, and writes differences
+//	owner.go      the owner of the objects
+//	leftovers.go  objects that a sidecar left for this node
 //	informers.go  watches classes and this node's objects
-//	status.go     what stands in the way
+//	status.go     why objects cannot be published
 //
-// The scheduler finds an object by its class and by the Node's labels, and
-// passes by a node that has none, or whose maximumVolumeSize is less than the
-// claim (pkg/scheduler/framework/plugins/volumebinding of Kubernetes). Where
-// the number is too high, the claim comes here, is refused, and is given back
-// to the scheduler; where it is too low, the claim goes elsewhere though it
-// would fit. So numbers are rounded down, and never by more than a thousandth.
+// The scheduler finds an object by its class and by the Node's labels. It filters out a
+// node without an object, or with a maximumVolumeSize below the claim's request
+// (pkg/scheduler/framework/plugins/volumebinding of Kubernetes). If the size is too
+// high, the agent refuses the claim and gives it back to the scheduler. If it is too
+// low, the claim goes to another node although it would fit. Sizes are therefore rounded
+// down by at most a thousandth.
 //
-// Objects outlive the agent: one that starts again and finds the same numbers
-// writes nothing.
+// Objects outlive the agent. After a restart it writes only what differs.
 package capacity

@@ -10,53 +10,52 @@ import (
 )
 
 const (
-	// askEvery is how often a pool is asked where nobody said that it changed.
-	askEvery = 30 * time.Second
-	// openWithin is how long a pool may take to be opened when the agent
-	// starts, before it counts as not ready. What the agent before published
-	// stays until then, or every restart would write zero and then the number.
+	// readEvery is the pause between two reads of a pool without a call of Changed.
+	readEvery = 30 * time.Second
+	// openWithin is how long a pool may take to open after the start of the agent
+	// before it counts as not ready. Until then the published size stays, so that
+	// not every restart writes zero first.
 	openWithin = 30 * time.Second
-	// answerWithin is after how long a pool that does not answer counts as not
-	// ready: a disk that hangs must not attract claims.
-	answerWithin = 2 * time.Minute
+	// respondWithin is the time after which a pool that does not respond counts as
+	// not ready, so that the scheduler does not place claims on it.
+	respondWithin = 2 * time.Minute
 )
 
-// gauge asks one pool what it can promise. It has a goroutine of its own, so
-// that a disk that hangs holds up nobody else.
+// gauge reads the available space of one pool. It has its own goroutine, so that a disk
+// that does not respond does not delay other pools.
 type gauge struct {
 	pool *volume.Pool
 	wake chan struct{}
 
-	mu    sync.Mutex
-	told  uint64 // how often Changed was called
-	last  level
-	known bool      // there is a last level
-	at    time.Time // when the pool last answered, or was first asked; zero before
+	mu      sync.Mutex // guards what follows
+	changes uint64     // calls of changed
+	last    sample
+	known   bool      // last is set
+	at      time.Time // of the last response, or of the first read; zero before
 }
 
 func newGauge(pool *volume.Pool) *gauge { return &gauge{pool: pool, wake: make(chan struct{}, 1)} }
 
-// tell says that the pool changed.
-func (g *gauge) tell() {
+// changed causes a read of the pool. It never blocks.
+func (g *gauge) changed() {
 	g.mu.Lock()
-	g.told++
+	g.changes++
 	g.mu.Unlock()
 	sleep.Wake(g.wake)
 }
 
-// run asks the pool until the context ends, and calls heard after every
-// answer.
-func (g *gauge) run(ctx context.Context, heard func()) {
+// run reads the pool until the context ends, and calls updated after every read.
+func (g *gauge) run(ctx context.Context, updated func()) {
 	begin := time.Now()
 	g.mu.Lock()
 	g.at = begin
 	g.mu.Unlock()
 	for opened := false; ; {
-		l := g.ask()
-		every := askEvery
+		l := g.read()
+		every := readEvery
 		if opened = opened || l.ready || time.Since(begin) >= openWithin; opened {
-			g.note(l)
-			heard()
+			g.set(l)
+			updated()
 		} else {
 			every = time.Second
 		}
@@ -66,32 +65,32 @@ func (g *gauge) run(ctx context.Context, heard func()) {
 	}
 }
 
-// ask returns the pool's level. Whatever keeps the pool from answering makes
-// it not ready; why, is said by who looks after it.
-func (g *gauge) ask() level {
+// read returns a sample of the pool. If the pool returns an error, which package monitor
+// reports, the sample is not ready.
+func (g *gauge) read() sample {
 	g.mu.Lock()
-	told := g.told // before asking: what is told later is asked about again
+	changes := g.changes // before the read: a later change causes another one
 	g.mu.Unlock()
 	s, err := g.pool.Space()
 	if err != nil {
-		return level{told: told}
+		return sample{changes: changes}
 	}
-	return level{bytes: roundDown(s.Available), promised: s.Allocated + s.Elsewhere, total: s.Total, ready: true, told: told}
+	return sample{bytes: roundDown(s.Available), allocated: s.Allocated + s.Elsewhere, total: s.Total, ready: true, changes: changes}
 }
 
-func (g *gauge) note(l level) {
+func (g *gauge) set(l sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.last, g.known, g.at = l, true, time.Now()
 }
 
-// level returns what the pool can promise; false means that it is not known
-// yet.
-func (g *gauge) level(now time.Time) (l level, known bool) {
+// sample returns the last sample, or one that is not ready if the pool does not respond.
+// known is false before the first one.
+func (g *gauge) sample(now time.Time) (l sample, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.at.IsZero() && now.Sub(g.at) > answerWithin {
-		return level{told: g.last.told}, true
+	if !g.at.IsZero() && now.Sub(g.at) > respondWithin {
+		return sample{changes: g.last.changes}, true
 	}
 	return g.last, g.known
 }

@@ -27,7 +27,7 @@ func TestGaugeOfAPoolThatOpensLate(t *testing.T) {
 		g, pool := gaugeOf(t)
 		go g.run(t.Context(), func() {})
 		elapse(openWithin / 2)
-		if l, known := g.level(time.Now()); known {
+		if l, known := g.sample(time.Now()); known {
 			t.Errorf("before it was opened it is known to have %+v", l)
 		}
 		if err := pool.Open(); err != nil {
@@ -38,7 +38,7 @@ func TestGaugeOfAPoolThatOpensLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, known := g.level(time.Now())
+		l, known := g.sample(time.Now())
 		if !known || !l.ready || l.total != s.Total || l.bytes != roundDown(l.bytes) || l.bytes > s.Free+s.Total/100 || l.bytes == 0 {
 			t.Errorf("after it was opened: %+v, %v; the pool has %+v", l, known, s)
 		}
@@ -50,7 +50,7 @@ func TestGaugeOfAPoolThatNeverOpens(t *testing.T) {
 		g, _ := gaugeOf(t)
 		go g.run(t.Context(), func() {})
 		elapse(openWithin + time.Second)
-		if l, known := g.level(time.Now()); !known || l != (level{}) {
+		if l, known := g.sample(time.Now()); !known || l != (sample{}) {
 			t.Errorf("it has %+v, %v; want nothing, for sure", l, known)
 		}
 	})
@@ -70,28 +70,28 @@ func TestGaugeIsTold(t *testing.T) {
 		for name, row := range map[string]struct {
 			tell  bool
 			after time.Duration
-		}{"told": {true, 0}, "not-told": {false, askEvery}} {
-			before, _ := g.level(time.Now())
+		}{"told": {true, 0}, "not-told": {false, readEvery}} {
+			before, _ := g.sample(time.Now())
 			if _, err := pool.Create(volume.Spec{Name: name, Bytes: mib}); err != nil {
 				t.Fatal(err)
 			}
 			heard.Store(0)
 			if row.tell {
-				g.tell()
-				g.tell() // as good as one, if nobody asked in between
+				g.changed()
+				g.changed() // as good as one, if nobody asked in between
 			}
 			elapse(row.after)
-			l, known := g.level(time.Now())
-			if !known || l.promised != before.promised+mib || heard.Load() == 0 || (l.told != before.told) != row.tell {
+			l, known := g.sample(time.Now())
+			if !known || l.allocated != before.allocated+mib || heard.Load() == 0 || (l.changes != before.changes) != row.tell {
 				t.Errorf("%s: %+v, %v, heard %d times; before it was %+v", name, l, known, heard.Load(), before)
 			}
 		}
 		if err := pool.Close(); err != nil {
 			t.Fatal(err)
 		}
-		g.tell()
+		g.changed()
 		elapse(0)
-		if l, known := g.level(time.Now()); !known || l.ready || l.bytes != 0 {
+		if l, known := g.sample(time.Now()); !known || l.ready || l.bytes != 0 {
 			t.Errorf("of a pool that is not ready: %+v, %v", l, known)
 		}
 	})
@@ -99,14 +99,14 @@ func TestGaugeIsTold(t *testing.T) {
 
 func TestGaugeOfADiskThatHangs(t *testing.T) {
 	g, _ := gaugeOf(t)
-	if l, known := g.level(time.Now()); known {
+	if l, known := g.sample(time.Now()); known {
 		t.Errorf("before it was asked it is known to have %+v", l)
 	}
-	g.note(level{bytes: gib, ready: true, told: 3})
-	if l, known := g.level(g.at.Add(answerWithin)); !known || l.bytes != gib {
+	g.set(sample{bytes: gib, ready: true, changes: 3})
+	if l, known := g.sample(g.at.Add(respondWithin)); !known || l.bytes != gib {
 		t.Errorf("a slow one: %+v, %v", l, known)
 	}
-	if l, known := g.level(g.at.Add(answerWithin + 1)); !known || l != (level{told: 3}) {
+	if l, known := g.sample(g.at.Add(respondWithin + 1)); !known || l != (sample{changes: 3}) {
 		t.Errorf("one that hangs: %+v, %v", l, known)
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch makes the informers: of all classes, which are few, and of this node's
-// objects.
+// watch creates the informers: of all classes, and of this node's objects.
 func (p *Publisher) watch() (err error) {
 	classes := p.config.Client.StorageV1().StorageClasses()
 	p.classes, err = p.informer("classes", &storagev1.StorageClass{}, cache.ListWatch{
@@ -43,44 +42,44 @@ func (p *Publisher) watch() (err error) {
 	return err
 }
 
-// informer notes in the status whether it can list and watch, instead of
-// logging every attempt.
+// informer returns an informer that sets the status to whether it can list and watch,
+// instead of a log line for every attempt.
 func (p *Publisher) informer(what string, of runtime.Object, from cache.ListWatch) (cache.SharedIndexInformer, error) {
 	i := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := from.ListWithContextFunc(ctx, o)
-			p.status.set(ctx, "list "+what, passing(err))
+			p.status.set(ctx, "list "+what, lasting(err))
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := from.WatchFuncWithContext(ctx, o)
-			p.status.set(ctx, "watch "+what, passing(err))
-			if err == nil { // it may have been listed by the watch itself
+			p.status.set(ctx, "watch "+what, lasting(err))
+			if err == nil { // the watch may include the list
 				p.status.set(ctx, "list "+what, nil)
 			}
 			return w, err
 		},
 	}, of, 0, cache.Indexers{})
 	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.kick() },
-		UpdateFunc: func(_, _ any) { p.kick() },
-		DeleteFunc: func(any) { p.kick() },
+		AddFunc:    func(any) { p.requestPass() },
+		UpdateFunc: func(_, _ any) { p.requestPass() },
+		DeleteFunc: func(any) { p.requestPass() },
 	})
 	return i, errors.Join(err,
 		i.SetTransform(slim),
 		i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
 }
 
-// passing drops what every watch lives through: its place in the history is
-// gone, or the API server cannot list by a watch.
-func passing(err error) error {
+// lasting returns nil for errors after which an informer recovers by itself: the resource
+// version expired, or the API server does not support lists by watches.
+func lasting(err error) error {
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
 	return err
 }
 
-// slim drops what nobody here reads.
+// slim removes the managed fields, to save memory.
 func slim(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

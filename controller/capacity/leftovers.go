@@ -9,23 +9,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// sweep removes what others published of this driver for this node: a
-// provisioner sidecar that ran here before. Nobody would correct it any more,
-// and the scheduler takes the highest number that it finds.
-//
-// Agents' objects are not read. Those of our own that are not due are in the
-// watch.
-func (p *Publisher) sweep(ctx context.Context, ours map[string]bool) error {
+// sweep deletes the objects that a provisioner sidecar left for this driver and node. They
+// would not be updated any more, and the scheduler uses the largest of all sizes. own are
+// the names of this agent's objects. Objects with the label of agents are not read.
+func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
 	found, err := p.api().List(ctx, metav1.ListOptions{
 		LabelSelector:   labelDriver + "=" + p.config.Driver + ",!" + class.LabelNode,
-		ResourceVersion: "0", // what the API server has in memory will do
+		ResourceVersion: "0", // the API server's cache is recent enough
 	})
 	if err != nil {
-		return fmt.Errorf("look for capacity objects that others left: %w", err)
+		return fmt.Errorf("list capacity objects of sidecars: %w", err)
 	}
 	for i := range found.Items {
 		o := &found.Items[i]
-		if o.NodeTopology == nil || o.NodeTopology.MatchLabels[class.TopologyNode] != p.config.Node || ours[o.Name] {
+		if o.NodeTopology == nil || o.NodeTopology.MatchLabels[class.TopologyNode] != p.config.Node || own[o.Name] {
 			continue
 		}
 		if err := p.remove(ctx, o); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // The scheduler is not sent to a pool that lacks what the class insists on.
-func TestLimitless(t *testing.T) {
+func TestCheckQuota(t *testing.T) {
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
 	if err != nil {
 		t.Fatal(err)
@@ -19,18 +19,18 @@ func TestLimitless(t *testing.T) {
 	defer pool.Close()
 	g := newGauge(pool)
 	must := &storagev1.StorageClass{Parameters: map[string]string{"quota": "required"}}
-	if err := limitless(must, g); err != nil {
+	if err := checkQuota(must, g); err != nil {
 		t.Errorf("the pool was not asked yet: %v", err)
 	}
 	if err := pool.Open(); err != nil {
 		t.Fatal(err)
 	}
-	g.note(g.ask())
-	if err := limitless(must, g); err == nil || !strings.Contains(err.Error(), pool.Quotas().Reason) {
-		t.Errorf("%v; the pool has no limits: %v", err, pool.Quotas())
+	g.set(g.read())
+	if err := checkQuota(must, g); err == nil || !strings.Contains(err.Error(), pool.Quotas().Reason) {
+		t.Errorf("%v; the pool enforces no quotas: %v", err, pool.Quotas())
 	}
 	for _, parameters := range []map[string]string{nil, {"quota": "none"}, {"quota": "best-effort"}, {"quota": "misspelt"}} {
-		if err := limitless(&storagev1.StorageClass{Parameters: parameters}, g); err != nil {
+		if err := checkQuota(&storagev1.StorageClass{Parameters: parameters}, g); err != nil {
 			t.Errorf("%v: %v", parameters, err)
 		}
 	}

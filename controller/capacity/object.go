@@ -14,31 +14,28 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// Labels that the provisioner sidecar also sets; by their values everybody
-// tells the objects of others from their own.
+// Labels that the provisioner sidecar also sets. The values identify the creator.
 const (
 	labelDriver    = "csi.storage.k8s.io/drivername"
 	labelManagedBy = "csi.storage.k8s.io/managed-by"
 )
 
-// maxClass is how much of a class's name an object's name has. With the node,
-// which is a label's value, and the hash the whole is shorter than the 253
-// bytes that a name may have.
+// maxClass is the length to which objectName truncates the class's name. With the node,
+// which is at most 63 bytes, and the hash the result is shorter than 253 bytes.
 const maxClass = 150
 
-// objectName is of the form <node>.<class>.<hash>: the first two are for people
-// and the class may be cut, the hash tells apart what then looks the same.
+// objectName returns a name of the form <node>.<class>.<hash>. The hash makes it unique
+// if the class is truncated.
 func objectName(driver, node, class string) string {
 	sum := sha256.Sum256([]byte(driver + "/" + node + "/" + class))
 	class = strings.TrimRight(class[:min(len(class), maxClass)], ".-")
 	return node + "." + class + "." + hex.EncodeToString(sum[:8])
 }
 
-// managedBy is the value of labelManagedBy for the objects of a node.
+// managedBy returns the value of labelManagedBy for the objects of a node.
 func managedBy(node string) string { return class.LabelValue("hostpath-provisioner-" + node) }
 
-// labelsOf are the labels of the objects of a node. That of the node is what
-// all agents' objects have and nobody else's.
+// labelsOf returns the labels of the objects of a node. Only agents set class.LabelNode.
 func labelsOf(driver, node string) map[string]string {
 	return map[string]string{
 		labelDriver:     driver,
@@ -47,8 +44,8 @@ func labelsOf(driver, node string) map[string]string {
 	}
 }
 
-// object is what should be published of a class. The maximum is the same as
-// the capacity: a volume may take all that is left.
+// object returns the object of a class. The maximum is the capacity, because one volume
+// can use all available space.
 func (p *Publisher) object(class string, bytes int64) *storagev1.CSIStorageCapacity {
 	o := &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{
@@ -71,14 +68,14 @@ func topologyOf(node string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{class.TopologyNode: node}}
 }
 
-// sameKey reports whether two objects agree in what cannot be changed.
+// sameKey reports whether the immutable fields of two objects are the same.
 func sameKey(a, b *storagev1.CSIStorageCapacity) bool {
 	return a.StorageClassName == b.StorageClassName && apiequality.Semantic.DeepEqual(a.NodeTopology, b.NodeTopology)
 }
 
-// sameBadges reports whether an object has the owner and the labels that it
-// should have; further labels are others' business.
-func sameBadges(o, want *storagev1.CSIStorageCapacity) bool {
+// sameMetadata reports whether an object has the wanted owner and labels. It ignores
+// other labels.
+func sameMetadata(o, want *storagev1.CSIStorageCapacity) bool {
 	for key, value := range want.Labels {
 		if v, ok := o.Labels[key]; !ok || v != value {
 			return false
@@ -87,8 +84,8 @@ func sameBadges(o, want *storagev1.CSIStorageCapacity) bool {
 	return apiequality.Semantic.DeepEqual(o.OwnerReferences, want.OwnerReferences)
 }
 
-// bytesOf returns what an object says can be promised, -1 where its two numbers
-// differ or are not there, which is not our doing.
+// bytesOf returns the size of an object, -1 if its two sizes differ or are missing, which
+// this agent never writes.
 func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	if o.Capacity == nil || o.MaximumVolumeSize == nil || o.Capacity.Cmp(*o.MaximumVolumeSize) != 0 {
 		return -1
@@ -96,8 +93,7 @@ func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	return o.Capacity.Value()
 }
 
-// merged is the object o, changed to what is wanted; o itself, which is in a
-// cache, is not.
+// merged returns a copy of o with the wanted labels, owner and sizes.
 func merged(o, want *storagev1.CSIStorageCapacity) *storagev1.CSIStorageCapacity {
 	o = o.DeepCopy()
 	if o.Labels == nil {

@@ -115,7 +115,7 @@ func TestMerged(t *testing.T) {
 		if got := sameKey(o, want); got != row.key {
 			t.Errorf("%s: key as it should be: %v", name, got)
 		}
-		if got := sameBadges(o, want); got != row.badges {
+		if got := sameMetadata(o, want); got != row.badges {
 			t.Errorf("%s: owner and labels as they should be: %v", name, got)
 		}
 		if got := bytesOf(o) == 10<<30; got != row.says {
@@ -123,7 +123,7 @@ func TestMerged(t *testing.T) {
 		}
 		theirs, before := o.Labels["team"], o.DeepCopy()
 		m := merged(o, want)
-		if !sameBadges(m, want) || bytesOf(m) != 10<<30 || m.Labels["team"] != theirs {
+		if !sameMetadata(m, want) || bytesOf(m) != 10<<30 || m.Labels["team"] != theirs {
 			t.Errorf("%s: set right it is %+v", name, m)
 		}
 		if o.String() != before.String() {

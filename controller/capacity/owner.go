@@ -7,25 +7,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// findOwner learns who shall own the objects: what controls our pod, so that
-// they stay while pods come and go and vanish with what brings the pods. A pod
-// that nothing controls owns them itself: nobody will start it again, and what
-// it promised must not outlive it. It asks once a pass.
+// findOwner reads the owner of the objects, once a pass: the controller of the agent's
+// pod, so that they stay while pods are replaced and are deleted with the controller. A
+// pod without a controller owns them itself, because it will not be started again.
 func (p *Publisher) findOwner(ctx context.Context) error {
-	if p.config.Pod == "" || p.asked {
+	if p.config.Pod == "" || p.ownerRead {
 		return nil
 	}
 	pod, err := p.config.Client.CoreV1().Pods(p.config.Namespace).Get(ctx, p.config.Pod, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("read our own pod %s/%s, whose controller owns the capacity objects: %w",
+		return fmt.Errorf("read the agent's own pod %s/%s, whose controller owns the capacity objects: %w",
 			p.config.Namespace, p.config.Pod, err)
 	}
-	p.asked = true
+	p.ownerRead = true
 	p.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	if c := metav1.GetControllerOf(pod); c != nil {
 		p.owner = &metav1.OwnerReference{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID}
 	}
-	// Not blockOwnerDeletion: who sets it must be allowed to change the
-	// owner's finalizers, where the API server looks at that.
+	// blockOwnerDeletion stays unset: an API server with the admission plugin
+	// OwnerReferencesPermissionEnforcement requires a permission to set it.
 	return nil
 }

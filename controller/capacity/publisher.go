@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// pace is the least pause between two passes, so that a burst of new
-	// volumes is one write a second.
+	// pace is the least pause between two passes. It bounds the writes during a burst
+	// of new volumes.
 	pace = time.Second
-	// retryLast bounds the pause after a pass that failed; it grows from pace.
+	// retryLast bounds the pause after a failed pass, which grows from pace.
 	retryLast = 30 * time.Second
 )
 
-// Config is what a publisher needs. New checks it.
+// Config is the configuration of a Publisher. New validates it.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name, and the value of its label class.TopologyNode
 	Driver string // name of the CSI driver, and provisioner of its classes
-	// Namespace is where the objects live: the agent's own.
+	// Namespace is the agent's own, and that of the objects.
 	Namespace string
-	// Pod is the agent's own pod. What controls it, a DaemonSet, owns the
-	// objects; empty means that nobody does, for an agent outside a pod.
+	// Pod is the agent's own pod, whose controller owns the objects. If it is empty,
+	// as for an agent outside a pod, the objects have no owner.
 	Pod string
 	// Pools of the node. The caller opens and closes them.
 	Pools *volume.Pools
 }
 
-// Publisher publishes what the pools of one node can still promise. Make it
-// with New, then Run it once.
+// Publisher publishes the available space of the pools of one node. Make it with New;
+// call Run once.
 type Publisher struct {
 	config Config
 	gauges map[string]*gauge // by pool
@@ -50,23 +50,22 @@ type Publisher struct {
 	classes cache.SharedIndexInformer
 	objects cache.SharedIndexInformer
 
-	// Only the pass uses what follows.
-	owner   *metav1.OwnerReference
-	asked   bool                 // for the owner, in this pass
-	swept   bool                 // what others left is gone
-	written map[string]published // by object
-	said    map[string]string    // class to its pool that is not on this node
+	// Used by pass alone.
+	owner     *metav1.OwnerReference
+	ownerRead bool                 // in this pass
+	swept     bool                 // the objects of sidecars are deleted
+	written   map[string]published // by object
+	logged    map[string]string    // from a class to its pool that is not on this node
 }
 
-// New checks the configuration and returns a publisher that does nothing until
-// it is Run. The error says which setting is wrong.
+// New returns a Publisher. The error names the wrong setting.
 func New(c Config) (*Publisher, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure capacity objects: %w", err)
 	}
 	p := &Publisher{
 		config: c, gauges: map[string]*gauge{}, wake: make(chan struct{}, 1),
-		written: map[string]published{}, said: map[string]string{},
+		written: map[string]published{}, logged: map[string]string{},
 	}
 	for _, pool := range c.Pools.All() {
 		p.gauges[pool.Name()] = newGauge(pool)
@@ -85,30 +84,29 @@ func (c *Config) check() error {
 		return errors.New("the namespace is empty; set the one that the agent runs in")
 	}
 	if why := append(validation.IsDNS1123Subdomain(c.Node), validation.IsValidLabelValue(c.Node)...); len(why) > 0 {
-		return fmt.Errorf("the node %q is not the name of a Node that the label %s can carry: %s", c.Node, class.TopologyNode, why[0])
+		return fmt.Errorf("the node name %q cannot be the value of the label %s: %s", c.Node, class.TopologyNode, why[0])
 	}
 	if why := append(validation.IsDNS1123Subdomain(c.Driver), validation.IsValidLabelValue(c.Driver)...); len(why) > 0 {
-		return fmt.Errorf("the driver name %q is not like a domain name of at most 63 bytes: %s", c.Driver, why[0])
+		return fmt.Errorf("the driver name %q is not a domain name of at most 63 bytes: %s", c.Driver, why[0])
 	}
 	return nil
 }
 
-// Changed says that a volume was made in or removed from the pool, that its
-// trash gave space back, or that it became ready: it is asked at once. It never
-// blocks.
+// Changed causes a read of the pool now. The caller calls it after a volume was created,
+// resized or deleted, the trash was purged, or the pool became ready. It never blocks.
 func (p *Publisher) Changed(pool *volume.Pool) {
 	if g := p.gauges[pool.Name()]; g != nil {
-		g.tell()
+		g.changed()
 	}
 }
 
-// Ready returns nil where the objects are as they should be, or why they are
-// not: the API server does not answer, a permission is missing. A pool that is
-// not ready is no reason; zero is published for it.
+// Ready returns nil if the objects are current, and otherwise why not: the API server
+// does not respond, or a permission is missing. A pool that is not ready is no error; its
+// published size is zero.
 func (p *Publisher) Ready() error { return p.status.err() }
 
-// Run publishes until the context ends. What stands in the way, the API server
-// above all, is waited for. The objects stay behind.
+// Run publishes until the context ends. It retries after errors, and leaves the objects
+// when it returns.
 func (p *Publisher) Run(ctx context.Context) error {
 	if err := p.watch(); err != nil {
 		return fmt.Errorf("watch for capacity objects: %w", err)
@@ -119,17 +117,17 @@ func (p *Publisher) Run(ctx context.Context) error {
 		return nil
 	}
 	for _, g := range p.gauges {
-		go g.run(ctx, p.kick)
+		go g.run(ctx, p.requestPass)
 	}
 	p.loop(ctx)
 	return nil
 }
 
-// kick asks for another pass.
-func (p *Publisher) kick() { sleep.Wake(p.wake) }
+// requestPass causes another pass. It never blocks.
+func (p *Publisher) requestPass() { sleep.Wake(p.wake) }
 
-// loop makes a pass whenever something may have changed, and from time to time
-// for what has waited long enough.
+// loop runs a pass when one is requested, and every readEvery for writes whose delay is
+// over.
 func (p *Publisher) loop(ctx context.Context) {
 	failing := wait.Backoff{Duration: pace, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: retryLast}
 	retry := failing
@@ -142,11 +140,11 @@ func (p *Publisher) loop(ctx context.Context) {
 		pause := pace
 		if err != nil {
 			pause = retry.Step()
-			p.kick()
+			p.requestPass()
 		} else {
 			retry = failing
 		}
-		if !sleep.For(ctx, pause) || !sleep.OrWoken(ctx, askEvery, p.wake) {
+		if !sleep.For(ctx, pause) || !sleep.OrWoken(ctx, readEvery, p.wake) {
 			return
 		}
 	}

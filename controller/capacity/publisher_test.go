@@ -22,15 +22,15 @@ func TestNew(t *testing.T) {
 	}
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	for want, spoil := range map[string]func(*Config){
-		"":                    func(*Config) {},
-		"a client":            func(c *Config) { c.Client = nil },
-		"pools":               func(c *Config) { c.Pools = nil },
-		"the namespace":       func(c *Config) { c.Namespace = "" },
-		`the node ""`:         func(c *Config) { c.Node = "" },
-		`the node "Node_1"`:   func(c *Config) { c.Node = "Node_1" },
-		"must be no more":     func(c *Config) { c.Node = strings.Repeat("n", 64) },
-		`the driver name ""`:  func(c *Config) { c.Driver = "" },
-		`the driver name "a/`: func(c *Config) { c.Driver = "a/b" },
+		"":                       func(*Config) {},
+		"a client":               func(c *Config) { c.Client = nil },
+		"pools":                  func(c *Config) { c.Pools = nil },
+		"the namespace":          func(c *Config) { c.Namespace = "" },
+		`the node name ""`:       func(c *Config) { c.Node = "" },
+		`the node name "Node_1"`: func(c *Config) { c.Node = "Node_1" },
+		"must be no more":        func(c *Config) { c.Node = strings.Repeat("n", 64) },
+		`the driver name ""`:     func(c *Config) { c.Driver = "" },
+		`the driver name "a/`:    func(c *Config) { c.Driver = "a/b" },
 	} {
 		c := Config{Client: client, Node: "node-01", Driver: class.CSIProvisioner, Namespace: "storage", Pools: pools}
 		spoil(&c)

@@ -13,25 +13,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// status is why objects cannot be published, a reason for each thing that is
-// done.
+// status holds the steps of publishing that fail.
 type status struct {
 	mu      sync.Mutex
-	reasons map[string]error
+	reasons map[string]error // by step; guarded by mu
 }
 
-// start is the reason until the first pass.
+// start sets the status before the first pass.
 func (s *status) start() {
 	s.reasons = map[string]error{"publish": errors.New("starting")}
 }
 
-// set notes that something succeeded (nil) or why not, and logs what is new of
-// it. What fails because the context ended is nothing.
+// set sets the result of a step, and logs a change. It does nothing if the context ended.
 func (s *status) set(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	err = words(err)
+	err = explain(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.reasons[what]
@@ -40,22 +38,22 @@ func (s *status) set(ctx context.Context, what string, err error) {
 	case err == nil && before == nil:
 	case err == nil:
 		delete(s.reasons, what)
-		log.Info("The scheduler learns what this node can promise", "step", what)
+		log.Info("The available space is published", "step", what)
 	default:
 		s.reasons[what] = err
 		if before == nil || before.Error() != err.Error() {
-			log.Error(err, "The scheduler cannot learn what this node can promise; trying again", "step", what)
+			log.Error(err, "Cannot publish the available space; trying again", "step", what)
 		}
 	}
 }
 
-// words are the same for the same reason, and say what to do. The URL of a
-// request that had no answer is left out: a part of it is chosen by chance.
-func words(err error) error {
+// explain adds what to do to an error. It removes the URL of a request without a response,
+// a part of which is random, so that equal errors have equal texts.
+func explain(err error) error {
 	var unanswered *url.Error
 	switch {
 	case errors.As(err, &unanswered):
-		return fmt.Errorf("the API server does not answer: %w", unanswered.Err)
+		return fmt.Errorf("the API server does not respond: %w", unanswered.Err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; apply the Role and the ClusterRole of this version", err)
 	}

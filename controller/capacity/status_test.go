@@ -21,7 +21,7 @@ func TestStatus(t *testing.T) {
 		"nothing":  {nil, ""},
 		"a reason": {errors.New("full"), "publish: full"},
 		"no answer": {fmt.Errorf("read: %w", &url.Error{Op: "Get", URL: "https://x?timeoutSeconds=507", Err: refused}),
-			"publish: the API server does not answer: connection refused"},
+			"publish: the API server does not respond: connection refused"},
 		"forbidden": {fmt.Errorf("read: %w", forbidden),
 			`publish: read: pods "agent" is forbidden: no; apply the Role and the ClusterRole of this version`},
 	} {
