@@ -94,7 +94,7 @@ func Reasons() []Reason {
 			Action: "none if the disk is the right one"},
 		{Name: RecordsDamaged, Type: "Warning", Object: "node",
 			When:   "the agent cannot read some records; it does not touch these volumes",
-			Action: "see `inspect` in [operations.md](../operations.md)"},
+			Action: "see [troubleshooting.md](../troubleshooting.md)"},
 		{Name: OrphansFound, Type: "Warning", Object: "node",
 			When:   "volumes without a PV, or provisioned directories without a record and a PV, were found",
 			Action: "see *Orphans* in [operations.md](../operations.md)"},
