@@ -28,26 +28,26 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; less than nothing cannot be promised", ErrInvalid, s.Bytes))
 	}
 	var v Volume
-	err := p.on(op, s.Name, func(h *handle) error {
+	err := p.on(op, s.Name, func(c *call) error {
 		if r, ok := p.records.Get(s.Name); ok {
 			if differ(r.Owner.UID, s.Owner.UID) || differ(r.PV, s.PV) {
 				return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q",
 					ErrConflict, r.Owner, r.PV, s.Owner, s.PV)
 			}
-			there, err := file.IsDir(h.Base, r.Name)
-			v = p.volume(h, r, !there)
+			there, err := file.IsDir(c.Base, r.Name)
+			v = p.volume(c, r, !there)
 			return err
 		}
-		if err := h.CheckPlain(s.Name); err != nil {
+		if err := c.CheckPlain(s.Name); err != nil {
 			return err
 		}
 		r := newRecord(s, Bound)
 		r.Adopted, r.Quota, r.Inodes = true, QuotaBestEffort, 0
 		p.step("adopt.record")
-		if err := p.put(h, r); err != nil {
+		if err := p.put(c, r); err != nil {
 			return err
 		}
-		v = p.volume(h, r, false)
+		v = p.volume(c, r, false)
 		return nil
 	})
 	if err != nil {
@@ -61,14 +61,14 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 // is also that there is a record.
 func (p *Pool) Adoptable(name string) (bool, error) {
 	empty := false
-	err := p.on("look at directory", name, func(h *handle) error {
+	err := p.on("look at directory", name, func(c *call) error {
 		if r, ok := p.records.Get(name); ok {
 			return fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
-		if err := h.CheckPlain(name); err != nil {
+		if err := c.CheckPlain(name); err != nil {
 			return err
 		}
-		fd, err := tree.OpenDir(h.Base, name)
+		fd, err := tree.OpenDir(c.Base, name)
 		if err != nil {
 			return fault.Path("open", name, err)
 		}
@@ -86,7 +86,7 @@ func (p *Pool) Adoptable(name string) (bool, error) {
 // The error is ErrConflict where the directory was made here, ErrMigrating while
 // a migration is under way, or where the volume has a PV from one that is over.
 func (p *Pool) Disown(name string) error {
-	return p.on("disown volume", name, func(h *handle) error {
+	return p.on("disown volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		switch {
 		case !ok:
@@ -98,7 +98,7 @@ func (p *Pool) Disown(name string) error {
 		case r.QuotaID != 0:
 			return fmt.Errorf("%w: it has a limit, which would outlive its record", ErrConflict)
 		}
-		return p.drop(h, name)
+		return p.drop(c, name)
 	})
 }
 
@@ -116,7 +116,7 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 		return false, fault.Failed(op, name, fmt.Errorf("%w: no PV is named", ErrInvalid))
 	}
 	changed := false
-	err := p.on(op, name, func(h *handle) error {
+	err := p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
@@ -134,7 +134,7 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 			return nil
 		}
 		p.step("bind.record")
-		return p.put(h, bound)
+		return p.put(c, bound)
 	})
 	return err == nil && changed, err
 }
@@ -149,12 +149,12 @@ func (p *Pool) Bind(name string, b Binding) (bool, error) {
 // not told, ErrNotFound where there is no volume, ErrConflict where it is not in
 // place, another PV's or, by now, a third claim's, ErrMigrating while its PV is
 // being replaced.
-func (p *Pool) Reown(name, was string, b Binding) error {
-	const op = "give volume to another claim"
+func (p *Pool) Transfer(name, was string, b Binding) error {
+	const op = "transfer volume to another claim"
 	if b.PV == "" || b.Owner.UID == "" || was == "" {
 		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three must be known", ErrInvalid, b.PV, was, b.Owner))
 	}
-	return p.on(op, name, func(h *handle) error {
+	return p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		switch {
 		case !ok:
@@ -173,8 +173,8 @@ func (p *Pool) Reown(name, was string, b Binding) error {
 		if given = bind(given, b); given == r {
 			return nil
 		}
-		p.step("reown.record")
-		return p.put(h, given)
+		p.step("transfer.record")
+		return p.put(c, given)
 	})
 }
 
@@ -202,7 +202,7 @@ func bind(r Record, b Binding) Record {
 // The error is ErrNotFound where there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, error) {
 	var noted Record
-	err := p.on("note orphan", name, func(h *handle) error {
+	err := p.on("note orphan", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
@@ -219,7 +219,7 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, erro
 			r.Orphan = Orphan{Since: time.Now().UTC().Truncate(time.Second), Why: why}
 		}
 		p.step("orphan.record")
-		if err := p.put(h, r); err != nil {
+		if err := p.put(c, r); err != nil {
 			return err
 		}
 		noted = r

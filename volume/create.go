@@ -37,8 +37,8 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	var v Volume
-	err := p.on(op, s.Name, func(h *handle) (err error) {
-		v, err = p.create(h, s)
+	err := p.on(op, s.Name, func(c *call) (err error) {
+		v, err = p.create(c, s)
 		return err
 	})
 	if err != nil {
@@ -47,33 +47,33 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	return v, nil
 }
 
-func (p *Pool) create(h *handle, s Spec) (Volume, error) {
+func (p *Pool) create(c *call, s Spec) (Volume, error) {
 	known, ok := p.records.Get(s.Name)
 	if ok {
-		if there, err := p.same(h, known, s); err != nil {
+		if there, err := p.same(c, known, s); err != nil {
 			return Volume{}, err
 		} else if there {
-			return p.volume(h, known, false), nil
+			return p.volume(c, known, false), nil
 		}
 	}
-	if err := enforce.Check(h.quotas.Support, s.Quota, s.Inodes); err != nil {
+	if err := enforce.Check(c.quotas.Support, s.Quota, s.Inodes); err != nil {
 		return Volume{}, err
 	}
 	if !ok {
-		if there, err := file.Exists(h.Base, s.Name); there || err != nil {
+		if there, err := file.Exists(c.Base, s.Name); there || err != nil {
 			return Volume{}, taken(err)
 		}
-		release, err := p.reserve(h, s.Name, s.Bytes, s.Bytes)
+		release, err := p.reserve(c, s.Name, s.Bytes, s.Bytes)
 		if err != nil {
 			return Volume{}, err
 		}
 		defer release()
 	}
-	r, err := p.build(h, newRecord(s, Creating))
+	r, err := p.build(c, newRecord(s, Creating))
 	if err != nil {
 		return Volume{}, err
 	}
-	return p.volume(h, r, false), nil
+	return p.volume(c, r, false), nil
 }
 
 func taken(err error) error {
@@ -94,7 +94,7 @@ func newRecord(s Spec, state State) Record {
 // same compares what is recorded with what is asked for. It reports whether
 // the volume is in place. One that is not may be made again only while nobody
 // used it: an empty directory in place of data is worse than none.
-func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
+func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
 	if r.Owner.UID != s.Owner.UID || r.Bytes != s.Bytes {
 		return false, fmt.Errorf("%w: exists with %d bytes for %v, asked for %d bytes for %v",
 			ErrConflict, r.Bytes, r.Owner, s.Bytes, s.Owner)
@@ -109,10 +109,10 @@ func (p *Pool) same(h *handle, r Record, s Spec) (there bool, err error) {
 		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
 			ErrConflict, r.Quota, r.Inodes, s.Quota, s.Inodes)
 	}
-	if there, err = file.IsDir(h.Base, r.Name); there || err != nil {
+	if there, err = file.IsDir(c.Base, r.Name); there || err != nil {
 		return there, err
 	}
-	if other, err := file.Exists(h.Base, r.Name); other || err != nil {
+	if other, err := file.Exists(c.Base, r.Name); other || err != nil {
 		return false, pooldir.NotDir(err)
 	}
 	if r.State == Bound {
@@ -132,14 +132,14 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 // The disk keeps saying creating: with the directory in place that means the
 // same as ready to the next start, and the record is written once more anyhow,
 // when the PV is seen. See flushLateRecords.
-func (p *Pool) build(h *handle, r Record) (Record, error) {
+func (p *Pool) build(c *call, r Record) (Record, error) {
 	placed := false
-	r, err := p.stage(h, r)
+	r, err := p.stage(c, r)
 	if err == nil {
-		placed, err = p.place(h, r.Name)
+		placed, err = p.place(c, r.Name)
 	}
 	if err != nil {
-		p.unmake(h, r.Name, placed)
+		p.rollBackCreate(c, r.Name, placed)
 		return r, err
 	}
 	r.State = Ready
@@ -152,9 +152,9 @@ func (p *Pool) build(h *handle, r Record) (Record, error) {
 
 // place renames the staged directory into place, where it appears with all its
 // properties.
-func (p *Pool) place(h *handle, name string) (placed bool, err error) {
+func (p *Pool) place(c *call, name string) (placed bool, err error) {
 	p.step("create.rename")
-	err = unix.Renameat2(h.Staging, name, h.Base, name, unix.RENAME_NOREPLACE)
+	err = unix.Renameat2(c.Staging, name, c.Base, name, unix.RENAME_NOREPLACE)
 	if err == unix.EEXIST {
 		return false, taken(nil)
 	}
@@ -162,65 +162,65 @@ func (p *Pool) place(h *handle, name string) (placed bool, err error) {
 		return false, fault.Path("rename", name, err)
 	}
 	p.step("create.sync")
-	return true, file.Flush(h.Base, h.Staging)
+	return true, file.Flush(c.Base, c.Staging)
 }
 
 // stage makes the directory with its mode, label and limit, and writes the
 // record, which it returns with the limit's ID. Both are flushed; of a subvolume
 // the record alone, because place takes the rest to the disk with the rename.
-func (p *Pool) stage(h *handle, r Record) (Record, error) {
+func (p *Pool) stage(c *call, r Record) (Record, error) {
 	p.step("create.mkdir")
-	err := h.quotas.MakeStaged(r)
+	err := c.quotas.MakeStaged(r)
 	if errors.Is(err, unix.EEXIST) { // an earlier call could not take it back
-		if err = p.unstage(h, r.Name); err == nil {
+		if err = p.unstage(c, r.Name); err == nil {
 			p.step("create.again")
-			err = h.quotas.MakeStaged(r)
+			err = c.quotas.MakeStaged(r)
 		}
 	}
 	if err != nil {
 		return r, fault.Path("create", pooldir.StagingName+"/"+r.Name, err)
 	}
-	dir, err := tree.OpenDir(h.Staging, r.Name)
+	dir, err := tree.OpenDir(c.Staging, r.Name)
 	if err != nil {
 		return r, fault.Path("open", pooldir.StagingName+"/"+r.Name, err)
 	}
 	defer unix.Close(dir)
-	if r.QuotaID, err = p.furnish(h, dir, r); err != nil {
+	if r.QuotaID, err = p.setUp(c, dir, r); err != nil {
 		return r, err
 	}
 	p.step("create.record")
-	if h.quotas.MakesSubvolume(r) {
-		return r, p.records.PutNew(h.Records, p.steps("record"), r)
+	if c.quotas.MakesSubvolume(r) {
+		return r, p.records.PutNew(c.Records, p.steps("record"), r)
 	}
-	return r, p.records.PutNew(h.Records, p.steps("record"), r, dir, h.Records)
+	return r, p.records.PutNew(c.Records, p.steps("record"), r, dir, c.Records)
 }
 
-// furnish gives a staged directory its properties.
-func (p *Pool) furnish(h *handle, dir int, r Record) (limitID uint64, err error) {
+// setUp gives a staged directory its properties.
+func (p *Pool) setUp(c *call, dir int, r Record) (limitID uint64, err error) {
 	p.step("create.mode")
 	// After the fact, because mkdir(2) heeds the umask and drops other bits.
 	if err := unix.Fchmod(dir, p.mode); err != nil {
 		return 0, fault.Path("chmod", r.Name, err)
 	}
-	if err := h.SetLabel(dir); err != nil {
+	if err := c.SetLabel(dir); err != nil {
 		return 0, err
 	}
 	// The quota comes last: a small one may leave no room for the others.
-	return h.quotas.Set(dir, r)
+	return c.quotas.Set(dir, r)
 }
 
 // unmake takes back what build did. Its own errors are of no use to anybody:
 // what it leaves is found in the record by the next call, or the next start.
-func (p *Pool) unmake(h *handle, name string, placed bool) {
+func (p *Pool) rollBackCreate(c *call, name string, placed bool) {
 	if !placed {
-		if p.drop(h, name) == nil {
-			_ = p.unstage(h, name)
+		if p.drop(c, name) == nil {
+			_ = p.unstage(c, name)
 		}
 		return
 	}
 	p.step("create.rmdir")
-	if file.RemoveDir(h.Base, name) == nil {
-		_ = p.dropGone(h, name)
+	if file.RemoveDir(c.Base, name) == nil {
+		_ = p.dropGone(c, name)
 	}
 }
 

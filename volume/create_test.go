@@ -74,7 +74,7 @@ func TestCreateRefusals(t *testing.T) {
 		_, err := p.Create(spec(name, gib))
 		is(t, err, volume.ErrConflict)
 		is(t, p.Delete(name), volume.ErrConflict)
-		is(t, p.Undo(name), volume.ErrConflict)
+		is(t, p.RollBack(name), volume.ErrConflict)
 	}
 	if got := names(t, filepath.Join(p.Path(), records)); len(got) > 0 {
 		t.Errorf("records %v", got)

@@ -24,7 +24,7 @@ func TestHang(t *testing.T) {
 		{call: "create", at: "record.flush"},
 		{call: "create", at: "create.sync"},
 		{call: "expand", at: "expand.record"},
-		{call: "undo", at: "undo.rmdir"},
+		{call: "undo", at: "rollback.rmdir"},
 		{call: "delete", at: "delete.rename"},
 		{call: "delete", at: "delete.sync"},
 		{call: "note orphan", at: "record.sync"},
@@ -53,7 +53,7 @@ func TestHang(t *testing.T) {
 			for name, call := range everyCall(p) {
 				refused(t, p, name, atOnce, call)
 			}
-			if _, known := p.Remembered("v"); !known && row.call != "delete" {
+			if _, known := p.Cached("v"); !known && row.call != "delete" {
 				t.Error("what is in memory was forgotten")
 			}
 			disk.thaw()

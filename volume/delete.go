@@ -28,40 +28,40 @@ func (p *Pool) Delete(name string) error {
 // record while nobody else works on the volume, and what it returns ends the
 // call with nothing removed. may must not call the pool, and is waited for.
 func (p *Pool) DeleteIf(name string, may func(Record) error) error {
-	return p.on("delete volume", name, func(h *handle) error {
+	return p.on("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
-			return absent(h, name)
+			return absent(c, name)
 		}
 		if err := r.Held(); err != nil {
 			return err
 		}
-		if err := h.call.Callback(func() error { return may(r) }); err != nil {
+		if err := c.Callback(func() error { return may(r) }); err != nil {
 			return err
 		}
-		return p.delete(h, r)
+		return p.delete(c, r)
 	})
 }
 
 // delete removes a volume that is in place, or whose directory is missing. The
 // directory's rename into the trash is all that says so on the disk: its name there
 // is in the record since the volume was made.
-func (p *Pool) delete(h *handle, r Record) error {
-	if err := h.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
+func (p *Pool) delete(c *call, r Record) error {
+	if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if r.Trash == "" {
 		r.Trash = rand.Text()
 		p.step("delete.record")
-		if err := p.put(h, r); err != nil {
+		if err := p.put(c, r); err != nil {
 			return err
 		}
 	}
 	before := r
 	r.State = Deleting
 	p.records.SetLate(r) // or a purge would take its entry for one without a record
-	if err := p.finishDelete(h, r); err != nil {
-		p.restore(h, before)
+	if err := p.finishDelete(c, r); err != nil {
+		p.rollBackDelete(c, before)
 		return err
 	}
 	return nil
@@ -69,8 +69,8 @@ func (p *Pool) delete(h *handle, r Record) error {
 
 // absent is the answer for a volume without a record: fine if nothing has the
 // name.
-func absent(h *handle, name string) error {
-	there, err := file.Exists(h.Base, name)
+func absent(c *call, name string) error {
+	there, err := file.Exists(c.Base, name)
 	if there || err != nil {
 		return taken(err)
 	}
@@ -79,11 +79,11 @@ func absent(h *handle, name string) error {
 
 // restore takes back a deletion of which nothing is on the disk. Where the
 // directory moved, the next call, purge or start goes on with it.
-func (p *Pool) restore(h *handle, r Record) {
+func (p *Pool) rollBackDelete(c *call, r Record) {
 	if _, ok := p.records.Get(r.Name); !ok {
 		return
 	}
-	if moved, err := file.Exists(h.Trash, r.Trash); !moved && err == nil {
+	if moved, err := file.Exists(c.Trash, r.Trash); !moved && err == nil {
 		p.records.SetLate(r)
 	}
 }
@@ -92,29 +92,29 @@ func (p *Pool) restore(h *handle, r Record) {
 // its record beside it. Each step is left out where it was done before. The last
 // one is flushed by whoever empties the trash: until then a start would go on here,
 // and the entry tells it that what has the name by then is somebody else's.
-func (p *Pool) finishDelete(h *handle, r Record) error {
-	there, err := file.IsDir(h.Base, r.Name)
+func (p *Pool) finishDelete(c *call, r Record) error {
+	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
 		return err
 	}
 	// One that is in the trash already was moved before the crash; what has
 	// the name now is somebody else's.
-	trashed, err := file.Exists(h.Trash, r.Trash)
+	trashed, err := file.Exists(c.Trash, r.Trash)
 	if err != nil {
 		return err
 	}
 	if there && !trashed {
 		p.step("delete.rename")
-		if err := p.trash.Move(h.Dir, r.Name, r.Trash); err != nil {
+		if err := p.trash.Move(c.Dir, r.Name, r.Trash); err != nil {
 			return err
 		}
 	}
 	p.step("delete.sync")
-	if err := file.Flush(h.Base, h.Trash); err != nil {
+	if err := file.Flush(c.Base, c.Trash); err != nil {
 		return err
 	}
 	p.step("delete.move")
-	if err := unix.Renameat(h.Records, r.Name, h.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
+	if err := unix.Renameat(c.Records, r.Name, c.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
 		return fault.Path("rename", r.Name, err)
 	}
 	p.records.Forget(r.Name)
@@ -123,7 +123,7 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 	}
 	// No entry tells it where the directory was missing.
 	p.step("delete.flush")
-	return file.Flush(h.Records, h.Trash)
+	return file.Flush(c.Records, c.Trash)
 }
 
 // Undo unmakes a volume that Create made and nobody used, by a plain rmdir.
@@ -131,42 +131,42 @@ func (p *Pool) finishDelete(h *handle, r Record) error {
 //
 // The error is ErrNotEmpty where somebody wrote into it: the volume is then
 // ready as before, for a person to judge. A bound volume is an ErrConflict.
-func (p *Pool) Undo(name string) error {
-	return p.on("undo volume", name, func(h *handle) error {
+func (p *Pool) RollBack(name string) error {
+	return p.on("roll back volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
-			return absent(h, name)
+			return absent(c, name)
 		}
 		if r.State == Bound {
 			return fmt.Errorf("%w: PV %s uses it", ErrConflict, r.PV)
 		}
-		if err := h.CheckUnused(name); errors.Is(err, ErrNotFound) {
-			return p.drop(h, name)
+		if err := c.CheckUnused(name); errors.Is(err, ErrNotFound) {
+			return p.drop(c, name)
 		} else if err != nil {
 			return err
 		}
-		return p.undo(h, r)
+		return p.rollBack(c, r)
 	})
 }
 
 // undo unmakes a ready volume whose directory is there.
-func (p *Pool) undo(h *handle, ready Record) error {
+func (p *Pool) rollBack(c *call, ready Record) error {
 	r := ready
 	r.State = Creating
-	p.step("undo.record")
-	if err := p.put(h, r); err != nil {
+	p.step("rollback.record")
+	if err := p.put(c, r); err != nil {
 		return err
 	}
-	p.step("undo.rmdir")
-	if err := file.RemoveDir(h.Base, r.Name); err != nil {
-		p.step("undo.restore")
+	p.step("rollback.rmdir")
+	if err := file.RemoveDir(c.Base, r.Name); err != nil {
+		p.step("rollback.restore")
 		// Should this fail too, the next call mends it: the directory is in
 		// place, so the volume is ready.
-		_ = p.put(h, ready)
+		_ = p.put(c, ready)
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 			return ErrNotEmpty
 		}
 		return err
 	}
-	return p.dropGone(h, r.Name)
+	return p.dropGone(c, r.Name)
 }

@@ -41,7 +41,7 @@ func TestDiskMeasureWhileAVolumeIsReplaced(t *testing.T) {
 		ok(t, err)
 		overlapped := len(measured) == 0
 		ok(t, <-measured)
-		all, err := p.Uses()
+		all, err := p.Usages()
 		ok(t, err)
 		if len(all) != 1 || all[0].Bytes >= mib {
 			t.Fatalf("the new volume uses %+v", all)

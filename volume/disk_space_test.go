@@ -80,7 +80,7 @@ func TestDiskSpaceOfReflinks(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 			}
-			if all, err := p.Uses(); err != nil || len(all) != 1 || all[0].Bytes < 244*mib {
+			if all, err := p.Usages(); err != nil || len(all) != 1 || all[0].Bytes < 244*mib {
 				t.Errorf("what the volume shows as its use: %+v, %v", all, err)
 			}
 		})

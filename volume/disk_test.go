@@ -162,7 +162,7 @@ func TestDiskTurnsReadOnlyInTheMiddle(t *testing.T) {
 		_, err = p.Create(spec("v", 1))
 		ok(t, err)
 		consistent(t, p)
-		ok(t, p.Undo("v"))
+		ok(t, p.RollBack("v"))
 	}
 }
 

@@ -25,7 +25,7 @@ func TestDiskInUse(t *testing.T) {
 	} {
 		testdisk.Bind(t, m[0], m[1])
 		is(t, p.Delete("v"), volume.ErrInUse)
-		is(t, p.Undo("v"), volume.ErrInUse)
+		is(t, p.RollBack("v"), volume.ErrInUse)
 		if v, err := p.Get("v"); err != nil || v.State != volume.Ready || v.Missing {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}

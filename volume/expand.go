@@ -16,22 +16,22 @@ import (
 // more. With an error the volume is as before.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	var v Volume
-	err := p.on("expand volume", name, func(h *handle) error {
+	err := p.on("expand volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return ErrNotFound
 		}
-		if err := h.CheckPlain(name); err != nil {
+		if err := c.CheckPlain(name); err != nil {
 			return err
 		}
 		if err := expandable(r, bytes); err != nil {
 			return err
 		}
-		r, err := p.expand(h, r, bytes)
+		r, err := p.expand(c, r, bytes)
 		if err != nil {
 			return err
 		}
-		v = p.volume(h, r, false)
+		v = p.volume(c, r, false)
 		return nil
 	})
 	if err != nil {
@@ -53,25 +53,25 @@ func expandable(r Record, bytes int64) error {
 // expand records the size before it raises the limit: where a crash comes
 // between, the next start raises it, and nobody can write what was not
 // promised.
-func (p *Pool) expand(h *handle, before Record, bytes int64) (Record, error) {
+func (p *Pool) expand(c *call, before Record, bytes int64) (Record, error) {
 	r := before
 	if bytes > before.Bytes {
-		release, err := p.reserve(h, r.Name, bytes, bytes-before.Bytes)
+		release, err := p.reserve(c, r.Name, bytes, bytes-before.Bytes)
 		if err != nil {
 			return before, err
 		}
 		defer release()
 		r.Bytes = bytes
 		p.step("expand.record")
-		if err := p.put(h, r); err != nil {
+		if err := p.put(c, r); err != nil {
 			return before, err
 		}
 	}
-	after, err := p.matchQuota(h, r)
+	after, err := p.matchQuota(c, r)
 	if err != nil && r != before {
 		p.step("expand.restore")
 		// Should this fail, the next start brings the limit to the record.
-		_ = p.put(h, before)
+		_ = p.put(c, before)
 	}
 	return after, err
 }

@@ -16,7 +16,7 @@ import (
 // yet, ErrMigrating if the volume is held already, ErrInvalid if the PVs are too long to be
 // read again.
 func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error) {
-	err := p.migrate("begin the migration of volume", name, "begin", func(h *handle, r *Record) error {
+	err := p.migrate("begin the migration of volume", name, "begin", func(c *call, r *Record) error {
 		switch {
 		case r.Held() != nil:
 			return ErrMigrating
@@ -25,7 +25,7 @@ func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error)
 		case len(m.Old)+len(m.New) > record.MaxJournal:
 			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), record.MaxJournal)
 		}
-		if err := h.CheckPlain(name); err != nil {
+		if err := c.CheckPlain(name); err != nil {
 			return err
 		}
 		now := now()
@@ -44,7 +44,7 @@ func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error)
 // Migrations returns the holds on volumes whose PV is being replaced, by name.
 func (p *Pool) Migrations() (all []*migration.Hold, err error) {
 	const op = "list migrations"
-	err = p.enter(op, func(*handle) error {
+	err = p.enter(op, func(*call) error {
 		for _, r := range p.records.InPlace() {
 			if r.Held() != nil {
 				all = append(all, p.hold(r))
@@ -57,25 +57,25 @@ func (p *Pool) Migrations() (all []*migration.Hold, err error) {
 
 func (p *Pool) hold(r Record) *migration.Hold {
 	return migration.New(r, func(op, step string, do func(*Record) error) error {
-		return p.migrate(op, r.Name, step, func(_ *handle, r *Record) error { return do(r) })
+		return p.migrate(op, r.Name, step, func(_ *call, r *Record) error { return do(r) })
 	})
 }
 
 // migrate changes a record's journal and nothing else of it.
-func (p *Pool) migrate(op, name, step string, change func(*handle, *Record) error) error {
-	return p.on(op, name, func(h *handle) error {
+func (p *Pool) migrate(op, name, step string, change func(*call, *Record) error) error {
+	return p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
 		before := r
-		if err := change(h, &r); err != nil {
+		if err := change(c, &r); err != nil {
 			return err
 		}
 		if r.Migration == before.Migration {
 			return nil
 		}
 		p.step("migrate." + step)
-		return p.put(h, r)
+		return p.put(c, r)
 	})
 }

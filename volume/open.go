@@ -49,13 +49,13 @@ func (p *Pool) dirConfig() pooldir.Config {
 }
 
 // handle is an open pool as one call uses it: its directory, and the quotas there.
-type handle struct {
+type call struct {
+	*bounded.Call
 	*pooldir.Dir
 	quotas *enforce.Dir
-	call   *bounded.Call
 }
 
-func (p *Pool) handle(c *bounded.Call, d *pooldir.Dir) *handle { return &handle{d, p.enforcing, c} }
+func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.enforcing} }
 
 // prepare probes which quotas the filesystem enforces, and recovers.
 func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
@@ -64,35 +64,35 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 		return err
 	}
 	p.enforcing = quotas
-	return p.recover(p.handle(c, d), notes)
+	return p.recoverAll(p.newCall(c, d), notes)
 }
 
 // enter calls do with the open pool; see pooldir.Opener.Do.
-func (p *Pool) enter(op string, do func(*handle) error) error {
-	return p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.handle(c, d)) })
+func (p *Pool) enter(op string, do func(*call) error) error {
+	return p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) })
 }
 
 // visit is enter for what looks at many volumes; see pooldir.Opener.DoInSteps.
-func (p *Pool) visit(op string, do func(*handle) error) error {
-	return p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.handle(c, d)) })
+func (p *Pool) visit(op string, do func(*call) error) error {
+	return p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) })
 }
 
 // long is visit for work that takes as long as it makes progress; see
 // pooldir.Opener.DoInLongSteps.
-func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *handle) error) error {
+func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *call) error) error {
 	return p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
-		return do(ctx, p.handle(c, d))
+		return do(ctx, p.newCall(c, d))
 	})
 }
 
 // on calls do for one volume: the name is right, the pool is open, nobody else
 // works on the volume, and nothing of it is half done. See bounded.Calls for what becomes of
 // do where the disk does not answer.
-func (p *Pool) on(op, name string, do func(*handle) error) error {
+func (p *Pool) on(op, name string, do func(*call) error) error {
 	err := p.checkName(name)
 	if err == nil {
-		err = p.enter(op, func(h *handle) error {
-			return p.locked(h, name, func() error { return do(h) })
+		err = p.enter(op, func(c *call) error {
+			return p.locked(c, name, func() error { return do(c) })
 		})
 	}
 	return fault.Failed(op, name, err)
@@ -100,8 +100,8 @@ func (p *Pool) on(op, name string, do func(*handle) error) error {
 
 // locked calls do while nobody else works on the volume, and nothing of it is
 // half done.
-func (p *Pool) locked(h *handle, name string, do func() error) error {
-	unlock, err := p.names.Lock(h.call, name)
+func (p *Pool) locked(c *call, name string, do func() error) error {
+	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
 		return err
 	}
@@ -109,10 +109,10 @@ func (p *Pool) locked(h *handle, name string, do func() error) error {
 	if err := p.records.Damage(name); err != nil {
 		return err
 	}
-	if err := p.settle(h, name); err != nil {
+	if err := p.recover(c, name); err != nil {
 		return err
 	}
-	if err := h.call.StillWanted(); err != nil {
+	if err := c.StillWanted(); err != nil {
 		return err
 	}
 	return do()

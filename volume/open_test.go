@@ -111,7 +111,7 @@ func TestNotReadyEverywhere(t *testing.T) {
 	is(t, err, volume.ErrNotReady)
 	_, err = p.Bind("v", binding("v"))
 	is(t, err, volume.ErrNotReady)
-	is(t, p.Undo("v"), volume.ErrNotReady)
+	is(t, p.RollBack("v"), volume.ErrNotReady)
 	is(t, p.Delete("v"), volume.ErrNotReady)
 	_, err = p.Get("v")
 	is(t, err, volume.ErrNotReady)

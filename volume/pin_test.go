@@ -82,10 +82,10 @@ func TestRememberedWithoutTheDisk(t *testing.T) {
 	if _, err := p.Get("v"); err == nil {
 		t.Fatal("the pool is ready")
 	}
-	if r, known := p.Remembered("v"); !known || r.Name != "v" {
+	if r, known := p.Cached("v"); !known || r.Name != "v" {
 		t.Errorf("%+v, %v", r, known)
 	}
-	if _, known := p.Remembered("w"); known {
+	if _, known := p.Cached("w"); known {
 		t.Error("w was never there")
 	}
 }

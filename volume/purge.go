@@ -20,13 +20,13 @@ import (
 func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 	const op = "purge pool"
 	left := 0
-	err = p.long(ctx, op, func(ctx context.Context, h *handle) error {
-		emptying, end, err := p.trash.Begin(h.call, h.Dir, h.quotas)
+	err = p.long(ctx, op, func(ctx context.Context, c *call) error {
+		emptying, end, err := p.trash.Begin(c.Call, c.Dir, c.quotas)
 		if err != nil {
 			return err
 		}
 		defer end()
-		errs := p.purge(ctx, h, emptying)
+		errs := p.purge(ctx, c, emptying)
 		names, err := emptying.Names()
 		left = len(names)
 		return errors.Join(errs, err)
@@ -35,14 +35,14 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 }
 
 // purge flushes the records, recovers deletions and empties the trash, in rounds.
-func (p *Pool) purge(ctx context.Context, h *handle, emptying *trash.Emptying) error {
+func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) error {
 	for {
 		names, err := emptying.Names()
 		if err != nil {
 			return err
 		}
-		flushed := p.flushLateRecords(ctx, h)
-		moving, recovered := p.recoverDeletions(h, names)
+		flushed := p.flushLateRecords(ctx, c)
+		moving, recovered := p.recoverDeletions(c, names)
 		again, err := emptying.Round(ctx, names, moving)
 		if !again || ctx.Err() != nil {
 			return errors.Join(flushed, recovered, err)
@@ -57,29 +57,29 @@ func (p *Pool) Stuck() []string { return p.trash.Stuck() }
 // recoverDeletions ends the deletions whose entries are among the names in the trash
 // and whose records are not there. It returns the entries of those that it did
 // not end.
-func (p *Pool) recoverDeletions(h *handle, names []string) (moving map[string]bool, err error) {
+func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool, err error) {
 	moving = map[string]bool{}
 	var errs []error
 	for _, r := range p.records.Unfinished() {
 		if r.State != Deleting || !slices.Contains(names, r.Trash) {
 			continue
 		}
-		h.call.Progress()
-		free, err := p.trySettle(h, r.Name)
+		c.Progress()
+		free, err := p.tryRecover(c, r.Name)
 		if err != nil {
-			errs = append(errs, fault.Failed("settle volume", r.Name, err))
+			errs = append(errs, fault.Failed("recover volume", r.Name, err))
 		}
 		moving[r.Trash] = !free || err != nil
 	}
 	return moving, errors.Join(errs...)
 }
 
-// trySettle is settleLocked where nobody works on the volume.
-func (p *Pool) trySettle(h *handle, name string) (free bool, err error) {
+// tryRecover is recoverLocked where nobody works on the volume.
+func (p *Pool) tryRecover(c *call, name string) (free bool, err error) {
 	unlock, free := p.names.TryLock(name)
 	if !free {
 		return false, nil
 	}
 	defer unlock()
-	return true, p.settleNoted(h, name)
+	return true, p.recoverNoted(c, name)
 }

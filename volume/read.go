@@ -24,7 +24,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 		return Volume{}, fault.Failed(op, name, err)
 	}
 	var v Volume
-	err := p.enter(op, func(h *handle) error {
+	err := p.enter(op, func(c *call) error {
 		if err := p.records.Damage(name); err != nil {
 			return err
 		}
@@ -32,8 +32,8 @@ func (p *Pool) Get(name string) (Volume, error) {
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		there, err := file.IsDir(h.Base, name)
-		v = p.volume(h, r, !there)
+		there, err := file.IsDir(c.Base, name)
+		v = p.volume(c, r, !there)
 		return err
 	})
 	if err != nil {
@@ -47,13 +47,13 @@ func (p *Pool) Get(name string) (Volume, error) {
 func (p *Pool) ByPV(pv string) (Volume, error) {
 	const op = "get volume of PV"
 	var v Volume
-	err := p.enter(op, func(h *handle) error {
+	err := p.enter(op, func(c *call) error {
 		found := p.records.Sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
 			return ErrNotFound
 		}
-		there, err := file.IsDir(h.Base, found[0].Name)
-		v = p.volume(h, found[0], !there)
+		there, err := file.IsDir(c.Base, found[0].Name)
+		v = p.volume(c, found[0], !there)
 		return err
 	})
 	if err != nil {
@@ -66,14 +66,14 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 func (p *Pool) List() ([]Volume, error) {
 	const op = "list volumes"
 	var all []Volume
-	err := p.visit(op, func(h *handle) error {
+	err := p.visit(op, func(c *call) error {
 		for _, r := range p.records.InPlace() {
-			h.call.Progress()
-			there, err := file.IsDir(h.Base, r.Name)
+			c.Progress()
+			there, err := file.IsDir(c.Base, r.Name)
 			if err != nil {
 				return err
 			}
-			all = append(all, p.volume(h, r, !there))
+			all = append(all, p.volume(c, r, !there))
 		}
 		return nil
 	})
@@ -83,17 +83,17 @@ func (p *Pool) List() ([]Volume, error) {
 	return all, nil
 }
 
-func (p *Pool) volume(h *handle, r Record, missing bool) Volume {
+func (p *Pool) volume(c *call, r Record, missing bool) Volume {
 	return Volume{
 		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
-		QuotaEnforced: h.quotas.Enforced(r), NotEnforced: h.quotas.NotEnforced(r),
+		QuotaEnforced: c.quotas.Enforced(r), NotEnforced: c.quotas.NotEnforced(r),
 	}
 }
 
 // Remembered returns the record of a volume as this process knew it last, even
 // while the pool is not ready. Only Get and Pin look at the disk; this serves
 // whoever has to decide without it.
-func (p *Pool) Remembered(name string) (Record, bool) { return p.records.Get(name) }
+func (p *Pool) Cached(name string) (Record, bool) { return p.records.Get(name) }
 
 // States counts the volumes by state, also those that List does not return:
 // Creating and Deleting ones, of which a call is under way or left something
@@ -125,28 +125,28 @@ type Pinned struct {
 // ErrConflict where a file or a link is in the directory's place, ErrInUse
 // where something is mounted over it; or what do returned.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
-	return p.on("use volume", name, func(h *handle) error {
+	return p.on("use volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		if err := h.CheckPlain(name); errors.Is(err, ErrNotFound) {
+		if err := c.CheckPlain(name); errors.Is(err, ErrNotFound) {
 			return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
 		} else if err != nil {
 			return err
 		}
-		fd, err := tree.Open(h.Base, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		fd, err := tree.Open(c.Base, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
 			return fault.Path("open", name, err)
 		}
 		dir := os.NewFile(uintptr(fd), p.path+"/"+name)
 		defer dir.Close()
-		points, err := h.MountPoints(name)
+		points, err := c.MountPoints(name)
 		if err != nil {
 			return err
 		}
-		return h.call.Callback(func() error {
-			return do(Pinned{Volume: p.volume(h, r, false), Dir: dir, MountedAt: points})
+		return c.Callback(func() error {
+			return do(Pinned{Volume: p.volume(c, r, false), Dir: dir, MountedAt: points})
 		})
 	})
 }
@@ -164,8 +164,8 @@ type Unrecorded struct {
 func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 	const op = "list what has no record"
 	var all []Unrecorded
-	err := p.visit(op, func(h *handle) error {
-		names, err := h.Children()
+	err := p.visit(op, func(c *call) error {
+		names, err := c.Children()
 		if err != nil {
 			return err
 		}
@@ -173,8 +173,8 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 			if p.checkName(name) != nil || p.records.Has(name) {
 				continue
 			}
-			h.call.Progress()
-			u, ok, err := p.unrecorded(h, name)
+			c.Progress()
+			u, ok, err := p.unrecorded(c, name)
 			if err != nil {
 				return err
 			}
@@ -192,19 +192,19 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 
 // unrecorded looks again while nobody works on the name: what was listed may
 // have been a volume on its way out.
-func (p *Pool) unrecorded(h *handle, name string) (u Unrecorded, ok bool, err error) {
-	unlock, err := p.names.Lock(h.call, name)
+func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err error) {
+	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
 		return u, false, err
 	}
 	defer unlock()
-	if p.records.Has(name) || h.HoldsPool(name) {
+	if p.records.Has(name) || c.HoldsPool(name) {
 		return u, false, nil
 	}
-	if ok, err = file.IsDir(h.Base, name); !ok || err != nil {
+	if ok, err = file.IsDir(c.Base, name); !ok || err != nil {
 		return u, false, err
 	}
-	points, err := h.MountPoints(name)
+	points, err := c.MountPoints(name)
 	return Unrecorded{Name: name, InUse: len(points) > 0}, true, err
 }
 
@@ -216,8 +216,8 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 		return false, fault.Failed(op, name, err)
 	}
 	there := false
-	err := p.enter(op, func(h *handle) (err error) {
-		there, err = file.IsDir(h.Base, name)
+	err := p.enter(op, func(c *call) (err error) {
+		there, err = file.IsDir(c.Base, name)
 		return err
 	})
 	return err == nil && there, fault.Failed(op, name, err)
@@ -256,12 +256,12 @@ func (p *Pool) Damaged() []string { return p.records.Damaged() }
 func (p *Pool) Health() ([]health.Health, error) {
 	const op = "examine volumes"
 	var all []health.Health
-	err := p.visit(op, func(h *handle) (err error) {
-		all, err = health.Examine(examinedPool{p, h}, h.Dir, h.call.Progress)
+	err := p.visit(op, func(c *call) (err error) {
+		all, err = health.Examine(healthPool{p, c}, c.Dir, c.Progress)
 		return err
 	})
 	if errors.Is(err, ErrNotReady) {
-		unready, err := health.Unready(examinedPool{Pool: p}, err)
+		unready, err := health.Unready(healthPool{Pool: p}, err)
 		return unready, fault.Failed(op, p.path, err)
 	}
 	if err != nil {
@@ -270,17 +270,17 @@ func (p *Pool) Health() ([]health.Health, error) {
 	return all, nil
 }
 
-// examinedPool is the pool as package health sees it, in one call.
-type examinedPool struct {
+// healthPool is the pool as package health sees it, in one call.
+type healthPool struct {
 	*Pool
-	h *handle
+	c *call
 }
 
-func (e examinedPool) InPlace() []Record { return e.records.InPlace() }
+func (e healthPool) InPlace() []Record { return e.records.InPlace() }
 
-func (e examinedPool) ReadCounters() { e.meter(e.h) }
+func (e healthPool) ReadCounters() { e.readCounters(e.c) }
 
-func (e examinedPool) Use(volume string) (use space.Use, lost string) {
+func (e healthPool) Use(volume string) (use space.Use, lost string) {
 	r, _ := e.records.Get(volume)
 	return e.ledger.Use(r), e.quotas.Lost(volume)
 }

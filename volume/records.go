@@ -11,36 +11,36 @@ import (
 )
 
 // put writes records to the disk, then to memory; see record.Store.
-func (p *Pool) put(h *handle, records ...Record) error {
-	return p.records.Put(h.Records, p.steps("record"), records...)
+func (p *Pool) put(c *call, records ...Record) error {
+	return p.records.Put(c.Records, p.steps("record"), records...)
 }
 
 // drop removes a record from the disk, then from memory.
-func (p *Pool) drop(h *handle, name string) error {
-	return p.records.Drop(h.Records, p.steps("record"), name)
+func (p *Pool) drop(c *call, name string) error {
+	return p.records.Drop(c.Records, p.steps("record"), name)
 }
 
 // dropGone removes the record of a volume whose directory was just removed, or
 // by a process that died since. The directory goes first also where the power
 // does: it came back without a record otherwise, and kept the name.
-func (p *Pool) dropGone(h *handle, name string) error {
+func (p *Pool) dropGone(c *call, name string) error {
 	p.step("base.sync")
-	if err := file.Flush(h.Base); err != nil {
+	if err := file.Flush(c.Base); err != nil {
 		return err
 	}
-	return p.drop(h, name)
+	return p.drop(c, name)
 }
 
 // load reads every record into memory, and removes those without a content. It begins
 // the notes anew with the given ones.
-func (p *Pool) load(h *handle, notes []string) error {
-	all, err := record.Load(record.Dirs{Base: h.Base, Records: h.Records, Trash: h.Trash, Progress: h.call.Progress})
+func (p *Pool) load(c *call, notes []string) error {
+	all, err := record.Load(record.Dirs{Base: c.Base, Records: c.Records, Trash: c.Trash, Progress: c.Progress})
 	if err != nil {
 		return err
 	}
 	for _, name := range all.Unwritten {
 		p.step("recover.unwritten")
-		if err := file.Remove(h.Records, name); err != nil {
+		if err := file.Remove(c.Records, name); err != nil {
 			return err
 		}
 	}
@@ -61,19 +61,19 @@ func (p *Pool) load(h *handle, notes []string) error {
 const lateAtOnce = 8
 
 // flushLateRecords writes the records that are ahead of what the disk says.
-func (p *Pool) flushLateRecords(ctx context.Context, h *handle) error {
+func (p *Pool) flushLateRecords(ctx context.Context, c *call) error {
 	var errs []error
 	for names := range slices.Chunk(p.records.AllLate(), lateAtOnce) {
 		if ctx.Err() != nil {
 			break
 		}
-		h.call.Progress()
-		errs = append(errs, p.putLate(h, names))
+		c.Progress()
+		errs = append(errs, p.putLate(c, names))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Pool) putLate(h *handle, names []string) error {
+func (p *Pool) putLate(c *call, names []string) error {
 	var records []Record
 	for _, name := range names {
 		unlock, free := p.names.TryLock(name)
@@ -89,13 +89,13 @@ func (p *Pool) putLate(h *handle, names []string) error {
 		return nil
 	}
 	p.step("purge.late")
-	if p.put(h, records...) == nil {
+	if p.put(c, records...) == nil {
 		return nil
 	}
 	// One of them may be in the way of the others.
 	var errs []error
 	for _, r := range records {
-		if err := p.put(h, r); err != nil {
+		if err := p.put(c, r); err != nil {
 			errs = append(errs, fmt.Errorf("record %s: %w", r.Name, err))
 		}
 	}

@@ -63,9 +63,9 @@ func TestBindFillsInWhatWasNotKnown(t *testing.T) {
 
 func TestUndo(t *testing.T) {
 	p := newPool(t)
-	ok(t, p.Undo("v"))
+	ok(t, p.RollBack("v"))
 	v := create(t, p, "v")
-	ok(t, p.Undo("v"))
+	ok(t, p.RollBack("v"))
 	if there(v.Path) {
 		t.Error("the directory is still there")
 	}
@@ -73,7 +73,7 @@ func TestUndo(t *testing.T) {
 
 	create(t, p, "v")
 	write(t, filepath.Join(v.Path, "data"), "x")
-	is(t, p.Undo("v"), volume.ErrNotEmpty)
+	is(t, p.RollBack("v"), volume.ErrNotEmpty)
 	if r := onDisk(t, p, "v"); r.State != volume.Ready {
 		t.Errorf("on disk %+v", r)
 	}
@@ -81,10 +81,10 @@ func TestUndo(t *testing.T) {
 
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
-	is(t, p.Undo("v"), volume.ErrConflict)
+	is(t, p.RollBack("v"), volume.ErrConflict)
 
 	ok(t, os.Remove(create(t, p, "lost").Path))
-	ok(t, p.Undo("lost"))
+	ok(t, p.RollBack("lost"))
 	consistent(t, p)
 }
 
@@ -123,7 +123,7 @@ func TestDeleteNeverFollows(t *testing.T) {
 		ok(t, os.RemoveAll(v.Path))
 		ok(t, put())
 		is(t, p.Delete("v"), volume.ErrConflict)
-		is(t, p.Undo("v"), volume.ErrConflict)
+		is(t, p.RollBack("v"), volume.ErrConflict)
 		_, err := p.Create(spec("v", gib))
 		is(t, err, volume.ErrConflict)
 		if !there(outside) || !there(v.Path) {

@@ -27,15 +27,15 @@ type Use = space.Use
 func (p *Pool) Space() (Space, error) {
 	const op = "measure pool"
 	var s Space
-	err := p.enter(op, func(h *handle) error {
+	err := p.enter(op, func(c *call) error {
 		f := p.filesystems.Load()
-		f.Meter(h.call, h.Filesystem, p.ledger, p.counters(h, nil))
+		f.Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
 		// Later than the reading: what is written between the two is missing from both.
-		st, err := h.Statfs()
+		st, err := c.Statfs()
 		if err != nil {
 			return err
 		}
-		s = f.Space(h.Filesystem, p.ledger, st)
+		s = f.Space(c.Filesystem, p.ledger, st)
 		return nil
 	})
 	if err != nil {
@@ -47,14 +47,14 @@ func (p *Pool) Space() (Space, error) {
 // reserve allocates bytes to a volume whose record does not have them yet. It
 // returns a SpaceError if those of them that are new are not available. release
 // takes back what no record took over.
-func (p *Pool) reserve(h *handle, name string, bytes, wanted int64) (release func(), err error) {
+func (p *Pool) reserve(c *call, name string, bytes, wanted int64) (release func(), err error) {
 	f := p.filesystems.Load()
-	f.Meter(h.call, h.Filesystem, p.ledger, p.counters(h, nil))
-	st, err := h.Statfs()
+	f.Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
+	st, err := c.Statfs()
 	if err != nil {
 		return nil, err
 	}
-	return f.Allocate(h.Filesystem, p.ledger, st, name, bytes, wanted)
+	return f.Allocate(c.Filesystem, p.ledger, st, name, bytes, wanted)
 }
 
 // member is the pool as the other pools on its filesystem see it.
@@ -65,36 +65,36 @@ func (m member) Ledger() *space.Ledger { return m.p.ledger }
 // Read implements pool. It does nothing if it had to wait.
 func (m member) Read(c *bounded.Call, before []space.Reading) (all []space.Reading) {
 	all = before
-	m.p.dir.TryLook(func(d *pooldir.Dir) { all = m.p.counters(m.p.handle(c, d), all) })
+	m.p.dir.TryLook(func(d *pooldir.Dir) { all = m.p.counters(m.p.newCall(c, d), all) })
 	return all
 }
 
 // meter reads what the volumes with limits use.
-func (p *Pool) meter(h *handle) { p.filesystems.Load().Read(h.Filesystem, p.counters(h, nil)) }
+func (p *Pool) readCounters(c *call) { p.filesystems.Load().Read(c.Filesystem, p.counters(c, nil)) }
 
 // counters adds a reading of the pool to those that were begun before. It does nothing
 // if that was done a moment ago.
-func (p *Pool) counters(h *handle, before []space.Reading) []space.Reading {
-	if h.quotas.Support.Method == quota.MethodNone {
+func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
+	if c.quotas.Support.Method == quota.MethodNone {
 		return before
 	}
 	return p.ledger.ReadCounters(before,
 		func() (int64, error) {
-			st, err := h.Statfs()
+			st, err := c.Statfs()
 			if err != nil {
 				return 0, err
 			}
-			return p.filesystems.Load().Risen(h.Filesystem, st), nil
+			return p.filesystems.Load().Risen(c.Filesystem, st), nil
 		},
 		func(r Record) (int64, bool) {
-			h.call.Progress()
-			return p.meterOne(h, r)
+			c.Progress()
+			return p.readCounter(c, r)
 		})
 }
 
-// meterOne forgets what a volume used if the kernel does not say any more.
-func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
-	u, err := h.quotas.Meter(r)
+// readCounter forgets what a volume used if the kernel does not say any more.
+func (p *Pool) readCounter(c *call, r Record) (written int64, ok bool) {
+	u, err := c.quotas.Meter(r)
 	if err != nil {
 		p.ledger.Uncount(r)
 		return 0, false
@@ -105,11 +105,11 @@ func (p *Pool) meterOne(h *handle, r Record) (written int64, ok bool) {
 // Uses returns what the volumes that are in place use, sorted by name. It walks
 // nothing: counters of the kernel may be a second old, walks as old as the last
 // Measure.
-func (p *Pool) Uses() ([]Use, error) {
+func (p *Pool) Usages() ([]Use, error) {
 	const op = "list what volumes use"
 	var all []Use
-	err := p.enter(op, func(h *handle) error {
-		p.meter(h)
+	err := p.enter(op, func(c *call) error {
+		p.readCounters(c)
 		for _, r := range p.records.InPlace() {
 			all = append(all, p.ledger.Use(r))
 		}
@@ -126,18 +126,18 @@ func (p *Pool) Uses() ([]Use, error) {
 //
 // The error is ErrNotFound where there is no volume, ErrNoQuotas where it has
 // no limit.
-func (p *Pool) Usage(name string) (quota.Usage, error) {
+func (p *Pool) QuotaUsage(name string) (quota.Usage, error) {
 	const op = "read the usage of volume"
 	if err := p.checkName(name); err != nil {
 		return quota.Usage{}, fault.Failed(op, name, err)
 	}
 	var u quota.Usage
-	err := p.enter(op, func(h *handle) (err error) {
+	err := p.enter(op, func(c *call) (err error) {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		u, err = h.quotas.Usage(r)
+		u, err = c.quotas.Usage(r)
 		return asNoQuota(err)
 	})
 	if err != nil {
@@ -173,14 +173,14 @@ const (
 // as before.
 func (p *Pool) Measure(ctx context.Context) error {
 	const op = "measure volumes"
-	err := p.long(ctx, op, func(ctx context.Context, h *handle) error {
+	err := p.long(ctx, op, func(ctx context.Context, c *call) error {
 		f := p.filesystems.Load()
-		p.meter(h)
-		pace, elsewhere := h.call.Paced(measurePace()), h.quotas.CountedElsewhere()
+		p.readCounters(c)
+		pace, elsewhere := c.Paced(measurePace()), c.quotas.CountedElsewhere()
 		return f.Measure(ctx, p.ledger, space.Walk{
-			Filesystem: h.Filesystem, Statfs: h.Statfs,
+			Filesystem: c.Filesystem, Statfs: c.Statfs,
 			Size: func(ctx context.Context, name string) (tree.Size, error) {
-				return tree.Measure(ctx, h.Base, name, pace, elsewhere)
+				return tree.Measure(ctx, c.Base, name, pace, elsewhere)
 			},
 		})
 	})

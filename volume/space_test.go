@@ -97,7 +97,7 @@ func TestConcurrentCalls(t *testing.T) {
 				if _, err := p.List(); err != nil {
 					t.Error(err)
 				}
-				if err := errors.Join(p.Undo("same"), p.Delete(own)); err != nil {
+				if err := errors.Join(p.RollBack("same"), p.Delete(own)); err != nil {
 					t.Error(err)
 				}
 				if _, err := p.Purge(t.Context()); err != nil {

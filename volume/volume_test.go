@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 		_, err = p.Get(name)
 		is(t, err, volume.ErrInvalid)
 		is(t, p.Delete(name), volume.ErrInvalid)
-		is(t, p.Undo(name), volume.ErrInvalid)
+		is(t, p.RollBack(name), volume.ErrInvalid)
 	}
 	for _, name := range []string{"a", "A-1_b.c", strings.Repeat("x", 255)} {
 		create(t, p, name)

@@ -36,7 +36,7 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 	all := usage(&st)
 	// statfs(2) does not tell of a volume's limit on btrfs, and not quite on
 	// XFS and ext4 before Linux 6.13 and 6.15.
-	if u, err := pool.Usage(name); err == nil {
+	if u, err := pool.QuotaUsage(name); err == nil {
 		all = limited(all, u)
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: all}, nil

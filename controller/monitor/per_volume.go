@@ -43,7 +43,7 @@ func (c *VolumeCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 func collectUses(p *volume.Pool) (all []prometheus.Metric) {
-	uses, err := p.Uses()
+	uses, err := p.Usages()
 	if err != nil {
 		return nil
 	}

@@ -125,7 +125,7 @@ func (o *Checker) pvDeleted(obj any) {
 	if pool == nil {
 		return
 	}
-	if _, ok := pool.Remembered(name); !ok {
+	if _, ok := pool.Cached(name); !ok {
 		return
 	}
 	sleep.Wake(o.deleted)

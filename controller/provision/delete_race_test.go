@@ -27,7 +27,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 			})
 		}()
 		<-pinned
-		go func() { reowned <- k.pool.Reown(k.name, nextUID, given) }()
+		go func() { reowned <- k.pool.Transfer(k.name, nextUID, given) }()
 		time.Sleep(100 * time.Millisecond) // in which it begins to wait for the pin
 		go func() { deleted <- k.Delete(t.Context(), k.seen) }()
 		time.Sleep(300 * time.Millisecond) // in which it reads the record and begins to wait, too

@@ -105,7 +105,7 @@ func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentV
 	if err != nil {
 		return v, err
 	}
-	if err := pool.Reown(v.Name, v.Owner.UID, c.binding(pv, next)); err != nil {
+	if err := pool.Transfer(v.Name, v.Owner.UID, c.binding(pv, next)); err != nil {
 		return v, fmt.Errorf("%w: %w", errUnsettled, err)
 	}
 	klog.FromContext(ctx).Info("Gave a kept volume to another claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)

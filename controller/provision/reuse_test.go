@@ -294,7 +294,7 @@ type deletions map[types.UID]bool
 func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 
 func (k *kept) mustFollow() {
-	if err := k.pool.Reown(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
+	if err := k.pool.Transfer(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
 		panic(err)
 	}
 }

@@ -37,7 +37,7 @@ func (c *Controller) finish(ctx context.Context) {
 
 func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 	log := klog.FromContext(ctx)
-	if err := pool.Settle(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
+	if err := pool.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
 		log.Error(err, "Cannot finish what was begun", "pool", pool.Name())
 	}
 	volumes, err := pool.List()
@@ -56,7 +56,7 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 		if !abandoned {
 			continue
 		}
-		switch err := pool.Undo(v.Name); {
+		switch err := pool.RollBack(v.Name); {
 		case err == nil:
 			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
 			c.changed(pool)

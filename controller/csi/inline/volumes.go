@@ -29,7 +29,7 @@ func (v *Volumes) Publish(pool *volume.Pool, spec volume.Spec, mount func() erro
 	}
 	if err := mount(); err != nil {
 		if created {
-			err = errors.Join(err, pool.Undo(spec.Name))
+			err = errors.Join(err, pool.RollBack(spec.Name))
 		}
 		return err
 	}
@@ -62,7 +62,7 @@ func (v *Volumes) Delete(name, pv string) error {
 		notOpened = v.notOpened()
 	}
 	for _, p := range v.Pools.All() {
-		if r, known := p.Remembered(name); known && r.Ephemeral {
+		if r, known := p.Cached(name); known && r.Ephemeral {
 			return fmt.Errorf("delete ephemeral volume %q of pool %s: %w", name, p.Name(), err)
 		} else if known {
 			return nil

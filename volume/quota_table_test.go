@@ -44,7 +44,7 @@ func limitLife(t *testing.T, d quotaDisk) {
 	fd := dirFD(t, v.Path)
 	ok(t, unix.Syncfs(fd))
 	unix.Close(fd)
-	if u, err := p.Usage("v"); err != nil || u.Bytes < 6*mib || u.Limit.Bytes != 8*mib {
+	if u, err := p.QuotaUsage("v"); err != nil || u.Bytes < 6*mib || u.Limit.Bytes != 8*mib {
 		t.Errorf("usage %+v, %v", u, err)
 	}
 	r, err := inspect.Read(p.Path())
@@ -65,7 +65,7 @@ func limitLife(t *testing.T, d quotaDisk) {
 	for _, bytes := range []int64{1, mib} {
 		_, err = p.Create(limited("w", bytes))
 		ok(t, err)
-		ok(t, p.Undo("w"))
+		ok(t, p.RollBack("w"))
 	}
 	d.settle()
 	purge(t, p)
@@ -83,12 +83,12 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	if _, err := inForce(v.Path); !errors.Is(err, quota.ErrUnlimited) {
 		t.Errorf("with a limit: %v", err)
 	}
-	_, err = p.Usage("none")
+	_, err = p.QuotaUsage("none")
 	is(t, err, volume.ErrNoQuotas)
 	if v, err = p.Create(many); err != nil || !v.QuotaEnforced || (v.NotEnforced == "") != d.inodes {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if u, err := p.Usage("many"); err != nil || d.inodes && u.Limit.Inodes != 10 {
+	if u, err := p.QuotaUsage("many"); err != nil || d.inodes && u.Limit.Inodes != 10 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	must := limited("must", mib)
@@ -149,7 +149,7 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	ok(t, unix.Syncfs(fd))
 	unix.Close(fd)
 	p = opened(t, volume.Config{Path: p.Path()})
-	if u, err := p.Usage("v"); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").QuotaID != v.QuotaID {
+	if u, err := p.QuotaUsage("v"); err != nil || u.Limit.Bytes != 4*mib || onDisk(t, p, "v").QuotaID != v.QuotaID {
 		t.Errorf("%+v, %v; ID %d, was %d", u, err, onDisk(t, p, "v").QuotaID, v.QuotaID)
 	}
 	if w := p.Warnings(); len(w) != 1 || !strings.Contains(w[0], "volume full is not as recorded") {

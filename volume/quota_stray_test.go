@@ -83,7 +83,7 @@ func limitStray(t *testing.T, d quotaDisk) {
 		if v, err := near.Get("z-attacker"); err != nil || v.QuotaEnforced || !strings.Contains(v.NotEnforced, "not counted for it") {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
-		_, err := near.Usage("z-attacker")
+		_, err := near.QuotaUsage("z-attacker")
 		is(t, err, volume.ErrNoQuotas)
 		for _, when := range []string{"first start", "second start"} {
 			ok(t, near.Close())

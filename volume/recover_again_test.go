@@ -45,13 +45,13 @@ func TestSettle(t *testing.T) {
 			ok(t, os.RemoveAll(filepath.Join(path, inTheWay)))
 			_ = os.Rename(aside, filepath.Join(path, inTheWay))
 
-			ok(t, p.Settle())
+			ok(t, p.Recover())
 			all, err := p.List()
 			ok(t, err)
 			if len(all) != row.after {
 				t.Errorf("volumes %+v, want %d", all, row.after)
 			}
-			ok(t, p.Settle()) // nothing is left to do
+			ok(t, p.Recover()) // nothing is left to do
 			consistent(t, p)
 		})
 	}
@@ -72,19 +72,19 @@ func TestSettleStaging(t *testing.T) {
 	}})
 	_, err := p.Create(spec("v", gib))
 	is(t, err, volume.ErrConflict)
-	ok(t, p.Settle())
+	ok(t, p.Recover())
 	if !there(filepath.Join(left, "x")) {
 		t.Error("what is not empty is not ours")
 	}
 	ok(t, os.Remove(filepath.Join(left, "x")))
-	ok(t, p.Settle())
+	ok(t, p.Recover())
 	ok(t, os.Remove(inPlace))
 	consistent(t, p)
 
 	// What is being made is not left: Settle waits for the call.
 	settled := make(chan error, 1)
 	when, at = "create.mode", func() {
-		go func() { settled <- p.Settle() }()
+		go func() { settled <- p.Recover() }()
 		time.Sleep(50 * time.Millisecond) // in which it would do the wrong thing
 	}
 	create(t, p, "v")

@@ -45,7 +45,7 @@ func (o op) call(p *volume.Pool, limit volume.QuotaPolicy) (answer string, err e
 	case "reown":
 		b := binding(o.name)
 		b.Owner.UID = heirUID
-		if err = p.Reown(o.name, binding(o.name).Owner.UID, b); err == nil {
+		if err = p.Transfer(o.name, binding(o.name).Owner.UID, b); err == nil {
 			v, err = p.Get(o.name)
 		}
 	case "expand":
@@ -53,7 +53,7 @@ func (o op) call(p *volume.Pool, limit volume.QuotaPolicy) (answer string, err e
 	case "adopt":
 		v, err = p.Adopt(s)
 	case "undo":
-		return "", p.Undo(o.name)
+		return "", p.RollBack(o.name)
 	case "delete":
 		return "", p.Delete(o.name)
 	case "note orphan":

@@ -12,7 +12,7 @@ func TestReown(t *testing.T) {
 	was := to.Owner.UID
 	to.Owner = volume.Owner{Namespace: "elsewhere", Name: "restored", UID: "uid-2"}
 	to.Cluster, to.ReclaimPolicy = "cluster-2", "Retain"
-	is(t, p.Reown("v", was, to), volume.ErrNotFound)
+	is(t, p.Transfer("v", was, to), volume.ErrNotFound)
 	create(t, p, "v")
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
@@ -26,25 +26,25 @@ func TestReown(t *testing.T) {
 		b, was := to, was
 		spoil(&b, &was)
 		t.Log(what)
-		is(t, p.Reown("v", was, b), volume.ErrInvalid)
+		is(t, p.Transfer("v", was, b), volume.ErrInvalid)
 	}
 	third := to
 	third.PV = "other"
-	is(t, p.Reown("v", was, third), volume.ErrConflict)
-	is(t, p.Reown("v", "uid-of-a-third", to), volume.ErrConflict)
+	is(t, p.Transfer("v", was, third), volume.ErrConflict)
+	is(t, p.Transfer("v", "uid-of-a-third", to), volume.ErrConflict)
 	before := onDisk(t, p, "v")
 
 	for range 2 { // the second time nothing is left to do
-		ok(t, p.Reown("v", was, to))
+		ok(t, p.Transfer("v", was, to))
 	}
 	want := before
 	want.Owner, want.Cluster, want.ReclaimPolicy, want.Orphan = to.Owner, "cluster-2", "Retain", volume.Orphan{}
 	if got := onDisk(t, p, "v"); got != want {
 		t.Errorf("on disk %+v, want %+v", got, want)
 	}
-	is(t, p.Reown("v", was, third), volume.ErrConflict)
+	is(t, p.Transfer("v", was, third), volume.ErrConflict)
 	third.PV, third.Owner.UID = to.PV, "uid-3"
-	is(t, p.Reown("v", was, third), volume.ErrConflict) // who asked has not seen the second claim
+	is(t, p.Transfer("v", was, third), volume.ErrConflict) // who asked has not seen the second claim
 	if changed, err := p.Bind("v", to); changed || err != nil {
 		t.Errorf("bound again: %v, %v", changed, err)
 	}
@@ -61,15 +61,15 @@ func TestReownWaits(t *testing.T) {
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
 	ok(t, begin(p))
-	is(t, p.Reown("v", was, to), volume.ErrMigrating)
+	is(t, p.Transfer("v", was, to), volume.ErrMigrating)
 	ok(t, release(p))
 	ok(t, p.Delete("v"))
-	is(t, p.Reown("v", was, to), volume.ErrNotFound)
+	is(t, p.Transfer("v", was, to), volume.ErrNotFound)
 	s := spec("w", 1)
 	s.Ephemeral = true
 	_, err = p.Create(s)
 	ok(t, err)
 	b := binding("w")
 	b.Owner.UID = "uid-2"
-	is(t, p.Reown("w", s.Owner.UID, b), volume.ErrConflict)
+	is(t, p.Transfer("w", s.Owner.UID, b), volume.ErrConflict)
 }
