@@ -45,7 +45,7 @@ var scenes = []scene{
 	{name: "open", call: op{do: "open"}, least: 18},
 	{name: "create", call: createV, least: 7},
 	{name: "create again what was lost", prepare: []op{createV, purgeAll, loseV}, call: createV, least: 8},
-	{name: "write what is late", prepare: []op{createV}, call: boundV, least: 4},
+	{name: "write deferred", prepare: []op{createV}, call: boundV, least: 4},
 	{name: "reown", prepare: []op{createV, fillV, boundV}, call: op{do: "reown", name: "v"}, least: 4},
 	{name: "expand", prepare: []op{createV}, call: expandV, least: 4},
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},

@@ -16,35 +16,26 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Create makes the volume, or returns it if it is there for the same claim
-// with the same size, so callers may retry. The directory is empty, has the
-// configured mode and label and, where the filesystem enforces it, the limit,
-// and stays after a power cut once Create returned.
+// Create creates the volume, or returns it if it exists for the same claim with the same
+// size, so callers may retry. The directory is empty, has the configured mode and label and,
+// if the filesystem enforces one, the quota. Once Create returned, it survives a power cut.
 //
-// The error is ErrNoQuotas where a limit is required that the filesystem does
-// not enforce; ErrConflict where the name is taken: by another claim, with
-// another size or limit, by an ephemeral volume where none is asked for or the
-// reverse, by a directory without a record, or by a bound volume whose directory
-// was removed by hand; a SpaceError, which is an ErrNoSpace, where the pool
-// cannot promise that much; ErrInvalid where the name or the size is wrong. With
-// an error there is no volume that was not there before.
+// The error is one of these, and then Create leaves no new volume:
+//
+//   - ErrInvalid: the name, the size or the quota is wrong.
+//   - ErrNoQuotas: a quota is required, and the filesystem does not enforce it.
+//   - SpaceError, which is an ErrNoSpace: the bytes are not available.
+//   - ErrConflict: the name is taken, by another claim, size, quota or kind of volume, by a
+//     directory without a record, or by a bound volume whose directory is missing.
 func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
-		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes asked for; a volume has at least one", ErrInvalid, s.Bytes))
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a volume has at least one", ErrInvalid, s.Bytes))
 	}
 	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
-	var v Volume
-	err := p.on(op, s.Name, func(c *call) (err error) {
-		v, err = p.create(c, s)
-		return err
-	})
-	if err != nil {
-		return Volume{}, err
-	}
-	return v, nil
+	return ask(p.on, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
 }
 
 func (p *Pool) create(c *call, s Spec) (Volume, error) {
@@ -63,7 +54,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 		if there, err := file.Exists(c.Base, s.Name); there || err != nil {
 			return Volume{}, taken(err)
 		}
-		release, err := p.reserve(c, s.Name, s.Bytes, s.Bytes)
+		release, err := p.allocate(c, s.Name, s.Bytes, s.Bytes)
 		if err != nil {
 			return Volume{}, err
 		}
@@ -80,7 +71,7 @@ func taken(err error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of ours", ErrConflict)
+	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
 }
 
 func newRecord(s Spec, state State) Record {
@@ -91,22 +82,22 @@ func newRecord(s Spec, state State) Record {
 	}
 }
 
-// same compares what is recorded with what is asked for. It reports whether
-// the volume is in place. One that is not may be made again only while nobody
-// used it: an empty directory in place of data is worse than none.
+// same compares the record with the request, and reports whether the volume is in place.
+// A missing directory may be created again only while the volume has no PV: a pod must not
+// find an empty directory in place of its data.
 func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
 	if r.Owner.UID != s.Owner.UID || r.Bytes != s.Bytes {
-		return false, fmt.Errorf("%w: exists with %d bytes for %v, asked for %d bytes for %v",
+		return false, fmt.Errorf("%w: exists with %d bytes for %v, requested with %d bytes for %v",
 			ErrConflict, r.Bytes, r.Owner, s.Bytes, s.Owner)
 	}
 	if differ(r.PV, s.PV) {
-		return false, fmt.Errorf("%w: exists for PV %s, asked for PV %s", ErrConflict, r.PV, s.PV)
+		return false, fmt.Errorf("%w: exists for PV %s, requested for PV %s", ErrConflict, r.PV, s.PV)
 	}
 	if r.Ephemeral != s.Ephemeral {
-		return false, fmt.Errorf("%w: exists with ephemeral %v, asked for ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
+		return false, fmt.Errorf("%w: exists with ephemeral %v, requested with ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
 	}
 	if !r.Adopted && (r.Quota != s.Quota || r.Inodes != s.Inodes) {
-		return false, fmt.Errorf("%w: exists with the limit %v (inodes: %d), asked for %v (inodes: %d)",
+		return false, fmt.Errorf("%w: exists with the quota %v (inodes: %d), requested with %v (inodes: %d)",
 			ErrConflict, r.Quota, r.Inodes, s.Quota, s.Inodes)
 	}
 	if there, err = file.IsDir(c.Base, r.Name); there || err != nil {
@@ -122,16 +113,14 @@ func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
 	return false, nil
 }
 
-// differ compares what either side may not know.
+// differ compares two values, either of which may be unknown, that is, "".
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
-// build makes the volume from a record that is creating, and returns the record
-// that it has in the end. Where a step fails it takes back the ones before, as
-// far as the disk lets it.
+// build creates the volume of a record that is creating, and returns its last record. If a
+// step fails, it rolls back the steps before.
 //
-// The disk keeps saying creating: with the directory in place that means the
-// same as ready to the next start, and the record is written once more anyhow,
-// when the PV is seen. See flushLateRecords.
+// The state on the disk stays creating: with the directory in place, recovery treats it as
+// ready, and Bind writes the record once more. See writeDeferred.
 func (p *Pool) build(c *call, r Record) (Record, error) {
 	placed := false
 	r, err := p.stage(c, r)
@@ -143,15 +132,14 @@ func (p *Pool) build(c *call, r Record) (Record, error) {
 		return r, err
 	}
 	r.State = Ready
-	p.records.SetLate(r)
+	p.records.Defer(r)
 	if r.QuotaID != 0 {
 		p.ledger.Begin(r.Name)
 	}
 	return r, nil
 }
 
-// place renames the staged directory into place, where it appears with all its
-// properties.
+// place renames the staged directory into place, with all its properties.
 func (p *Pool) place(c *call, name string) (placed bool, err error) {
 	p.step("create.rename")
 	err = unix.Renameat2(c.Staging, name, c.Base, name, unix.RENAME_NOREPLACE)
@@ -165,13 +153,13 @@ func (p *Pool) place(c *call, name string) (placed bool, err error) {
 	return true, file.Flush(c.Base, c.Staging)
 }
 
-// stage makes the directory with its mode, label and limit, and writes the
-// record, which it returns with the limit's ID. Both are flushed; of a subvolume
-// the record alone, because place takes the rest to the disk with the rename.
+// stage creates the directory with its mode, label and quota, and writes the record, which
+// it returns with the quota's ID. It flushes both; of a subvolume only the record, because
+// the flush of the rename in place writes the rest.
 func (p *Pool) stage(c *call, r Record) (Record, error) {
 	p.step("create.mkdir")
 	err := c.quotas.MakeStaged(r)
-	if errors.Is(err, unix.EEXIST) { // an earlier call could not take it back
+	if errors.Is(err, unix.EEXIST) { // an earlier call could not roll it back
 		if err = p.unstage(c, r.Name); err == nil {
 			p.step("create.again")
 			err = c.quotas.MakeStaged(r)
@@ -196,9 +184,9 @@ func (p *Pool) stage(c *call, r Record) (Record, error) {
 }
 
 // setUp gives a staged directory its properties.
-func (p *Pool) setUp(c *call, dir int, r Record) (limitID uint64, err error) {
+func (p *Pool) setUp(c *call, dir int, r Record) (quotaID uint64, err error) {
 	p.step("create.mode")
-	// After the fact, because mkdir(2) heeds the umask and drops other bits.
+	// Not with mkdir(2), which applies the umask and drops other bits.
 	if err := unix.Fchmod(dir, p.mode); err != nil {
 		return 0, fault.Path("chmod", r.Name, err)
 	}
@@ -209,8 +197,8 @@ func (p *Pool) setUp(c *call, dir int, r Record) (limitID uint64, err error) {
 	return c.quotas.Set(dir, r)
 }
 
-// unmake takes back what build did. Its own errors are of no use to anybody:
-// what it leaves is found in the record by the next call, or the next start.
+// rollBackCreate rolls back what build did. It returns no error: the next call for the
+// volume, or the next start, recovers what it leaves.
 func (p *Pool) rollBackCreate(c *call, name string, placed bool) {
 	if !placed {
 		if p.drop(c, name) == nil {

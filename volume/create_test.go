@@ -55,7 +55,7 @@ func TestCreateConflictNamesBoth(t *testing.T) {
 	s.Owner = volume.Owner{Namespace: "prod", Name: "db", UID: "u2"}
 	_, err := p.Create(s)
 	want := `create volume "v": conflict: exists with 1073741824 bytes for claim default/data (uid-v), ` +
-		`asked for 2147483648 bytes for claim prod/db (u2)`
+		`requested with 2147483648 bytes for claim prod/db (u2)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

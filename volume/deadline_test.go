@@ -30,7 +30,7 @@ func TestHang(t *testing.T) {
 		{call: "note orphan", at: "record.sync"},
 		{call: "migrate", at: "migrate.begin", before: seenPV},
 		{call: "adopt", at: "adopt.record", before: func(t *testing.T, p *volume.Pool) { mkdir(t, filepath.Join(p.Path(), "u")) }},
-		{call: "purge", at: "purge.late", long: true},
+		{call: "purge", at: "purge.deferred", long: true},
 		{call: "purge", at: "purge.remove", long: true, before: func(t *testing.T, p *volume.Pool) {
 			create(t, p, "w")
 			ok(t, p.Delete("w"))

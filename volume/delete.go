@@ -12,21 +12,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Delete removes the volume: its name is free and its promise returned at
-// once, its data goes with the next Purge. A volume that is already gone is a
-// success, so callers may retry.
+// Delete deletes the volume: its name and its allocation are free at once, and the next
+// Purge removes its data. It does nothing if the volume is gone, so callers may retry.
 //
-// The error is ErrInUse while anything is mounted on, in or from the volume,
-// ErrMigrating while its PV is being replaced, and ErrConflict where something
-// without a record, or a file or a link instead of the directory, has the name;
-// then nothing is removed.
+// The error is ErrInUse while anything is mounted on, in or from the volume, ErrMigrating
+// while its PV is being replaced, and ErrConflict if a directory without a record, or a file
+// or a link, has the name. With an error nothing is removed.
 func (p *Pool) Delete(name string) error {
 	return p.DeleteIf(name, func(Record) error { return nil })
 }
 
-// DeleteIf is Delete for a caller whose reasons lie in the record: may sees the
-// record while nobody else works on the volume, and what it returns ends the
-// call with nothing removed. may must not call the pool, and is waited for.
+// DeleteIf is Delete for a caller that decides by the record: may gets it while no other
+// call works on the volume, and an error of may is returned with nothing removed. may must
+// not call the pool. DeleteIf waits for may without a bound.
 func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	return p.on("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -43,9 +41,9 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 	})
 }
 
-// delete removes a volume that is in place, or whose directory is missing. The
-// directory's rename into the trash is all that says so on the disk: its name there
-// is in the record since the volume was made.
+// delete deletes a volume that is in place, or whose directory is missing. On the disk only
+// the directory's rename into the trash shows the deletion: its name there is in the record
+// since the volume was created.
 func (p *Pool) delete(c *call, r Record) error {
 	if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
@@ -59,7 +57,7 @@ func (p *Pool) delete(c *call, r Record) error {
 	}
 	before := r
 	r.State = Deleting
-	p.records.SetLate(r) // or a purge would take its entry for one without a record
+	p.records.Defer(r) // or a purge would remove its entry as one without a record
 	if err := p.finishDelete(c, r); err != nil {
 		p.rollBackDelete(c, before)
 		return err
@@ -67,8 +65,7 @@ func (p *Pool) delete(c *call, r Record) error {
 	return nil
 }
 
-// absent is the answer for a volume without a record: fine if nothing has the
-// name.
+// absent returns nil for a volume without a record if nothing has its name.
 func absent(c *call, name string) error {
 	there, err := file.Exists(c.Base, name)
 	if there || err != nil {
@@ -77,28 +74,28 @@ func absent(c *call, name string) error {
 	return nil
 }
 
-// restore takes back a deletion of which nothing is on the disk. Where the
-// directory moved, the next call, purge or start goes on with it.
+// rollBackDelete rolls back a deletion that did not reach the disk. If the directory moved,
+// the next call, purge or start continues the deletion.
 func (p *Pool) rollBackDelete(c *call, r Record) {
 	if _, ok := p.records.Get(r.Name); !ok {
 		return
 	}
 	if moved, err := file.Exists(c.Trash, r.Trash); !moved && err == nil {
-		p.records.SetLate(r)
+		p.records.Defer(r)
 	}
 }
 
-// finishDelete moves a volume whose record is deleting into the trash, and
-// its record beside it. Each step is left out where it was done before. The last
-// one is flushed by whoever empties the trash: until then a start would go on here,
-// and the entry tells it that what has the name by then is somebody else's.
+// finishDelete moves a volume whose record is deleting into the trash, and its record
+// beside it. It omits the steps that were done before. A purge flushes the last one: until
+// then a start would continue here, and the entry in the trash shows that a directory of
+// that name is another one.
 func (p *Pool) finishDelete(c *call, r Record) error {
 	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
 		return err
 	}
-	// One that is in the trash already was moved before the crash; what has
-	// the name now is somebody else's.
+	// A volume that is in the trash was moved before the crash; a directory that has
+	// the name now is another one.
 	trashed, err := file.Exists(c.Trash, r.Trash)
 	if err != nil {
 		return err
@@ -121,16 +118,16 @@ func (p *Pool) finishDelete(c *call, r Record) error {
 	if there || trashed {
 		return nil
 	}
-	// No entry tells it where the directory was missing.
+	// If the directory was missing, there is no entry in the trash to show it.
 	p.step("delete.flush")
 	return file.Flush(c.Records, c.Trash)
 }
 
-// Undo unmakes a volume that Create made and nobody used, by a plain rmdir.
-// It does nothing where there is none.
+// RollBack removes a volume that Create made and that has no PV, by rmdir(2). It does
+// nothing if there is none.
 //
-// The error is ErrNotEmpty where somebody wrote into it: the volume is then
-// ready as before, for a person to judge. A bound volume is an ErrConflict.
+// The error is ErrNotEmpty if the volume has files: it stays ready, and a person has to
+// decide. The error is ErrConflict if a PV uses it.
 func (p *Pool) RollBack(name string) error {
 	return p.on("roll back volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -149,7 +146,7 @@ func (p *Pool) RollBack(name string) error {
 	})
 }
 
-// undo unmakes a ready volume whose directory is there.
+// rollBack removes a ready volume whose directory is there.
 func (p *Pool) rollBack(c *call, ready Record) error {
 	r := ready
 	r.State = Creating
@@ -160,8 +157,8 @@ func (p *Pool) rollBack(c *call, ready Record) error {
 	p.step("rollback.rmdir")
 	if err := file.RemoveDir(c.Base, r.Name); err != nil {
 		p.step("rollback.restore")
-		// Should this fail too, the next call mends it: the directory is in
-		// place, so the volume is ready.
+		// If this fails too, the next call recovers the volume: its directory is in
+		// place, so it is ready.
 		_ = p.put(c, ready)
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
 			return ErrNotEmpty

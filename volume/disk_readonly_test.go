@@ -121,7 +121,7 @@ func TestDiskStuckInTheTrash(t *testing.T) {
 		}
 		for range 2 {
 			more, err := p.Purge(t.Context())
-			if stuck := p.Stuck(); err == nil || !more || errors.Is(err, volume.ErrNotReady) || len(stuck) != 2 ||
+			if stuck := p.Trash().Stuck; err == nil || !more || errors.Is(err, volume.ErrNotReady) || len(stuck) != 2 ||
 				!strings.Contains(err.Error(), "10000 attempts") || !strings.Contains(stuck[0], "once volume") {
 				t.Errorf("more %v, %v, stuck %q", more, err, stuck)
 			}
@@ -160,7 +160,7 @@ func TestDiskStuckInTheTrash(t *testing.T) {
 	}
 	p = opened(t, volume.Config{Path: path})
 	purge(t, p) // with all capabilities
-	if stuck := p.Stuck(); len(stuck) > 0 {
+	if stuck := p.Trash().Stuck; len(stuck) > 0 {
 		t.Errorf("stuck: %q", stuck)
 	}
 	consistent(t, p)

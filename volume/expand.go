@@ -4,59 +4,50 @@ import (
 	"fmt"
 )
 
-// Expand grows a volume to so many bytes, its promise and its limit, also
-// while pods use it, and returns it. A volume of this size stays as it is, so
-// callers may retry. One without a limit grows its promise alone.
+// Expand grows a volume to so many bytes, its allocation and its quota, also while pods use
+// it. It does nothing for a volume of this size, so callers may retry. Of a volume without
+// a quota it grows the allocation alone.
 //
-// The error is ErrInvalid where bytes are fewer than it has, or the volume is
-// ephemeral; ErrNotFound where the volume or its directory is not there;
-// ErrConflict or ErrInUse where something else is in the directory's place; a
-// SpaceError, which is an ErrNoSpace, where the pool cannot promise the
-// difference; ErrNoQuotas where a limit is required that is not enforced any
-// more. With an error the volume is as before.
+// The error is one of these, and then the volume is as before:
+//
+//   - ErrInvalid: bytes are fewer than it has, or the volume is ephemeral.
+//   - ErrNotFound: the volume or its directory is not there.
+//   - ErrConflict, ErrInUse: something else is in the directory's place.
+//   - SpaceError, which is an ErrNoSpace: the new bytes are not available.
+//   - ErrNoQuotas: a quota is required, and the filesystem enforces none any more.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
-	var v Volume
-	err := p.on("expand volume", name, func(c *call) error {
+	return ask(p.on, "expand volume", name, func(c *call) (Volume, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
-			return ErrNotFound
+			return Volume{}, ErrNotFound
 		}
 		if err := c.CheckPlain(name); err != nil {
-			return err
+			return Volume{}, err
 		}
 		if err := expandable(r, bytes); err != nil {
-			return err
+			return Volume{}, err
 		}
 		r, err := p.expand(c, r, bytes)
-		if err != nil {
-			return err
-		}
-		v = p.volume(c, r, false)
-		return nil
+		return p.volume(c, r, false), err
 	})
-	if err != nil {
-		return Volume{}, err
-	}
-	return v, nil
 }
 
 func expandable(r Record, bytes int64) error {
 	switch {
 	case r.Ephemeral:
-		return fmt.Errorf("%w: it is ephemeral, and has the size that its pod asked for as long as that lives", ErrInvalid)
+		return fmt.Errorf("%w: it is ephemeral, and keeps the size that its pod requested", ErrInvalid)
 	case bytes < r.Bytes:
-		return fmt.Errorf("%w: %d bytes asked for, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
+		return fmt.Errorf("%w: %d bytes requested, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
 	}
 	return nil
 }
 
-// expand records the size before it raises the limit: where a crash comes
-// between, the next start raises it, and nobody can write what was not
-// promised.
+// expand records the size before it raises the quota: after a crash between the two the
+// next start raises it, and tenants never write more than is allocated.
 func (p *Pool) expand(c *call, before Record, bytes int64) (Record, error) {
 	r := before
 	if bytes > before.Bytes {
-		release, err := p.reserve(c, r.Name, bytes, bytes-before.Bytes)
+		release, err := p.allocate(c, r.Name, bytes, bytes-before.Bytes)
 		if err != nil {
 			return before, err
 		}
@@ -70,7 +61,7 @@ func (p *Pool) expand(c *call, before Record, bytes int64) (Record, error) {
 	after, err := p.matchQuota(c, r)
 	if err != nil && r != before {
 		p.step("expand.restore")
-		// Should this fail, the next start brings the limit to the record.
+		// If this fails, the next start sets the quota that the record has.
 		_ = p.put(c, before)
 	}
 	return after, err

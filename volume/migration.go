@@ -3,7 +3,6 @@ package volume
 import (
 	"fmt"
 
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -42,17 +41,15 @@ func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error)
 }
 
 // Migrations returns the holds on volumes whose PV is being replaced, by name.
-func (p *Pool) Migrations() (all []*migration.Hold, err error) {
-	const op = "list migrations"
-	err = p.enter(op, func(*call) error {
+func (p *Pool) Migrations() ([]*migration.Hold, error) {
+	return ask(p.enter, "list migrations", p.path, func(*call) (all []*migration.Hold, err error) {
 		for _, r := range p.records.InPlace() {
 			if r.Held() != nil {
 				all = append(all, p.hold(r))
 			}
 		}
-		return nil
+		return all, nil
 	})
-	return all, fault.Failed(op, p.path, err)
 }
 
 func (p *Pool) hold(r Record) *migration.Hold {

@@ -11,29 +11,34 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// Open takes the pool into use: it makes the directory if only the path's last
-// element is missing, takes the lock, founds an identity where there is none
-// and nobody expects one, and finishes what a crash interrupted. An open pool
-// is left as it is.
+// Open opens the pool: it creates the directory if only the path's last element is
+// missing, takes the lock, creates an identity if there is none and none is expected, and
+// recovers from a crash. It does nothing if the pool is open.
 //
-// Where the pool cannot be used yet the error is ErrNotReady. Nothing was
-// created then, unless the directory was accepted and a later step failed; and
-// every following call tries again, so the caller need not. Where the disk does
-// not answer, the pool is open once it does.
+// The error is ErrNotReady if the pool cannot be used yet. Nothing was created then, unless
+// the directory was accepted and a later step failed. Every later call tries again, so the
+// caller need not. If the disk does not answer, the pool is open once it does.
 func (p *Pool) Open() error { return p.dir.Open() }
 
-// Ready returns nil while the pool can be used, and otherwise why it cannot,
-// an ErrNotReady. It looks at the disk, unless that does not answer, and opens
-// the pool anew if the path leads to it again.
+// Ready returns nil while the pool can be used, and otherwise an ErrNotReady with the
+// reason. It checks the disk, unless that does not answer, and reopens the pool if the path
+// leads to its directory again.
 func (p *Pool) Ready() error { return p.dir.Ready() }
 
-// Close gives up the lock and every descriptor. It waits for calls under way;
-// Purge and Measure stop early. After it every call returns ErrNotReady. It
-// changes nothing on disk. A closed pool stays closed.
+// Close releases the lock and every descriptor. It waits for calls under way; Purge and
+// Measure stop early. Afterwards every call returns ErrNotReady: a closed pool stays closed.
+// It changes nothing on the disk.
 //
-// The error is ErrNotReady where a call is under way that the disk does not
-// answer: it may still write, so the lock is kept until it returns.
+// The error is ErrNotReady if the disk does not answer a call. That call may still write,
+// so the lock is kept until it returns.
 func (p *Pool) Close() error { return p.dir.Close() }
+
+// everUsed reports whether this process knows of anything in the pool.
+func (p *Pool) everUsed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.ledger.IsEmpty() || len(p.notes) > 0
+}
 
 func (p *Pool) dirConfig() pooldir.Config {
 	expected := p.config.Expected
@@ -48,15 +53,6 @@ func (p *Pool) dirConfig() pooldir.Config {
 	}
 }
 
-// handle is an open pool as one call uses it: its directory, and the quotas there.
-type call struct {
-	*bounded.Call
-	*pooldir.Dir
-	quotas *enforce.Dir
-}
-
-func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.enforcing} }
-
 // prepare probes which quotas the filesystem enforces, and recovers.
 func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 	quotas, notes, err := p.quotas.Open(d)
@@ -67,40 +63,45 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 	return p.recoverAll(p.newCall(c, d), notes)
 }
 
-// enter calls do with the open pool; see pooldir.Opener.Do.
-func (p *Pool) enter(op string, do func(*call) error) error {
-	return p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) })
+// call is one call on the open pool.
+type call struct {
+	*bounded.Call
+	*pooldir.Dir
+	quotas *enforce.Dir
 }
 
-// visit is enter for what looks at many volumes; see pooldir.Opener.DoInSteps.
-func (p *Pool) visit(op string, do func(*call) error) error {
-	return p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) })
+func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.enforcing} }
+
+// enter calls do with the open pool; see pooldir.Opener.Do.
+func (p *Pool) enter(op, name string, do func(*call) error) error {
+	return fault.Failed(op, name, p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
+}
+
+// visit is enter for a call that reads many volumes; see pooldir.Opener.DoInSteps.
+func (p *Pool) visit(op, name string, do func(*call) error) error {
+	return fault.Failed(op, name, p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
 }
 
 // long is visit for work that takes as long as it makes progress; see
 // pooldir.Opener.DoInLongSteps.
-func (p *Pool) long(ctx context.Context, op string, do func(context.Context, *call) error) error {
-	return p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
+func (p *Pool) long(ctx context.Context, op, name string, do func(context.Context, *call) error) error {
+	return fault.Failed(op, name, p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
 		return do(ctx, p.newCall(c, d))
-	})
+	}))
 }
 
-// on calls do for one volume: the name is right, the pool is open, nobody else
-// works on the volume, and nothing of it is half done. See bounded.Calls for what becomes of
-// do where the disk does not answer.
+// on calls do for one volume: the name is valid, the pool is open, no other call works on
+// the volume, and it was recovered. See bounded.Calls for calls that the disk does not
+// answer.
 func (p *Pool) on(op, name string, do func(*call) error) error {
-	err := p.checkName(name)
-	if err == nil {
-		err = p.enter(op, func(c *call) error {
-			return p.locked(c, name, func() error { return do(c) })
-		})
+	if err := p.checkName(name); err != nil {
+		return fault.Failed(op, name, err)
 	}
-	return fault.Failed(op, name, err)
+	return p.enter(op, name, func(c *call) error { return p.locked(c, name, do) })
 }
 
-// locked calls do while nobody else works on the volume, and nothing of it is
-// half done.
-func (p *Pool) locked(c *call, name string, do func() error) error {
+// locked calls do while no other call works on the volume, after its recovery.
+func (p *Pool) locked(c *call, name string, do func(*call) error) error {
 	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
 		return err
@@ -115,10 +116,24 @@ func (p *Pool) locked(c *call, name string, do func() error) error {
 	if err := c.StillWanted(); err != nil {
 		return err
 	}
-	return do()
+	return do(c)
 }
 
-// checkName refuses what can never be a volume of this pool.
+// ask returns the result of do, which it passes to enter, visit or on. With an error it
+// returns the zero value: do may be under way still, and then owns its variables.
+func ask[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
+	var result, none T
+	err := with(op, name, func(c *call) (err error) {
+		result, err = do(c)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
+// checkName refuses a name that no volume of this pool can have.
 func (p *Pool) checkName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err

@@ -23,13 +23,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
-// Config says what a pool is and how it behaves. New checks it.
+// Config configures a pool. New validates it.
 type Config struct {
 	Name string // the pool's name, as classes select it
 	Path string // absolute; a relative path resolves against /
-	// Mount is the directory, Path itself or one above it, that must be a mount
-	// point of the host before anything is made; "" asks for none. See
-	// mount.OfHost.
+	// Mount is the directory, Path itself or one above it, that must be a mount point of
+	// the host before the pool creates anything; "" requires none. See mount.OfHost.
 	Mount string
 	// Mode of new volume directories, whatever the umask; 0 means 0777. Of the
 	// special bits fs.ModeSetgid and fs.ModeSticky are allowed.
@@ -37,9 +36,9 @@ type Config struct {
 	// Label is the SELinux label of new volume directories: LabelAuto sets
 	// DefaultLabel where the filesystem carries labels, "" sets none.
 	Label string
-	// Reserve is kept out of every promise, in bytes.
+	// Reserve is disk space kept free, in bytes; volumes cannot use it.
 	Reserve int64
-	// Overcommit is how many times the space may be promised; 0 means 1.
+	// Overcommit is how many times the space may be allocated; 0 means 1.
 	Overcommit float64
 	// Inner are names in this pool that belong to pools inside it.
 	Inner []string
@@ -48,32 +47,31 @@ type Config struct {
 	// EnableBtrfsQuota turns on simple quota on a btrfs that has none. It
 	// changes the filesystem for good; see quota.Enable.
 	EnableBtrfsQuota bool
-	// NotOffered says why this pool is not served at all; "" serves it. Such a
-	// pool is never opened and nothing at its path is touched: every call returns
-	// an ErrNotReady with this reason.
+	// NotOffered is the reason why this pool is not served; "" serves it. The process
+	// never opens such a pool and changes nothing at its path: every call returns an
+	// ErrNotReady with this reason.
 	NotOffered string
-	// Holder names this process to one that finds the pool taken.
+	// Holder names this process to another one that finds the pool locked.
 	Holder string
-	// Expected says what the PVs of this node say of this pool; nil: nothing.
-	// It is asked at every (re)opening, and must not call the pool.
+	// Expected returns what the PVs of this node show of this pool; nil is nothing. It
+	// is called whenever the pool is opened, and must not call the pool.
 	Expected func() Expected
-	// Patience is how long a call waits for the disk before it is refused. A
-	// little earlier the pool does not answer. 0 means six seconds.
+	// Patience is how long a call waits for the disk until it returns an error. A little
+	// earlier the pool refuses new calls. 0 means six seconds.
 	Patience time.Duration
-	// Step is called before every change to the disk, with its name. Tests
-	// stop the world there; it must not call the pool. nil does nothing.
+	// Step is called before each change to the disk, with its name; tests stop there. It
+	// must not call the pool. nil does nothing.
 	Step func(name string)
 }
 
-// Pool is a directory whose children are volumes. Nothing a Pool does reaches
-// outside that directory, whatever name it is given. Methods may be called
-// from many goroutines; one volume's calls wait for each other.
+// Pool is a directory whose children are volumes. A Pool changes nothing outside that
+// directory, whatever name it is given. Methods may be called from many goroutines; calls
+// for one volume wait for each other.
 //
-// Every method that needs the disk first looks whether the path still leads
-// to the directory that was opened. If not, it opens anew; if that fails, it
-// returns ErrNotReady and changes nothing. Where the disk does not answer, it
-// returns ErrNotReady too, and what it began goes on when the disk does; see
-// package bounded.
+// Every method that needs the disk first checks that the path still leads to the directory
+// that was opened. If not, it reopens the pool; if that fails, it returns ErrNotReady and
+// changes nothing. If the disk does not answer, it returns ErrNotReady too, and its work
+// continues when the disk answers; see package bounded.
 type Pool struct {
 	config Config
 	path   string // absolute and clean
@@ -85,19 +83,18 @@ type Pool struct {
 
 	filesystems atomic.Pointer[space.Filesystems] // the pools of the process, this one among them
 	names       bounded.NameLocks
-	trash       *trash.Trash // what empties the trash
+	trash       *trash.Trash
 
 	records *record.Store
 	ledger  *space.Ledger
 	quotas  *enforce.Quotas
 
 	mu    sync.Mutex // guards what follows
-	notes []string   // what recovery left for an administrator
+	notes []string   // of recovery, for an administrator
 }
 
-// New checks the configuration and returns a pool that is not open yet. It
-// touches nothing on disk; Check and Open look at the path. The error is an
-// ErrInvalid.
+// New validates the configuration and returns a pool that is not open yet. It does not use
+// the disk; Check and Open do. The error is an ErrInvalid.
 func New(c Config) (*Pool, error) {
 	mode, err := c.check()
 	if err != nil {
@@ -190,16 +187,14 @@ func (p *Pool) Path() string { return p.path }
 // the pool was opened last, and none before.
 func (p *Pool) Quotas() quota.Support { return p.quotas.Support() }
 
-// CheckQuota returns ErrNoQuotas where Create would, with the filesystem as it
-// was when the pool was opened last.
+// CheckQuota returns ErrNoQuotas if Create would, with the filesystem as it was when the
+// pool was opened last.
 func (p *Pool) CheckQuota(s Spec) error { return enforce.Check(p.quotas.Support(), s.Quota, s.Inodes) }
 
-// NotOffered returns why the pool is not served at all, as configured, and ""
-// if it is served.
+// NotOffered returns why the pool is not served, as configured; "" if it is served.
 func (p *Pool) NotOffered() string { return p.config.NotOffered }
 
-// ID returns the pool's identity, a UUID, and "" until it was open for the
-// first time.
+// ID returns the pool's identity, a UUID; "" until it was open for the first time.
 func (p *Pool) ID() string { return p.dir.ID() }
 
 // resetNotes replaces all notes.
@@ -215,22 +210,9 @@ func (p *Pool) note(text string) {
 	p.notes = append(p.notes, text)
 }
 
-// unnote forgets the notes that begin like this.
+// unnote removes the notes that begin like this.
 func (p *Pool) unnote(begin string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.notes = slices.DeleteFunc(p.notes, func(n string) bool { return strings.HasPrefix(n, begin) })
-}
-
-// left forgets a volume that was deleted, or is being deleted.
-func (p *Pool) left(name string) {
-	p.ledger.Forget(name)
-	p.quotas.Forget(name)
-}
-
-// everUsed reports whether this process knows of anything in the pool.
-func (p *Pool) everUsed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.ledger.IsEmpty() || len(p.notes) > 0
 }

@@ -18,10 +18,10 @@ type Pools struct {
 	names bounded.NameLocks
 }
 
-// NewPools checks that there is a pool, and that each has a name of its own;
-// the error is an ErrInvalid. From then on those of one filesystem know what
-// the others promised. The caller opens and closes them, before or after, and a
-// pool that is not ready keeps no other from working.
+// NewPools joins pools: from then on what one pool allocates is not available in another on
+// the same filesystem. The error is an ErrInvalid if there is no pool, or two have the same
+// name or none. The caller opens and closes the pools, before or after. A pool that is not
+// ready keeps no other from working.
 func NewPools(all ...*Pool) (*Pools, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: there is no pool", ErrInvalid)
@@ -40,7 +40,7 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	f := space.NewFilesystems(members...)
 	for _, p := range all {
 		p.filesystems.Store(f)
-		p.ledger.ForgetUses() // what was found is dated by the former rises
+		p.ledger.ForgetUses() // the former Filesystems dated them
 		p.ledger.ReadAgain()
 	}
 	return &Pools{all: all}, nil
@@ -58,7 +58,7 @@ func (s *Pools) Names() []string {
 	return names
 }
 
-// Named returns the pool of that name, nil where there is none.
+// Named returns the pool of that name, nil if there is none.
 func (s *Pools) Named(name string) *Pool {
 	for _, p := range s.all {
 		if p.Name() == name {
@@ -68,16 +68,15 @@ func (s *Pools) Named(name string) *Pool {
 	return nil
 }
 
-// Open opens all pools at the same time, and returns what keeps those closed that
-// could not be. A disk that does not answer holds up the others no longer than
-// their Patience.
+// Open opens all pools at the same time, and returns the errors of those that cannot be
+// opened. A disk that does not answer delays the call by no more than its pool's Patience.
 func (s *Pools) Open() map[*Pool]error { return s.each((*Pool).Open) }
 
-// Close closes all pools at the same time, and returns those whose disks do not
-// answer. They keep their locks.
+// Close closes all pools at the same time, and returns the errors of those whose disk does
+// not answer: they keep their lock.
 func (s *Pools) Close() map[*Pool]error { return s.each((*Pool).Close) }
 
-// each does do with every pool, and returns what went wrong.
+// each calls do for every pool, and returns the errors.
 func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
 	errs := make([]error, len(s.all))
 	var all sync.WaitGroup
@@ -94,11 +93,11 @@ func (s *Pools) each(do func(*Pool) error) map[*Pool]error {
 	return failures
 }
 
-// Find looks for a volume in every pool, as Get does in one.
+// Find returns the volume of that name, as Get does, and its pool.
 //
-// The error is ErrNotFound where all pools answered and none has it. Where one
-// could not answer, the volume may be there, and the error is that pool's. Pools
-// that are not offered are skipped.
+// The error is ErrNotFound if all pools answered and none has it. If a pool cannot answer,
+// the volume may be there, and the error is that pool's. Pools that are not offered do not
+// count.
 func (s *Pools) Find(name string) (*Pool, Volume, error) {
 	if err := CheckName(name); err != nil {
 		return nil, Volume{}, fault.Failed("find volume", name, err)
@@ -107,19 +106,18 @@ func (s *Pools) Find(name string) (*Pool, Volume, error) {
 		func(p *Pool) (Volume, error) { return p.Get(name) })
 }
 
-// ByPV looks for the volume that the PV names in every pool. Errors are those
-// of Find.
+// ByPV returns the volume that the PV names, and its pool. Errors are those of Find.
 func (s *Pools) ByPV(pv string) (*Pool, Volume, error) {
 	return s.first("find volume of PV", pv, func(p *Pool) bool { return p.records.HasPV(pv) },
 		func(p *Pool) (Volume, error) { return p.ByPV(pv) })
 }
 
-// first asks the pools that remember the volume before the others: one of those
-// may be on a disk that does not answer.
-func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Pool) (Volume, error)) (*Pool, Volume, error) {
+// first asks the pools that have the volume in memory before the others: one of those may be
+// on a disk that does not answer.
+func (s *Pools) first(op, name string, has func(*Pool) bool, get func(*Pool) (Volume, error)) (*Pool, Volume, error) {
 	var order, others []*Pool
 	for _, p := range s.all {
-		if remembers(p) {
+		if has(p) {
 			order = append(order, p)
 		} else {
 			others = append(others, p)
@@ -132,7 +130,7 @@ func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Poo
 		case why == nil:
 			return p, v, nil
 		case errors.Is(why, ErrInvalid), errors.Is(why, ErrNotFound), p.NotOffered() != "":
-			// Invalid is here the name of a pool inside this one. A pool that is not
+			// ErrInvalid means the name of a pool inside this one. A pool that is not
 			// offered has no volume of this agent.
 		case err == nil:
 			err = why
@@ -144,31 +142,31 @@ func (s *Pools) first(op, name string, remembers func(*Pool) bool, get func(*Poo
 	return nil, Volume{}, err
 }
 
-// lock lets the calls for one name wait for each other. Each of them waits for
-// disks no longer than their pools' patience.
+// lock makes calls for one name wait for each other. Each of them waits for a disk no longer
+// than its pool's Patience.
 func (s *Pools) lock(name string) (unlock func()) {
 	unlock, _ = s.names.Lock(nil, name)
 	return unlock
 }
 
-// Create makes a volume in one of the pools, as the pool's Create does, unless
-// another has a volume of its name, which is an ErrConflict. A pool that cannot
-// be asked is passed over: it must not keep the others from working.
+// Create creates a volume in a pool, as the pool's Create does. The error is ErrConflict if
+// another pool has a volume of its name. A pool that cannot answer does not count: it must
+// not keep the others from working.
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	defer s.lock(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
-		return Volume{}, fault.Failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, asked for one in pool %s",
+		return Volume{}, fault.Failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
 			ErrConflict, other.Name(), in.Name()))
 	}
 	return in.Create(spec)
 }
 
-// Delete removes a volume from the pool that has it, and returns that pool. It
-// does nothing where want, unless it is nil, says no to the volume.
+// Delete deletes a volume in the pool that has it, and returns that pool. It does nothing if
+// want is not nil and returns false for the volume.
 //
-// A volume that is nowhere is a success, without a pool, if every pool could be
-// asked; what is half gone, or has no record, is then the pools' to judge. A pool
-// that is not offered cannot be asked: the volume may be another program's there.
+// If no pool has the volume, Delete calls every pool's Delete, for a volume that is half
+// deleted or has no record, and returns no pool. A pool that is not offered cannot answer:
+// the volume may be another program's there.
 func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
 	defer s.lock(name)()
 	p, v, err := s.Find(name)

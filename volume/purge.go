@@ -9,18 +9,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
-// Purge empties the trash at Config.PurgeRate, its entries in turns. It returns
-// whether something is left: what could not be removed, for which the joined
-// errors say why, or what is still to be removed, for which the caller calls
-// again. It may take long; ctx stops it between two files, and the next call
-// goes on. Calls wait for each other.
+// Purge empties the trash at Config.PurgeRate, its entries in turns. more reports whether
+// entries are left: the joined errors have the reason of those that cannot be removed, and
+// for the others the caller calls again. Purge may take long; ctx stops it between two
+// files, and the next call continues. Calls wait for each other.
 //
-// Nothing outside the trash is touched: a mount found there stays, with the
-// directories above it, and is reported.
+// Purge removes nothing outside the trash: if it finds a mount there, it leaves the mount
+// and the directories above it, and returns an error.
 func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
-	const op = "purge pool"
 	left := 0
-	err = p.long(ctx, op, func(ctx context.Context, c *call) error {
+	err = p.long(ctx, "purge pool", p.path, func(ctx context.Context, c *call) error {
 		emptying, end, err := p.trash.Begin(c.Call, c.Dir, c.quotas)
 		if err != nil {
 			return err
@@ -31,32 +29,30 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 		left = len(names)
 		return errors.Join(errs, err)
 	})
-	return err != nil || left > 0, fault.Failed(op, p.path, err)
+	return err != nil || left > 0, err
 }
 
-// purge flushes the records, recovers deletions and empties the trash, in rounds.
+// purge writes deferred records, recovers deletions and empties the trash, in rounds.
 func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) error {
 	for {
 		names, err := emptying.Names()
 		if err != nil {
 			return err
 		}
-		flushed := p.flushLateRecords(ctx, c)
+		written := p.writeDeferred(ctx, c)
 		moving, recovered := p.recoverDeletions(c, names)
 		again, err := emptying.Round(ctx, names, moving)
 		if !again || ctx.Err() != nil {
-			return errors.Join(flushed, recovered, err)
+			return errors.Join(written, recovered, err)
 		}
 	}
 }
 
-// Stuck returns the trash entries that the last Purge could not remove, with the
-// reason, in the order of their names. The next Purge tries again.
-func (p *Pool) Stuck() []string { return p.trash.Stuck() }
+// Trash returns what the last Purge left in the trash.
+func (p *Pool) Trash() trash.Left { return p.trash.Left() }
 
-// recoverDeletions ends the deletions whose entries are among the names in the trash
-// and whose records are not there. It returns the entries of those that it did
-// not end.
+// recoverDeletions finishes the deletions whose entries are among the names in the trash
+// and whose records are not there. It returns the entries of those that it did not finish.
 func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool, err error) {
 	moving = map[string]bool{}
 	var errs []error
@@ -74,7 +70,8 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 	return moving, errors.Join(errs...)
 }
 
-// tryRecover is recoverLocked where nobody works on the volume.
+// tryRecover is recoverLocked for a volume on which no call works; otherwise it does
+// nothing.
 func (p *Pool) tryRecover(c *call, name string) (free bool, err error) {
 	unlock, free := p.names.TryLock(name)
 	if !free {

@@ -15,72 +15,57 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Get returns the volume if it is ready or bound: one that is being made or
-// removed right now is ErrNotFound. Missing tells whether its directory is
-// there. A record that cannot be understood is ErrDamaged.
+// Get returns the volume if it is ready or bound; one that is being created or deleted is
+// ErrNotFound. Missing reports whether its directory is gone. The error is ErrDamaged if
+// the record cannot be understood.
 func (p *Pool) Get(name string) (Volume, error) {
 	const op = "get volume"
 	if err := p.checkName(name); err != nil {
 		return Volume{}, fault.Failed(op, name, err)
 	}
-	var v Volume
-	err := p.enter(op, func(c *call) error {
+	return ask(p.enter, op, name, func(c *call) (Volume, error) {
 		if err := p.records.Damage(name); err != nil {
-			return err
+			return Volume{}, err
 		}
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
-			return ErrNotFound
+			return Volume{}, ErrNotFound
 		}
-		there, err := file.IsDir(c.Base, name)
-		v = p.volume(c, r, !there)
-		return err
+		return p.found(c, r)
 	})
-	if err != nil {
-		return Volume{}, fault.Failed(op, name, err)
-	}
-	return v, nil
 }
 
-// ByPV returns the volume that the PV names, as Get does. A name that no
-// record has, the empty one among them, is ErrNotFound.
+// ByPV returns the volume that the PV names, as Get does. The error is ErrNotFound for a
+// name that is in no record, such as "".
 func (p *Pool) ByPV(pv string) (Volume, error) {
-	const op = "get volume of PV"
-	var v Volume
-	err := p.enter(op, func(c *call) error {
+	return ask(p.enter, "get volume of PV", pv, func(c *call) (Volume, error) {
 		found := p.records.Sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
-			return ErrNotFound
+			return Volume{}, ErrNotFound
 		}
-		there, err := file.IsDir(c.Base, found[0].Name)
-		v = p.volume(c, found[0], !there)
-		return err
+		return p.found(c, found[0])
 	})
-	if err != nil {
-		return Volume{}, fault.Failed(op, pv, err)
-	}
-	return v, nil
 }
 
-// List returns the volumes that are ready or bound, sorted by name.
+// List returns the volumes that are ready or bound, by name.
 func (p *Pool) List() ([]Volume, error) {
-	const op = "list volumes"
-	var all []Volume
-	err := p.visit(op, func(c *call) error {
+	return ask(p.visit, "list volumes", p.path, func(c *call) (all []Volume, err error) {
 		for _, r := range p.records.InPlace() {
 			c.Progress()
-			there, err := file.IsDir(c.Base, r.Name)
+			v, err := p.found(c, r)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			all = append(all, p.volume(c, r, !there))
+			all = append(all, v)
 		}
-		return nil
+		return all, nil
 	})
-	if err != nil {
-		return nil, fault.Failed(op, p.path, err)
-	}
-	return all, nil
+}
+
+// found returns the volume of a record, and whether its directory is there.
+func (p *Pool) found(c *call, r Record) (Volume, error) {
+	there, err := file.IsDir(c.Base, r.Name)
+	return p.volume(c, r, !there), err
 }
 
 func (p *Pool) volume(c *call, r Record, missing bool) Volume {
@@ -90,15 +75,13 @@ func (p *Pool) volume(c *call, r Record, missing bool) Volume {
 	}
 }
 
-// Remembered returns the record of a volume as this process knew it last, even
-// while the pool is not ready. Only Get and Pin look at the disk; this serves
-// whoever has to decide without it.
+// Cached returns the record of a volume that this process has in memory, also while the
+// pool is not ready. It reads no disk.
 func (p *Pool) Cached(name string) (Record, bool) { return p.records.Get(name) }
 
-// States counts the volumes by state, also those that List does not return:
-// Creating and Deleting ones, of which a call is under way or left something
-// half done. A volume that is in the trash with its record is none of them.
-// Every state has a count. It asks memory alone.
+// States counts the volumes by state, those that List does not return included: a call
+// works on a Creating or Deleting volume, or left it unfinished. A volume that is in the
+// trash with its record does not count. Every state has a count. It reads no disk.
 func (p *Pool) States() map[State]int {
 	counts := map[State]int{Creating: 0, Ready: 0, Bound: 0, Deleting: 0}
 	p.records.Each(func(r Record) { counts[r.State]++ })
@@ -108,22 +91,19 @@ func (p *Pool) States() map[State]int {
 // Pinned is a volume that stays in place while Pin lasts.
 type Pinned struct {
 	Volume
-	// Dir is the volume's own directory, opened with O_PATH. It is closed when
-	// Pin returns.
+	// Dir is the volume's own directory, opened with O_PATH. Pin closes it.
 	Dir *os.File
-	// MountedAt are the points of the mounts that use the volume: on it, in it
-	// or from it.
+	// MountedAt are the mount points that use the volume: on it, in it or from it.
 	MountedAt []string
 }
 
-// Pin calls do with the volume while nobody else works on it: it can be
-// neither deleted nor made meanwhile. Whoever mounts a volume pins it, so
-// that Delete sees the mount or the mount finds nothing. do must not call the
-// pool. Pin waits for do, once that is called, for as long as it takes.
+// Pin calls do with the volume and keeps it from being deleted or created meanwhile. Pin
+// a volume to mount it: then Delete finds the mount, or do is not called. do must not call
+// the pool. Pin waits for do without a bound.
 //
-// The error is ErrNotFound where the volume or its directory is not there,
-// ErrConflict where a file or a link is in the directory's place, ErrInUse
-// where something is mounted over it; or what do returned.
+// The error is ErrNotFound if the volume or its directory is not there, ErrConflict if a
+// file or a link is in the directory's place, ErrInUse if something is mounted over it; or
+// it is the error of do.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
 	return p.on("use volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -151,23 +131,21 @@ func (p *Pool) Pin(name string, do func(Pinned) error) error {
 	})
 }
 
-// Unrecorded is a directory of the pool that no record knows.
+// Unrecorded is a directory of the pool without a record.
 type Unrecorded struct {
 	Name string
-	// InUse is true where something is mounted on it, in it or from it.
+	// InUse is true if something is mounted on it, in it or from it.
 	InUse bool
 }
 
-// Unrecorded returns the directories of the pool that no record knows, by name.
-// They are not ours: nothing ever touches them. Other pools inside this one are
-// not among them, nor are names that no volume can have.
+// Unrecorded returns the directories of the pool without a record, by name. The agent did
+// not create them and changes none of them. Pools inside this one do not count, nor do
+// names that no volume can have.
 func (p *Pool) Unrecorded() ([]Unrecorded, error) {
-	const op = "list what has no record"
-	var all []Unrecorded
-	err := p.visit(op, func(c *call) error {
+	return ask(p.visit, "list directories without a record", p.path, func(c *call) (all []Unrecorded, err error) {
 		names, err := c.Children()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, name := range names {
 			if p.checkName(name) != nil || p.records.Has(name) {
@@ -176,22 +154,18 @@ func (p *Pool) Unrecorded() ([]Unrecorded, error) {
 			c.Progress()
 			u, ok, err := p.unrecorded(c, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ok {
 				all = append(all, u)
 			}
 		}
-		return nil
+		return all, nil
 	})
-	if err != nil {
-		return nil, fault.Failed(op, p.path, err)
-	}
-	return all, nil
 }
 
-// unrecorded looks again while nobody works on the name: what was listed may
-// have been a volume on its way out.
+// unrecorded checks a name once more while no call works on it: a volume that was being
+// deleted may have had it.
 func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err error) {
 	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
@@ -208,28 +182,23 @@ func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err erro
 	return Unrecorded{Name: name, InUse: len(points) > 0}, true, err
 }
 
-// HasDirectory reports whether the pool has a directory of that name, whatever
-// the records say.
+// HasDirectory reports whether the pool has a directory of that name, with or without a
+// record.
 func (p *Pool) HasDirectory(name string) (bool, error) {
-	const op = "look at directory"
+	const op = "check directory"
 	if err := p.checkName(name); err != nil {
 		return false, fault.Failed(op, name, err)
 	}
-	there := false
-	err := p.enter(op, func(c *call) (err error) {
-		there, err = file.IsDir(c.Base, name)
-		return err
-	})
-	return err == nil && there, fault.Failed(op, name, err)
+	return ask(p.enter, op, name, func(c *call) (bool, error) { return file.IsDir(c.Base, name) })
 }
 
-// Warnings returns what an administrator should know of an open pool: a
-// directory that the node's other users can enter, and what the last start
-// found and left alone. None of it keeps the pool from working.
+// Warnings returns what an administrator should know of an open pool: other users of the
+// node can enter its directory, or recovery left something alone. The pool works all the
+// same.
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.dir.Look("look at pool", func(d *pooldir.Dir) {
+	err := p.dir.Look("check pool", func(d *pooldir.Dir) {
 		open, loose = true, pooldir.LooseMode(d.Base, p.path)
 	})
 	if err != nil || !open {
@@ -240,34 +209,26 @@ func (p *Pool) Warnings() []string {
 	return append(loose, p.notes...)
 }
 
-// Damaged returns the records that cannot be understood, with the reason, in
-// the order of their names. They are left as they are, and so are their
-// volumes.
+// Damaged returns the records that cannot be understood, with the reason, by name. The
+// agent changes neither them nor their volumes.
 func (p *Pool) Damaged() []string { return p.records.Damaged() }
 
-// Health returns how the volumes are that are in place and published, by name.
-// A volume is published while some mount shows a directory of its name, on
-// whatever disk. It costs one look at each of their directories, and one at
-// the filesystem and at the mounts for all.
+// Health returns the condition of each volume that is in place and published, by name. A
+// volume is published while a mount shows a directory of its name, on any disk. The call
+// checks each of their directories once, and the filesystem and the mounts once for all.
 //
-// While the pool is not ready, the answer is about the volumes that this
-// process remembers, and says why. The error is of the operating system, where
-// it does not say what is mounted.
+// While the pool is not ready, the result is about the volumes in memory, and has the
+// reason. The error is of the operating system, if it does not list mounts.
 func (p *Pool) Health() ([]health.Health, error) {
-	const op = "examine volumes"
-	var all []health.Health
-	err := p.visit(op, func(c *call) (err error) {
-		all, err = health.Examine(healthPool{p, c}, c.Dir, c.Progress)
-		return err
+	const op = "check volumes"
+	all, err := ask(p.visit, op, p.path, func(c *call) ([]health.Health, error) {
+		return health.Examine(healthPool{p, c}, c.Dir, c.Progress)
 	})
 	if errors.Is(err, ErrNotReady) {
-		unready, err := health.Unready(healthPool{Pool: p}, err)
-		return unready, fault.Failed(op, p.path, err)
+		all, err = health.Unready(healthPool{Pool: p}, errors.Unwrap(err))
+		return all, fault.Failed(op, p.path, err)
 	}
-	if err != nil {
-		return nil, fault.Failed(op, p.path, err)
-	}
-	return all, nil
+	return all, err
 }
 
 // healthPool is the pool as package health sees it, in one call.
@@ -276,11 +237,11 @@ type healthPool struct {
 	c *call
 }
 
-func (e healthPool) InPlace() []Record { return e.records.InPlace() }
+func (p healthPool) InPlace() []Record { return p.records.InPlace() }
 
-func (e healthPool) ReadCounters() { e.readCounters(e.c) }
+func (p healthPool) ReadCounters() { p.readCounters(p.c) }
 
-func (e healthPool) Use(volume string) (use space.Use, lost string) {
-	r, _ := e.records.Get(volume)
-	return e.ledger.Use(r), e.quotas.Lost(volume)
+func (p healthPool) Usage(volume string) (u space.Usage, lost string) {
+	r, _ := p.records.Get(volume)
+	return p.ledger.Usage(r), p.quotas.Lost(volume)
 }

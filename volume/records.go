@@ -20,9 +20,9 @@ func (p *Pool) drop(c *call, name string) error {
 	return p.records.Drop(c.Records, p.steps("record"), name)
 }
 
-// dropGone removes the record of a volume whose directory was just removed, or
-// by a process that died since. The directory goes first also where the power
-// does: it came back without a record otherwise, and kept the name.
+// dropGone removes the record of a volume whose directory was just removed, or by a
+// process that was killed since. It flushes the removal first: after a power cut the
+// directory could come back without a record otherwise, and keep the name taken.
 func (p *Pool) dropGone(c *call, name string) error {
 	p.step("base.sync")
 	if err := file.Flush(c.Base); err != nil {
@@ -31,8 +31,8 @@ func (p *Pool) dropGone(c *call, name string) error {
 	return p.drop(c, name)
 }
 
-// load reads every record into memory, and removes those without a content. It begins
-// the notes anew with the given ones.
+// load reads all records into memory, and removes those without content. It replaces all
+// notes with the given ones.
 func (p *Pool) load(c *call, notes []string) error {
 	all, err := record.Load(record.Dirs{Base: c.Base, Records: c.Records, Trash: c.Trash, Progress: c.Progress})
 	if err != nil {
@@ -52,28 +52,35 @@ func (p *Pool) load(c *call, notes []string) error {
 	return nil
 }
 
-// Some calls leave a record to the next purge, so that their callers do not wait
-// for the disk. A purge never waits for a call: it leaves the records of volumes
-// that are in use by one to the next purge.
+// left forgets a volume that was deleted, or is being deleted.
+func (p *Pool) left(name string) {
+	p.ledger.Forget(name)
+	p.quotas.Forget(name)
+}
 
-// lateAtOnce is how many records are written together: enough to share commits of
-// the filesystem's journal, and few enough that nobody waits for their volumes.
-const lateAtOnce = 8
+// Some calls defer a record: they change it in memory, and the next purge writes it, so
+// that the caller does not wait for the disk. Recovery derives the same record from the
+// rest of the disk. A purge waits for no call: it leaves the records of volumes that a call
+// works on to the next purge.
 
-// flushLateRecords writes the records that are ahead of what the disk says.
-func (p *Pool) flushLateRecords(ctx context.Context, c *call) error {
+// deferredAtOnce is how many deferred records are written together: enough to share commits
+// of the filesystem's journal, and few enough that their volumes are locked only shortly.
+const deferredAtOnce = 8
+
+// writeDeferred writes the deferred records.
+func (p *Pool) writeDeferred(ctx context.Context, c *call) error {
 	var errs []error
-	for names := range slices.Chunk(p.records.AllLate(), lateAtOnce) {
+	for names := range slices.Chunk(p.records.AllDeferred(), deferredAtOnce) {
 		if ctx.Err() != nil {
 			break
 		}
 		c.Progress()
-		errs = append(errs, p.putLate(c, names))
+		errs = append(errs, p.putDeferred(c, names))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Pool) putLate(c *call, names []string) error {
+func (p *Pool) putDeferred(c *call, names []string) error {
 	var records []Record
 	for _, name := range names {
 		unlock, free := p.names.TryLock(name)
@@ -81,18 +88,18 @@ func (p *Pool) putLate(c *call, names []string) error {
 			continue
 		}
 		defer unlock()
-		if r, late := p.records.Late(name); late {
+		if r, deferred := p.records.Deferred(name); deferred {
 			records = append(records, r)
 		}
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	p.step("purge.late")
+	p.step("purge.deferred")
 	if p.put(c, records...) == nil {
 		return nil
 	}
-	// One of them may be in the way of the others.
+	// One record that cannot be written must not keep the others from the disk.
 	var errs []error
 	for _, r := range records {
 		if err := p.put(c, r); err != nil {

@@ -12,9 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
-// recover reads the records and finishes what a crash interrupted; it is the
-// table of docs/on-disk-format.md in code. What cannot be finished now is noted
-// and left for the next call that names the volume.
+// recoverAll reads the records and recovers every volume that a crash left unfinished, by
+// the table of docs/on-disk-format.md. It notes a volume that cannot be recovered now, and
+// leaves it to the next call for it.
 func (p *Pool) recoverAll(c *call, notes []string) error {
 	if err := p.sweep(c.Private, pooldir.PrivateName, c.Base); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 		return err
 	}
 	for name, err := range left {
-		p.note(fmt.Sprintf("staging/%s is not ours: %v", name, err))
+		p.note(fmt.Sprintf("staging/%s is not of this agent: %v", name, err))
 	}
 	p.matchQuotas(c)
 	// Last: what was removed above may have left a quota.
@@ -96,15 +96,15 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 	return nil
 }
 
-// Settle finishes or undoes what neither the last start nor the call that began
-// it could, because the disk was full or failed for a moment, and which nobody
-// may ever name again: what has a record, and what is left in staging. It waits
-// for calls under way, and does nothing where nothing is half done.
+// Recover finishes or rolls back what neither the last start nor the call that began it
+// could, because the disk was full or failed for a moment: volumes with a record, and
+// directories in staging. No other call may ever name them. It waits for calls under way,
+// and does nothing if nothing is unfinished.
 //
-// The joined errors say which volumes are as they were, and why; ErrInUse is
-// among them where a deletion waits for a mount to go.
+// The joined errors have the volumes that are as before, and the reasons; ErrInUse is among
+// them if a deletion waits for an unmount.
 func (p *Pool) Recover() error {
-	err := p.visit("recover pool", func(c *call) error {
+	return p.visit("recover pool", p.path, func(c *call) error {
 		var errs []error
 		for _, r := range p.records.Unfinished() {
 			c.Progress()
@@ -112,13 +112,12 @@ func (p *Pool) Recover() error {
 		}
 		left, err := p.clearStaging(c)
 		for name, err := range left {
-			if !errors.Is(err, unix.ENOTEMPTY) { // somebody's: the start said so
+			if !errors.Is(err, unix.ENOTEMPTY) { // not of this agent: Open noted it
 				errs = append(errs, fault.Failed("clear "+pooldir.StagingName+" of", name, err))
 			}
 		}
 		return errors.Join(append(errs, err)...)
 	})
-	return fault.Failed("recover pool", p.path, err)
 }
 
 func (p *Pool) recoverLocked(c *call, name string) error {
@@ -130,7 +129,7 @@ func (p *Pool) recoverLocked(c *call, name string) error {
 	return p.recoverNoted(c, name)
 }
 
-// recoverNoted takes back the note where settle succeeds.
+// recoverNoted removes the note about a volume if it recovers the volume.
 func (p *Pool) recoverNoted(c *call, name string) error {
 	err := p.recover(c, name)
 	if err == nil {
@@ -139,12 +138,12 @@ func (p *Pool) recoverNoted(c *call, name string) error {
 	return err
 }
 
-// stillOf begins what is noted of a volume that could not be settled.
+// stillOf begins the note about a volume that could not be recovered.
 func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", name) }
 
-// settle brings a volume that is half made or half gone to the state before or
-// after. It does nothing for any other. The caller holds the volume's lock, or has
-// the pool to itself.
+// recover brings a volume that is half created or half deleted to the state before or
+// after. It does nothing for any other. The caller holds the volume's lock, or is the only
+// call on the pool.
 func (p *Pool) recover(c *call, name string) error {
 	r, ok := p.records.Get(name)
 	switch {
@@ -162,8 +161,8 @@ func (p *Pool) recoverCreating(c *call, r Record) error {
 		return err
 	}
 	if staged {
-		// The record goes first: without it nothing that somebody puts in
-		// place meanwhile is taken for the volume.
+		// The record goes first: a directory that another process creates meanwhile
+		// under the name would count as the volume.
 		if err := p.drop(c, r.Name); err != nil {
 			return err
 		}
@@ -181,8 +180,8 @@ func (p *Pool) recoverCreating(c *call, r Record) error {
 	if err := file.Flush(c.Base, c.Staging); err != nil {
 		return err
 	}
-	// The filesystem may not have written the quota down. Should this fail, the
-	// start says it of every volume alike.
+	// The filesystem may not have written the quota. An error is not returned, because
+	// recoverAll notes it for every volume.
 	if id, err := c.quotas.Match(r); err == nil {
 		r.QuotaID = id
 	}
@@ -190,15 +189,15 @@ func (p *Pool) recoverCreating(c *call, r Record) error {
 	r.State = Ready
 	err = p.put(c, r)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		// Who was told of it finds it. A purge writes the record once there is space.
-		p.records.SetLate(r)
+		// The claim may have the volume already. A purge writes the record once there is
+		// space.
+		p.records.Defer(r)
 		return nil
 	}
 	return err
 }
 
-// recoverDeleting goes on with a deletion, unless something was mounted
-// meanwhile.
+// recoverDeleting continues a deletion, unless something was mounted meanwhile.
 func (p *Pool) recoverDeleting(c *call, r Record) error {
 	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
@@ -212,9 +211,9 @@ func (p *Pool) recoverDeleting(c *call, r Record) error {
 	return p.finishDelete(c, r)
 }
 
-// clearStaging removes what nothing refers to any more, and returns what it
-// could not, with the reason. Only empty directories are removed: we never put
-// anything into one.
+// clearStaging removes the directories in staging that no record names, and returns those
+// that it could not remove, with the reason. It removes only empty ones: the agent never
+// creates a file in staging.
 func (p *Pool) clearStaging(c *call) (left map[string]error, err error) {
 	names, err := file.List(c.Private, pooldir.StagingName)
 	if err != nil {
@@ -230,7 +229,7 @@ func (p *Pool) clearStaging(c *call) (left map[string]error, err error) {
 	return left, nil
 }
 
-// unstageLeft leaves what is being made, and what settle still has to judge.
+// unstageLeft does nothing for a volume that is being created or has to be recovered.
 func (p *Pool) unstageLeft(c *call, name string) error {
 	unlock, err := p.names.Lock(c.Call, name)
 	if err != nil {
@@ -247,7 +246,7 @@ func (p *Pool) unstageLeft(c *call, name string) error {
 	return p.unstage(c, name)
 }
 
-// unstage removes a volume that was never in place.
+// unstage removes the directory of a volume that was never in place.
 func (p *Pool) unstage(c *call, name string) error {
 	p.step("recover.staging")
 	if err := file.RemoveDir(c.Staging, name); err != nil {

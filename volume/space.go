@@ -16,45 +16,37 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Space is what a pool has and can still promise; see package space.
+// Space is what a pool has in all and available; see package space.
 type Space = space.Space
 
-// Use is what a volume takes of its promise; see package space.
-type Use = space.Use
-
-// Space returns what the pool has and can still promise. Refusals of Create
-// follow the same numbers.
+// Space returns what the pool has in all and available. Create refuses by the same
+// numbers.
 func (p *Pool) Space() (Space, error) {
-	const op = "measure pool"
-	var s Space
-	err := p.enter(op, func(c *call) error {
-		f := p.filesystems.Load()
-		f.Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
-		// Later than the reading: what is written between the two is missing from both.
-		st, err := c.Statfs()
+	return ask(p.enter, "measure pool", p.path, func(c *call) (Space, error) {
+		st, err := p.meter(c)
 		if err != nil {
-			return err
+			return Space{}, err
 		}
-		s = f.Space(c.Filesystem, p.ledger, st)
-		return nil
+		return p.filesystems.Load().Space(c.Filesystem, p.ledger, st), nil
 	})
-	if err != nil {
-		return Space{}, fault.Failed(op, p.path, err)
-	}
-	return s, nil
 }
 
-// reserve allocates bytes to a volume whose record does not have them yet. It
-// returns a SpaceError if those of them that are new are not available. release
-// takes back what no record took over.
-func (p *Pool) reserve(c *call, name string, bytes, wanted int64) (release func(), err error) {
-	f := p.filesystems.Load()
-	f.Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
-	st, err := c.Statfs()
+// allocate allocates bytes to a volume whose record does not have them yet. It returns a
+// SpaceError if the new ones of them, wanted, are not available. release gives back what
+// no record took over.
+func (p *Pool) allocate(c *call, name string, bytes, wanted int64) (release func(), err error) {
+	st, err := p.meter(c)
 	if err != nil {
 		return nil, err
 	}
-	return f.Allocate(c.Filesystem, p.ledger, st, name, bytes, wanted)
+	return p.filesystems.Load().Allocate(c.Filesystem, p.ledger, st, name, bytes, wanted)
+}
+
+// meter reads the counters of all pools on the filesystem, and then the figures of the
+// filesystem: data that is written between the two is missing from both.
+func (p *Pool) meter(c *call) (*unix.Statfs_t, error) {
+	p.filesystems.Load().Meter(c.Call, c.Filesystem, p.ledger, p.counters(c, nil))
+	return c.Statfs()
 }
 
 // member is the pool as the other pools on its filesystem see it.
@@ -62,18 +54,18 @@ type member struct{ p *Pool }
 
 func (m member) Ledger() *space.Ledger { return m.p.ledger }
 
-// Read implements pool. It does nothing if it had to wait.
+// Read implements space.Member. It does nothing if it had to wait.
 func (m member) Read(c *bounded.Call, before []space.Reading) (all []space.Reading) {
 	all = before
 	m.p.dir.TryLook(func(d *pooldir.Dir) { all = m.p.counters(m.p.newCall(c, d), all) })
 	return all
 }
 
-// meter reads what the volumes with limits use.
+// readCounters reads what the volumes with quotas use.
 func (p *Pool) readCounters(c *call) { p.filesystems.Load().Read(c.Filesystem, p.counters(c, nil)) }
 
-// counters adds a reading of the pool to those that were begun before. It does nothing
-// if that was done a moment ago.
+// counters adds a reading of the pool to those that were begun before. It does nothing if
+// the last one is recent.
 func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
 	if c.quotas.Support.Method == quota.MethodNone {
 		return before
@@ -92,7 +84,7 @@ func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
 		})
 }
 
-// readCounter forgets what a volume used if the kernel does not say any more.
+// readCounter forgets the last count of a volume if the kernel gives none.
 func (p *Pool) readCounter(c *call, r Record) (written int64, ok bool) {
 	u, err := c.quotas.Meter(r)
 	if err != nil {
@@ -102,78 +94,57 @@ func (p *Pool) readCounter(c *call, r Record) (written int64, ok bool) {
 	return u.Bytes - u.Unwritten, p.ledger.Count(r, u.Bytes)
 }
 
-// Uses returns what the volumes that are in place use, sorted by name. It walks
-// nothing: counters of the kernel may be a second old, walks as old as the last
-// Measure.
-func (p *Pool) Usages() ([]Use, error) {
-	const op = "list what volumes use"
-	var all []Use
-	err := p.enter(op, func(c *call) error {
+// Usages returns what the volumes that are in place use, by name. Counters of the kernel
+// may be a second old; a volume without one has the result of the last Measure.
+func (p *Pool) Usages() ([]space.Usage, error) {
+	return ask(p.enter, "list the usage of volumes", p.path, func(c *call) (all []space.Usage, err error) {
 		p.readCounters(c)
 		for _, r := range p.records.InPlace() {
-			all = append(all, p.ledger.Use(r))
+			all = append(all, p.ledger.Usage(r))
 		}
-		return nil
+		return all, nil
 	})
-	if err != nil {
-		return nil, fault.Failed(op, p.path, err)
-	}
-	return all, nil
 }
 
-// Usage returns what the kernel counts for a volume with a limit, and the
-// limit in force. What was removed a moment ago may still be in it.
+// QuotaUsage returns what the kernel counts for a volume with a quota, and the quota in
+// force. Data that was removed a moment ago may still count.
 //
-// The error is ErrNotFound where there is no volume, ErrNoQuotas where it has
-// no limit.
+// The error is ErrNotFound if there is no volume, ErrNoQuotas if it has no quota.
 func (p *Pool) QuotaUsage(name string) (quota.Usage, error) {
 	const op = "read the usage of volume"
 	if err := p.checkName(name); err != nil {
 		return quota.Usage{}, fault.Failed(op, name, err)
 	}
-	var u quota.Usage
-	err := p.enter(op, func(c *call) (err error) {
+	return ask(p.enter, op, name, func(c *call) (quota.Usage, error) {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
-			return ErrNotFound
+			return quota.Usage{}, ErrNotFound
 		}
-		u, err = c.quotas.Usage(r)
-		return asNoQuota(err)
+		u, err := c.quotas.Usage(r)
+		switch {
+		case errors.Is(err, quota.ErrNone), errors.Is(err, quota.ErrUnlimited), errors.Is(err, quota.ErrForeign):
+			err = fmt.Errorf("%w: %w", ErrNoQuotas, err)
+		case errors.Is(err, unix.ENOENT):
+			err = fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
+		}
+		return u, err
 	})
-	if err != nil {
-		return quota.Usage{}, fault.Failed(op, name, err)
-	}
-	return u, nil
 }
 
-// asNoQuota is the error of this package for a directory without a limit.
-func asNoQuota(err error) error {
-	switch {
-	case errors.Is(err, quota.ErrNone), errors.Is(err, quota.ErrUnlimited), errors.Is(err, quota.ErrForeign):
-		return fmt.Errorf("%w: %w", ErrNoQuotas, err)
-	case errors.Is(err, unix.ENOENT):
-		return fmt.Errorf("%w: its record is there and its directory is not", ErrNotFound)
-	}
-	return err
-}
-
-// Measuring rests this long after so many files, so that it takes a fraction
-// of one core and leaves the disk to the tenants.
+// Measure rests this long after so many files: then it takes a fraction of one core and
+// leaves the disk to the tenants.
 const (
 	measureRest  = time.Millisecond
 	measureBatch = 256
 )
 
-// Measure walks every volume without a limit to learn how much of its promise it uses, for
-// Space. It may take long; ctx stops it. What was learned of a volume holds
-// until the next call, so callers run it from time to time. The lesser of two walks
-// counts for Space: a volume that was never walked is walked twice, and what is new in
-// any other counts from the second call on. A volume that
-// cannot be walked counts nothing, and is in the joined errors. Where ctx ends, all is
-// as before.
+// Measure walks every volume without a quota to learn how much it uses. It may take long;
+// ctx stops it, and then nothing changes. The result holds until the next call, so callers
+// measure from time to time. Space takes the lesser of the last two walks: Measure walks a
+// new volume twice, and new data in any other counts from the second call on. A volume that
+// cannot be walked counts as empty, and is in the joined errors.
 func (p *Pool) Measure(ctx context.Context) error {
-	const op = "measure volumes"
-	err := p.long(ctx, op, func(ctx context.Context, c *call) error {
+	return p.long(ctx, "measure volumes", p.path, func(ctx context.Context, c *call) error {
 		f := p.filesystems.Load()
 		p.readCounters(c)
 		pace, elsewhere := c.Paced(measurePace()), c.quotas.CountedElsewhere()
@@ -184,11 +155,10 @@ func (p *Pool) Measure(ctx context.Context) error {
 			},
 		})
 	})
-	return fault.Failed(op, p.path, err)
 }
 
-// MeasureDue reports whether free space has risen so much since the last Measure that
-// the pool may have more space available than it can be sure of. It reads nothing.
+// MeasureDue reports whether so much space became free since the last Measure that
+// another would find more available. It reads no disk.
 func (p *Pool) MeasureDue() bool { return p.filesystems.Load().MeasureDue(p.ledger) }
 
 func measurePace() tree.Pace {

@@ -9,18 +9,18 @@ import (
 // Spec is what a caller asks for.
 type Spec struct {
 	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
-	Bytes   int64  // the promise; more than zero, or zero where it is adopted
+	Bytes   int64  // the allocation; more than zero, or zero if it is adopted
 	Owner   Owner
 	PV      string // the PV that will name, or names, the volume
 	Cluster string
 	// ReclaimPolicy of the PV, as far as it is known.
 	ReclaimPolicy string
-	// Ephemeral volumes live and die with a pod; no PV ever names them.
+	// Ephemeral volumes are deleted with their pod; no PV ever names them.
 	Ephemeral bool
-	// Limit says what becomes of the volume where limits are not enforced.
-	// Where they are, it is held to Bytes unless this is QuotaNone.
+	// Quota decides about a pool that enforces no quotas. In any other, the kernel holds
+	// the volume to Bytes unless this is QuotaNone.
 	Quota QuotaPolicy
-	// Inodes is the most that it may have, itself among them; 0 is no limit.
+	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
 	Inodes uint64
 }
 
@@ -29,16 +29,16 @@ type Volume struct {
 	Record
 	// Path is <pool path>/<name>.
 	Path string
-	// Missing is true when the record is there and the directory is not.
+	// Missing is true if the record is there and the directory is not.
 	Missing bool
-	// Limited is true where the kernel holds the volume to its bytes.
+	// QuotaEnforced is true if the kernel holds the volume to its bytes.
 	QuotaEnforced bool
-	// Unlimited says in words what of its limit is not enforced, and why; it
-	// is empty where all is.
+	// NotEnforced describes the part of its quota that the kernel does not enforce, and
+	// why; "" if it enforces all of it.
 	NotEnforced string
 }
 
-// Binding is what a PV of this node says about its volume.
+// Binding is the content of a PV of this node that the volume's record repeats.
 type Binding struct {
 	PV            string
 	ReclaimPolicy string
@@ -47,13 +47,13 @@ type Binding struct {
 }
 
 type (
-	// Record is what the agent remembers of a volume.
+	// Record is what the agent records of a volume.
 	Record = record.Record
-	// State is the point in its life at which a volume is.
+	// State is where a volume is in its life.
 	State = record.State
 	// Owner is the claim of a volume.
 	Owner = record.Owner
-	// Orphan is what was last noted of a volume whose PV is gone.
+	// Orphan is the note on a volume whose PV is gone.
 	Orphan = record.Orphan
 	// Migration is the journal of a volume whose PV is replaced.
 	Migration = record.Migration
@@ -82,7 +82,7 @@ const (
 	DefaultLabel = pooldir.DefaultLabel
 )
 
-// Expected is what others know of a pool before it is opened; see package
+// Expected is what PVs show of a pool before it is opened; see package
 // pooldir.
 type Expected = pooldir.Expected
 
@@ -98,7 +98,7 @@ type HangError = fault.HangError
 // SpaceError is the cause of a refusal for want of space, in bytes.
 type SpaceError = fault.SpaceError
 
-// What can be wrong, for errors.Is; package fault says what each means. Every
+// The sentinels of errors, which package fault describes. Every
 // error of this package is an *Error that wraps one of these or the operating
 // system's own error.
 var (
@@ -116,8 +116,8 @@ var (
 )
 
 // CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
-// bytes, no leading dot. The error is an ErrInvalid and says what is wrong.
+// bytes, no leading dot. The error is an ErrInvalid.
 func CheckName(name string) error { return fault.CheckName(name) }
 
-// Check reports what cannot be a pool, whatever its state; see pooldir.Check.
+// Check returns an error for a path that cannot be a pool; see pooldir.Check.
 func Check(path string) error { return pooldir.Check(path) }

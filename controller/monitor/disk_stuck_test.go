@@ -67,7 +67,8 @@ func TestDiskStuckIsReported(t *testing.T) {
 	metric := func(value string) bool {
 		w := httptest.NewRecorder()
 		httpserver.MetricsHandler(registry).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		return strings.Contains(w.Body.String(), `kubevirt_hpp_pool_stuck_trash_entries{pool="local"} `+value+"\n")
+		return strings.Contains(w.Body.String(), `kubevirt_hpp_pool_stuck_trash_entries{pool="local"} `+value+"\n") &&
+			strings.Contains(w.Body.String(), `kubevirt_hpp_pool_trash_entries{pool="local"} `+value+"\n")
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer()

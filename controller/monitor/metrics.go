@@ -45,13 +45,14 @@ var (
 	missingDesc   = poolDesc("missing_volumes", "Number of volumes whose directory is missing.")
 	quotaDesc     = poolDesc("quota_enforced", "1 if the pool enforces quotas, 0 if it does not; the label method names the kernel's interface.", "method")
 	damagedDesc   = poolDesc("damaged_records", "Number of records that the agent cannot read.")
+	trashDesc     = poolDesc("trash_entries", "Number of deleted volumes that the last purge left in the trash.")
 	stuckDesc     = poolDesc("stuck_trash_entries", "Number of trash entries that the last purge could not remove.")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{sharedDesc, readyDesc, totalDesc, freeDesc, usedDesc, allocatedDesc,
-		availableDesc, quotaDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, stuckDesc} {
+		availableDesc, quotaDesc, volumesDesc, missingDesc, noQuotaDesc, damagedDesc, trashDesc, stuckDesc} {
 		out <- d
 	}
 }
@@ -106,7 +107,9 @@ func collectPool(pool *volume.Pool) (all []prometheus.Metric) {
 	gauge(allocatedDesc, float64(space.Allocated))
 	gauge(availableDesc, float64(space.Available))
 	gauge(damagedDesc, float64(len(pool.Damaged())))
-	gauge(stuckDesc, float64(len(pool.Stuck())))
+	trash := pool.Trash()
+	gauge(trashDesc, float64(trash.Entries))
+	gauge(stuckDesc, float64(len(trash.Stuck)))
 	enforced, method := 0.0, pool.Quotas().Method
 	if method != quota.MethodNone {
 		enforced = 1

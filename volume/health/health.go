@@ -63,11 +63,11 @@ type Pool interface {
 	Name() string
 	Path() string
 	InPlace() []record.Record
-	// ReadCounters brings Use up to date.
+	// ReadCounters brings Usage up to date.
 	ReadCounters()
-	// Use returns what the volume uses, and why the kernel does not hold it to its quota;
+	// Usage returns what the volume uses, and why the kernel does not hold it to its quota;
 	// "" if it does.
-	Use(volume string) (use space.Use, stray string)
+	Usage(volume string) (u space.Usage, lost string)
 }
 
 // Unready says the same of every published volume.
@@ -159,9 +159,9 @@ func exhausted(p Pool, st *unix.Statfs_t) (Problem, string) {
 
 // usedUp checks a volume's limit, and its use if the kernel counts it.
 func usedUp(p Pool, name string) (Problem, string) {
-	u, stray := p.Use(name)
-	if stray != "" {
-		return LimitLost, stray
+	u, lost := p.Usage(name)
+	if lost != "" {
+		return LimitLost, lost
 	}
 	if size := u.Volume.Bytes; !u.Exact || size-u.Bytes >= min(volumeFullBelow, size/volumeFullShare) {
 		return "", ""

@@ -66,7 +66,7 @@ func (s *Store) Drop(dir int, step func(string), name string) error {
 func (s *Store) reload(dir int, name string) {
 	r, err := Read(dir, name)
 	switch {
-	case err == nil && s.isLate(name, r.State): // it knows more than the disk
+	case err == nil && s.isDeferred(name, r.State): // it knows more than the disk
 	case err == nil:
 		s.Set(r)
 	case errors.Is(err, fs.ErrNotExist):

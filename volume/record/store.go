@@ -14,11 +14,11 @@ import (
 type Store struct {
 	left func(name string)
 
-	mu      sync.Mutex // guards what follows
-	records map[string]Record
-	damaged map[string]error // records that no program of this version understands
-	late    map[string]State // states on the disk, of volumes that are ahead of it
-	ids     map[uint64]int   // how many volumes are recorded with each limit ID
+	mu       sync.Mutex // guards what follows
+	records  map[string]Record
+	damaged  map[string]error // records that no program of this version understands
+	deferred map[string]State // states on the disk, of volumes that are ahead of it
+	ids      map[uint64]int   // how many volumes are recorded with each limit ID
 }
 
 // NewStore returns an empty store. It calls left, without its lock, after a volume
@@ -33,7 +33,7 @@ func NewStore(left func(name string)) *Store {
 func (s *Store) Reset(all Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.records, s.damaged, s.late, s.ids = all.Records, all.Damaged, map[string]State{}, map[uint64]int{}
+	s.records, s.damaged, s.deferred, s.ids = all.Records, all.Damaged, map[string]State{}, map[uint64]int{}
 	if s.records == nil {
 		s.records = map[string]Record{}
 	}
@@ -47,7 +47,7 @@ func (s *Store) Set(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(r)
-	delete(s.late, r.Name)
+	delete(s.deferred, r.Name)
 }
 
 // replace sets the record of a volume. The caller holds mu.
@@ -75,46 +75,46 @@ func (s *Store) WithQuotaID(id uint64) int {
 	return s.ids[id]
 }
 
-// SetLate remembers a record that is ahead of the disk's: the next start derives
+// Defer remembers a record that is ahead of the disk's: the next start derives
 // from the disk what the record has more. The next purge writes it.
-func (s *Store) SetLate(r Record) {
-	s.setLate(r)
+func (s *Store) Defer(r Record) {
+	s.deferRecord(r)
 	if r.State == Deleting {
 		s.left(r.Name)
 	}
 }
 
-func (s *Store) setLate(r Record) {
+func (s *Store) deferRecord(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, late := s.late[r.Name]; !late {
-		s.late[r.Name] = s.records[r.Name].State
+	if _, already := s.deferred[r.Name]; !already {
+		s.deferred[r.Name] = s.records[r.Name].State
 	}
 	s.replace(r)
 }
 
-// isLate reports whether that state is all that the disk has of a volume that is
+// isDeferred reports whether that state is all that the disk has of a volume that is
 // further.
-func (s *Store) isLate(name string, onDisk State) bool {
+func (s *Store) isDeferred(name string, onDisk State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, late := s.late[name]
-	return late && state == onDisk
+	state, ok := s.deferred[name]
+	return ok && state == onDisk
 }
 
 // Late returns the record that is ahead of the disk's, if it is.
-func (s *Store) Late(name string) (r Record, late bool) {
+func (s *Store) Deferred(name string) (r Record, deferred bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, late = s.late[name]
-	return s.records[name], late
+	_, deferred = s.deferred[name]
+	return s.records[name], deferred
 }
 
-// AllLate lists the volumes whose records are ahead of the disk's.
-func (s *Store) AllLate() []string {
+// AllDeferred lists the volumes whose records are ahead of the disk's.
+func (s *Store) AllDeferred() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.late))
+	return slices.Collect(maps.Keys(s.deferred))
 }
 
 // Forget removes a record from memory alone.
@@ -128,7 +128,7 @@ func (s *Store) forget(name string) {
 	defer s.mu.Unlock()
 	s.countID(s.records[name], -1)
 	delete(s.records, name)
-	delete(s.late, name)
+	delete(s.deferred, name)
 }
 
 // Get returns the record of a volume.

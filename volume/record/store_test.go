@@ -12,7 +12,7 @@ import (
 
 func none(string) {}
 
-// A late record survives a write that fails, and any other is what the disk has.
+// A deferred record survives a write that fails, and any other is what the disk has.
 func TestStoreAfterFailedWrite(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Open(dir)
@@ -29,9 +29,9 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	}
 	bound := v
 	bound.State, bound.PV = Bound, "pv"
-	s.SetLate(bound)
-	if r, late := s.Late("v"); !late || r.State != Bound || !s.HasPV("pv") {
-		t.Errorf("%+v, late %v", r, late)
+	s.Defer(bound)
+	if r, deferred := s.Deferred("v"); !deferred || r.State != Bound || !s.HasPV("pv") {
+		t.Errorf("%+v, deferred %v", r, deferred)
 	}
 	grown := bound
 	grown.Bytes = 2
@@ -48,7 +48,7 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	if r, ok := s.Get("v"); !ok || r.State != Bound || r.Bytes != 1 || s.WithQuotaID(7) != 1 {
 		t.Errorf("%+v, %v", r, ok)
 	}
-	if err := s.Drop(fd, none, "v"); err != nil || s.Has("v") || s.WithQuotaID(7) != 0 || len(s.AllLate()) > 0 || !slices.Equal(left, []string{"v"}) {
+	if err := s.Drop(fd, none, "v"); err != nil || s.Has("v") || s.WithQuotaID(7) != 0 || len(s.AllDeferred()) > 0 || !slices.Equal(left, []string{"v"}) {
 		t.Errorf("%v; left %q", err, left)
 	}
 }

@@ -140,8 +140,8 @@ func TestLearnOfAnother(t *testing.T) {
 		w.space(p)
 		w.f.learn(worldName, p.ledger, s)
 		w.f.Read(worldName, []Reading{{p.ledger, s}})
-		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == record.Ready && p.ledger.Use(next).Known {
-			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.Use(next))
+		if len(p.ledger.sure.walked)+len(p.ledger.sure.last)+len(p.ledger.sure.written) > 0 || next.State == record.Ready && p.ledger.Usage(next).Known {
+			t.Errorf("%s: %+v, %+v", name, p.ledger.sure, p.ledger.Usage(next))
 		}
 	}
 }

@@ -18,15 +18,23 @@ import (
 // tenant's choice in it.
 const maxStuck = 500
 
-// Stuck returns the entries that the last emptying could not remove, with the
-// reason, in the order of their names. The next one tries again.
-func (t *Trash) Stuck() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.stuck)
+// Left is what an emptying left in the trash.
+type Left struct {
+	// Entries counts the volumes that are still there.
+	Entries int
+	// Stuck are the entries that could not be removed, with the reason, by name. The next
+	// emptying tries again.
+	Stuck []string
 }
 
-// reportStuck remembers for Stuck why entries could not be removed, writes it
+// Left returns what the last emptying left.
+func (t *Trash) Left() Left {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Left{Entries: t.left.Entries, Stuck: slices.Clone(t.left.Stuck)}
+}
+
+// reportStuck stores for Left why entries could not be removed, writes it
 // into their records for Inspect, and returns it.
 func (e *Emptying) reportStuck() error {
 	var errs []error
@@ -44,7 +52,7 @@ func (e *Emptying) reportStuck() error {
 	}
 	e.trash.mu.Lock()
 	defer e.trash.mu.Unlock()
-	e.trash.stuck = lines
+	e.trash.left.Stuck = lines
 	return errors.Join(errs...)
 }
 

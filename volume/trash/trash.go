@@ -21,8 +21,8 @@ type Trash struct {
 	step func(name string)
 	one  bounded.Turns // one emptying at a time
 
-	mu    sync.Mutex
-	stuck []string // entries that the last emptying could not remove; guarded by mu
+	mu   sync.Mutex
+	left Left // by the last emptying; guarded by mu
 }
 
 // New returns what empties a trash at so many files a second; 0 is no
@@ -74,11 +74,23 @@ func (t *Trash) Begin(c *bounded.Call, d *pooldir.Dir, disk Disk) (e *Emptying, 
 	return &Emptying{trash: t, call: c, dir: d, disk: disk, pace: t.removalPace(), stuck: map[string]error{}}, give, nil
 }
 
-// Names returns what is in the trash, entries and their records, sorted.
+// Names returns the names in the trash, those of entries and of their records, sorted.
 func (e *Emptying) Names() ([]string, error) {
 	names, err := file.List(e.dir.Private, pooldir.TrashName)
+	if err != nil {
+		return nil, err
+	}
 	slices.Sort(names)
-	return names, err
+	entries := map[string]bool{}
+	for _, name := range names {
+		if id, _ := strings.CutSuffix(name, record.Suffix); !file.IsTemporary(name) {
+			entries[id] = true
+		}
+	}
+	e.trash.mu.Lock()
+	defer e.trash.mu.Unlock()
+	e.trash.left.Entries = len(entries)
+	return names, nil
 }
 
 // Round gives every entry among the names one turn, except those that are still
