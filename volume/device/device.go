@@ -126,14 +126,20 @@ func partition(dir string) int {
 // disk returns the kernel's directory of the whole disk.
 func disk(n Number) string {
 	dir := attributes(n)
-	if partition(dir) == 0 {
-		return dir
-	}
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
+	switch {
+	case err != nil:
 		return dir
+	case partition(dir) > 0:
+		return filepath.Dir(real)
 	}
-	return filepath.Dir(real)
+	return real
+}
+
+// Overlap reports whether two numbers are one device, or a disk and a partition of it.
+func Overlap(a, b Number) bool {
+	whole := partition(attributes(a)) == 0 || partition(attributes(b)) == 0
+	return a == b || whole && disk(a) == disk(b)
 }
 
 func removable(n Number) bool { return attribute(disk(n), "removable") == "1" }

@@ -2,7 +2,7 @@
 // and wipes it.
 //
 //	device.go      Device: what is known of one, and how it is read
-//	list.go        List: the devices of a directory
+//	list.go        List: the devices of a directory; watch.go: when that changes
 //	use.go         Busy: who uses a device
 //	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
 //	signature.go   Signature: what a device carries; magic.go has the table
