@@ -31,21 +31,33 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 	}
 }
 
-// claimByUID returns the claim with that UID, nil if there is none.
-func claimByUID(ctx context.Context, client kubernetes.Interface, uid string) (*corev1.PersistentVolumeClaim, error) {
+// EachClaim calls f for every claim of the cluster until f returns false. The error
+// is an Unanswered.
+func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) error {
 	page := metav1.ListOptions{Limit: pageSize}
 	for {
 		list, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
 		if err != nil {
-			return nil, Unanswered{Request: "list claims to find UID " + uid, Err: err}
+			return Unanswered{Request: "list claims", Err: err}
 		}
 		for i := range list.Items {
-			if string(list.Items[i].UID) == uid {
-				return &list.Items[i], nil
+			if !f(&list.Items[i]) {
+				return nil
 			}
 		}
 		if page.Continue = list.Continue; page.Continue == "" {
-			return nil, nil
+			return nil
 		}
 	}
+}
+
+// claimByUID returns the claim with that UID, nil if there is none.
+func claimByUID(ctx context.Context, client kubernetes.Interface, uid string) (found *corev1.PersistentVolumeClaim, err error) {
+	err = EachClaim(ctx, client, func(claim *corev1.PersistentVolumeClaim) bool {
+		if string(claim.UID) == uid {
+			found = claim
+		}
+		return found == nil
+	})
+	return found, err
 }
