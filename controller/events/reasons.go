@@ -4,6 +4,15 @@ package events
 // docs/reference/events.md is generated.
 const (
 	AnnotationIgnored       = "AnnotationIgnored"
+	DeviceBusy              = "DeviceBusy"
+	DeviceConfigDiffers     = "DeviceConfigDiffers"
+	DeviceConfigInvalid     = "DeviceConfigInvalid"
+	DeviceError             = "DeviceError"
+	DeviceGone              = "DeviceGone"
+	DeviceRefused           = "DeviceRefused"
+	DeviceWipeFailed        = "DeviceWipeFailed"
+	DeviceWiped             = "DeviceWiped"
+	DeviceWithdrawn         = "DeviceWithdrawn"
 	LimitNotEnforced        = "LimitNotEnforced"
 	Migrated                = "Migrated"
 	Migrating               = "Migrating"
@@ -100,5 +109,30 @@ func Reasons() []Reason {
 			Action: "see *Orphans* in [operations.md](../operations.md)"},
 		{Name: OrphansRemoved, Type: "Normal", Object: "node",
 			When: "with `--orphans=delete`, volumes were removed whose PVs and claims were gone for `--orphan-grace`"},
+		{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
+			When:   "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing changes",
+			Action: "correct what the message names; see [raw-disks.md](../raw-disks.md)"},
+		{Name: DeviceConfigDiffers, Type: "Warning", Object: "PV",
+			When:   "the ConfigMap would make the PV of a disk otherwise; the PV stays until its claim is deleted",
+			Action: "none if this is intended; otherwise delete the claim, or change the ConfigMap back"},
+		{Name: DeviceRefused, Type: "Warning", Object: "node",
+			When:   "a disk without a PV carries data; it is not wiped and not offered",
+			Action: "set `existing: wipe` in the ConfigMap, wipe the disk by hand, or leave it out of the ConfigMap's filter"},
+		{Name: DeviceBusy, Type: "Warning", Object: "PV, or node for a disk without one",
+			When:   "a disk has to be wiped and something uses it; it is tried again",
+			Action: "end the use that the message names"},
+		{Name: DeviceError, Type: "Warning", Object: "PV, or node for a disk without one",
+			When:   "a disk cannot be read or offered, or is no block device",
+			Action: "do what the message says, or leave it out of the ConfigMap's filter"},
+		{Name: DeviceWipeFailed, Type: "Warning", Object: "PV, or node for a disk without one",
+			When:   "a disk cannot be wiped; its PV stays Released, and it is tried again",
+			Action: "replace the disk"},
+		{Name: DeviceWiped, Type: "Normal", Object: "PV, or node for a disk without one",
+			When: "a disk is wiped and verified"},
+		{Name: DeviceGone, Type: "Warning", Object: "PV",
+			When:   "the device of a PV with a claim is gone",
+			Action: "attach the disk again, or delete the claim and the PV"},
+		{Name: DeviceWithdrawn, Type: "Normal", Object: "PV",
+			When: "the PV of a disk had no claim and is deleted: the device is gone, or its node offers none any more"},
 	}
 }
