@@ -133,8 +133,8 @@ var layers = [][]string{
 	{"class", "sleep"},              // what both sides of a claim agree on; how loops wait
 	{"classtest", "events", "live"}, // how the API server is asked and told
 	{"claims", "pvs"},               // which claims and PVs are of this node
-	{"capacity", "csi", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
-	{"agent"}, // joins them
+	{"capacity", "csi", "device", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
+	{"agent", "disks"}, // joins them
 }
 
 // layerOf is the layer of a package below controller, -1 for any other.
@@ -187,7 +187,7 @@ var direct = map[string]string{
 	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
 	"k8s.io/utils":                                         "maps of bounded size, least recently used first",
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10": "the claim loop",
-	"sigs.k8s.io/yaml":                                     "tests of manifests",
+	"sigs.k8s.io/yaml":                                     "inspect of raw disks, tests of manifests",
 }
 
 func TestDirectDependencies(t *testing.T) {

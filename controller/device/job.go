@@ -1,0 +1,193 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// job is the work on one device. It runs beside the passes, and is kept after an end that was no
+// success, until it is tried again. The Controller's mu guards it.
+type job struct {
+	uid      types.UID // of the Released PV that it is for, "" for a device without a PV
+	spec     spec      // that it was begun with
+	cancel   context.CancelCauseFunc
+	running  bool
+	state    State
+	why      string
+	progress disk.Progress
+	tries    int
+	retry    time.Time // when it is begun again, if it does not run
+}
+
+// work does a job. It calls report as it goes on. The error says why the device is not wiped and
+// offered.
+type work func(ctx context.Context, report func(disk.Progress)) error
+
+// cleaned is a device that was wiped and verified, and has no PV yet.
+type cleaned struct {
+	sequence uint64
+	bytes    int64
+	name     string // of the PV that it had
+}
+
+var (
+	errRefused = errors.New("refused")
+	errEnded   = errors.New("the device is not to be wiped any more")
+)
+
+// begin does the work on a device unless that is under way, or failed a short while ago for the
+// same PV and ConfigMap. Work for another PV is ended, and the next pass begins.
+func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, do work) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[d.Number]
+	switch {
+	case j == nil:
+		j = &job{state: state}
+	case j.running && j.uid != uid:
+		j.cancel(errEnded)
+		return
+	case j.running:
+		return
+	case j.uid == uid && j.spec.same(s) && time.Now().Before(j.retry):
+		return
+	case j.uid != uid || !j.spec.same(s):
+		j = &job{state: state}
+	}
+	ctx, cancel := context.WithCancelCause(c.jobsContext)
+	j.uid, j.spec, j.cancel, j.running, j.progress = uid, *s, cancel, true, disk.Progress{}
+	c.jobs[d.Number] = j
+	c.running.Go(func() {
+		defer cancel(nil)
+		c.finish(ctx, d.Number, j, do(ctx, func(p disk.Progress) { c.progress(j, p) }))
+	})
+}
+
+// same reports whether a job that failed would do the same again.
+func (s *spec) same(o *spec) bool {
+	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType
+}
+
+func (c *Controller) progress(j *job, p disk.Progress) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.Wiped > j.progress.Wiped {
+		c.wiped.Add(p.Wiped - j.progress.Wiped)
+	}
+	j.state, j.why, j.progress = Wiping, "", p
+}
+
+// finish notes how a job ended, and asks for a pass.
+func (c *Controller) finish(ctx context.Context, n disk.Number, j *job, err error) {
+	c.mu.Lock()
+	j.running = false
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, errEnded):
+		if c.jobs[n] == j {
+			delete(c.jobs, n)
+		}
+	case errors.Is(err, disk.ErrBusy):
+		j.state, j.why = Busy, err.Error()
+	case errors.Is(err, errRefused):
+		j.state, j.why = Refused, err.Error()
+	default:
+		j.state, j.why = Error, err.Error()
+	}
+	j.retry = time.Now().Add(min(firstRetry<<min(j.tries, 10), c.Interval))
+	j.tries++
+	c.mu.Unlock()
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
+		klog.FromContext(ctx).Info("A device is not offered", "device", n, "why", err)
+	}
+	sleep.Wake(c.wake)
+}
+
+// end ends the work on a device, which has a PV that needs none.
+func (c *Controller) end(n disk.Number) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j := c.jobs[n]; j != nil && j.running {
+		j.cancel(errEnded)
+	} else {
+		delete(c.jobs, n)
+	}
+}
+
+// next returns when the first job is to be tried again, at the latest after the interval.
+func (c *Controller) next() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.Interval
+	for _, j := range c.jobs {
+		if !j.running {
+			next = min(next, time.Until(j.retry))
+		}
+	}
+	for _, since := range c.goneFrom {
+		if left := absence - time.Since(since); left > 0 {
+			next = min(next, left)
+		}
+	}
+	return max(next, settle)
+}
+
+// publish sets what Reports returns, and ends the work on devices that are in no report.
+func (c *Controller) publish(reports []Report, numbers map[string]disk.Number) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen, c.reports, c.numbers = nil, reports, numbers
+	known := map[disk.Number]bool{}
+	for _, n := range numbers {
+		known[n] = true
+	}
+	for n, j := range c.jobs {
+		if known[n] {
+			continue
+		}
+		if j.running {
+			j.cancel(fmt.Errorf("%w: it is gone", errEnded))
+		} else {
+			delete(c.jobs, n)
+		}
+	}
+	for n := range c.clean {
+		if !known[n] {
+			delete(c.clean, n)
+		}
+	}
+}
+
+// describe writes the job's part of a report.
+func (j *job) describe(r *Report) {
+	r.State, r.Why = j.state, j.why
+	r.Wiped, r.Verified, r.WipeBytes = j.progress.Wiped, j.progress.Verified, j.progress.Total
+}
+
+// forget forgets that a device was wiped: it has a PV.
+func (c *Controller) forget(n disk.Number) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.clean, n)
+}
+
+// wipedBefore returns the note about a device that was wiped and has no PV yet.
+func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	note, has := c.clean[d.Number]
+	return note, has && note.sequence == d.Sequence && note.bytes == d.Bytes
+}
+
+func (c *Controller) noteWiped(d disk.Device, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, name}
+}

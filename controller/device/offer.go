@@ -1,0 +1,116 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// offer returns the work that wipes a device without a PV and makes its PV. A device that carries
+// anything is refused, unless the ConfigMap says otherwise.
+func (c *Controller) offer(d disk.Device, name string, s *spec, node *corev1.Node) work {
+	return func(ctx context.Context, report func(disk.Progress)) error {
+		err := c.wipeNew(ctx, d, &name, s, node, report)
+		if err == nil {
+			err = c.create(ctx, d, name, s, node)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
+			c.tellNew(ctx, d, err)
+		}
+		return err
+	}
+}
+
+// wipeNew wipes a device without a PV. It does nothing to one that was wiped already, and then
+// names the PV as before.
+func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s *spec, node *corev1.Node, report func(disk.Progress)) error {
+	note, clean := c.wipedBefore(d)
+	if clean && note.name != "" {
+		*name = note.name
+	}
+	if err := c.mayWipe(d, s); err != nil {
+		return err
+	}
+	if clean {
+		found, err := disk.Probe(d)
+		if err != nil || !found.Found() {
+			return err
+		}
+	}
+	x, err := disk.Open(d)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := c.free(ctx, node, d, *name, ""); err != nil {
+		return err
+	}
+	if found, err := x.Signature(); err != nil {
+		return err
+	} else if found.Found() && !s.existing {
+		return refusal(d, found, s)
+	}
+	began := time.Now()
+	if err := x.Wipe(ctx, s.wipe, report); err != nil {
+		return &wipeError{err}
+	}
+	c.noteWiped(d, *name)
+	c.noteNode(ctx, d.Path+began.String(), events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
+	return nil
+}
+
+// mayWipe refuses a device that carries something. It opens the device to read only: closing a
+// device that was open to be written has udev look at it once more.
+func (c *Controller) mayWipe(d disk.Device, s *spec) error {
+	found, err := disk.Probe(d)
+	if err == nil && found.Found() && !s.existing {
+		return refusal(d, found, s)
+	}
+	return err
+}
+
+func refusal(d disk.Device, found disk.Signature, s *spec) error {
+	return fmt.Errorf("%w: %s carries %s. It is not wiped and not offered: set %s: %s in ConfigMap %s, or wipe the device by hand",
+		errRefused, describe(d), found, keyExisting, existingWipe, s.configMap)
+}
+
+// describe names a device as a person finds it.
+func describe(d disk.Device) string {
+	if d.ID == "" {
+		return fmt.Sprintf("%s (%s)", d.Path, class.Size(d.Bytes))
+	}
+	return fmt.Sprintf("%s (%s, %s)", d.Path, class.Size(d.Bytes), d.ID)
+}
+
+// create makes the PV of a wiped device. A name that a PV of another device has is replaced by one
+// with a hash.
+func (c *Controller) create(ctx context.Context, d disk.Device, name string, s *spec, node *corev1.Node) error {
+	for _, name := range []string{name, hashedName(name, d.Path)} {
+		pv := newPV(name, d, s, node)
+		_, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		there, err := live.PV(ctx, c.Client, name)
+		if err != nil {
+			return err
+		}
+		if there == nil || there.DeletionTimestamp != nil && localPath(there) == d.Path {
+			return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("wiped; PV %s is still being deleted", name)}
+		}
+		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !elsewhere(there, node) {
+			return nil
+		}
+	}
+	return errors.New("the names of its PV are taken by PVs of other devices: " + name)
+}

@@ -1,0 +1,63 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/events"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// release returns the work that wipes the device of a Released PV and then deletes the PV, with its
+// UID. The next pass offers the device. A wipe that fails leaves the PV Released.
+func (c *Controller) release(d disk.Device, pv *corev1.PersistentVolume, s *spec, node *corev1.Node) work {
+	return func(ctx context.Context, report func(disk.Progress)) error {
+		err := c.wipeReleased(ctx, d, pv, s, node, report)
+		if err == nil {
+			err = c.deleteWiped(ctx, d, pv)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
+			c.tellReleased(ctx, pv, err)
+		}
+		return err
+	}
+}
+
+func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume, s *spec, node *corev1.Node, report func(disk.Progress)) error {
+	x, err := disk.Open(d)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := c.stillReleased(ctx, pv); err != nil {
+		return err
+	}
+	if err := c.free(ctx, node, d, pv.Name, pv.UID); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := x.Wipe(ctx, s.wipe, report); err != nil {
+		return &wipeError{err}
+	}
+	c.notePV(ctx, pv, "wiped", events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
+	return nil
+}
+
+// deleteWiped deletes a PV whose disk was wiped.
+func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume) error {
+	if err := c.stillReleased(ctx, pv); err != nil {
+		return err
+	}
+	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pv.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)
+	}
+	c.noteWiped(d, pv.Name)
+	return nil
+}

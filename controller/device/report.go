@@ -1,0 +1,70 @@
+package device
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// State is what the controller does with a device.
+type State string
+
+// The states of devices.
+const (
+	Available State = "available" // its PV waits for a claim
+	Bound     State = "bound"     // its PV is a claim's
+	Released  State = "released"  // its PV was a claim's, and the wipe has not begun
+	Wiping    State = "wiping"
+	Busy      State = "busy"    // it has to be wiped, and something uses it
+	Refused   State = "refused" // it carries something, and there is no licence to wipe it
+	Error     State = "error"
+	Gone      State = "gone" // a PV is there without its device
+)
+
+// States are all of them.
+var States = []State{Available, Bound, Released, Wiping, Busy, Refused, Error, Gone}
+
+// Report is what is known of one device of the node.
+type Report struct {
+	Device string `json:"device"`
+	// Paths are further paths that lead to the same device.
+	Paths []string `json:"paths,omitempty"`
+	ID    string   `json:"id,omitempty"`
+	Bytes int64    `json:"bytes"`
+	State State    `json:"state"`
+	Why   string   `json:"why,omitempty"`
+	PV    string   `json:"pv,omitempty"`
+	// Wiped and Verified are how far the wipe is, each of WipeBytes.
+	Wiped     int64 `json:"wiped,omitempty"`
+	Verified  int64 `json:"verified,omitempty"`
+	WipeBytes int64 `json:"wipeBytes,omitempty"`
+}
+
+// Path is where the agent serves the reports, for inspect.
+const Path = "/devices"
+
+// Reports returns what the last pass found, and how far wipes are now, sorted by device.
+func (c *Controller) Reports() []Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := slices.Clone(c.reports)
+	for i, r := range all {
+		if job := c.jobs[c.numbers[r.Device]]; job != nil {
+			job.describe(&all[i])
+		}
+	}
+	slices.SortFunc(all, func(a, b Report) int { return strings.Compare(a.Device, b.Device) })
+	return all
+}
+
+// Handler serves the reports as JSON at Path, and everything else by next.
+func (c *Controller) Handler(next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", next)
+	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(append([]Report{}, c.Reports()...)) // a client that left
+	})
+	return mux
+}

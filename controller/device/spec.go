@@ -1,0 +1,103 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// spec is what a ConfigMap says of the devices of a node.
+type spec struct {
+	configMap string
+	class     string
+	mode      corev1.PersistentVolumeMode
+	fsType    string // of Filesystem
+	dir       string
+	filter    *regexp.Regexp
+	wipe      disk.Mode
+	existing  bool // devices that carry something are wiped
+}
+
+var fsTypes = []string{"ext4", "xfs", "btrfs"}
+
+// parseSpec reads a ConfigMap. Unknown keys are ignored, as the older program does. The error names
+// everything that is wrong.
+func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
+	s := &spec{configMap: cm.Name, mode: corev1.PersistentVolumeMode(cm.Data[keyMode]), dir: cm.Data[keyDir], wipe: disk.Zero}
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var has bool
+	if s.class, has = cm.Data[keyClass]; !has {
+		wrong("%s is missing", keyClass)
+	}
+	switch s.mode {
+	case corev1.PersistentVolumeBlock:
+	case corev1.PersistentVolumeFilesystem:
+		if s.fsType = cm.Data[keyFSType]; !slices.Contains(fsTypes, s.fsType) {
+			wrong("%s %q is none of ext4, xfs and btrfs", keyFSType, s.fsType)
+		}
+	default:
+		wrong("%s %q is neither Filesystem nor Block", keyMode, s.mode)
+	}
+	if !filepath.IsAbs(s.dir) {
+		wrong("%s %q is not an absolute path", keyDir, s.dir)
+	}
+	var err error
+	if filter, has := cm.Data[keyFilter]; !has {
+		wrong("%s is missing", keyFilter)
+	} else if s.filter, err = regexp.Compile(filter); err != nil {
+		wrong("%s: %w", keyFilter, err)
+	}
+	if wipe, has := cm.Data[keyWipe]; has {
+		if s.wipe, err = disk.ParseMode(wipe); err != nil {
+			wrong("%s: %w", keyWipe, err)
+		}
+	}
+	switch existing := cm.Data[keyExisting]; existing {
+	case existingWipe:
+		s.existing = true
+	case "", existingKeep:
+	default:
+		wrong("%s %q is neither refuse nor wipe", keyExisting, existing)
+	}
+	// A user who asks for encryption does not want to be ignored.
+	if encrypt := cm.Data[keyEncrypt]; encrypt != "" && encrypt != "false" {
+		wrong("%s: devices are not encrypted; remove the key", keyEncrypt)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// annotations are what PVs of the spec are annotated with.
+func (s *spec) annotations() map[string]string {
+	all := map[string]string{
+		annPrefix + keyClass: s.class, annPrefix + keyMode: string(s.mode), annPrefix + keyDir: s.dir, annPrefix + keyFilter: s.filter.String(),
+	}
+	if s.mode == corev1.PersistentVolumeFilesystem {
+		all[annPrefix+keyFSType] = s.fsType
+	}
+	return all
+}
+
+// differences returns which keys of the spec a PV was not made by. A PV of an old version, which has
+// no annotations, is taken as it is.
+func (s *spec) differences(pv *corev1.PersistentVolume) (keys []string) {
+	if _, has := pv.Annotations[annPrefix+keyClass]; !has {
+		return nil
+	}
+	for name, value := range s.annotations() {
+		if pv.Annotations[name] != value {
+			keys = append(keys, name[len(annPrefix):])
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,86 @@
+package device
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+func configMap(changes ...string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "cm"},
+		Data: map[string]string{
+			"storageClassName": "local-storage", "volumeMode": "Filesystem", "fsType": "ext4", "deviceDir": "/dev/disk/by-id", "deviceNameFilter": "^data-", "unknown": "x",
+		},
+	}
+	for _, change := range changes {
+		key, value, set := strings.Cut(change, "=")
+		if delete(cm.Data, key); set {
+			cm.Data[key] = value
+		}
+	}
+	return cm
+}
+
+func TestSpec(t *testing.T) {
+	s, err := parseSpec(configMap())
+	if err != nil || s.wipe != disk.Zero || s.existing {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	s, err = parseSpec(configMap("wipe=quick", "existing=wipe", "volumeMode=Block", "fsType", "storageClassName="))
+	if err != nil || s.wipe != disk.Quick || !s.existing || s.fsType != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for change, want := range map[string]string{
+		"storageClassName":     "storageClassName is missing",
+		"volumeMode":           `volumeMode "" is neither`,
+		"volumeMode=block":     `volumeMode "block" is neither`,
+		"fsType":               `fsType "" is none of`,
+		"fsType=ntfs":          `fsType "ntfs" is none of`,
+		"deviceDir=dev":        `deviceDir "dev" is not an absolute path`,
+		"deviceNameFilter":     "deviceNameFilter is missing",
+		"deviceNameFilter=(":   "deviceNameFilter: error parsing regexp",
+		"wipe=shred":           `wipe mode "shred"`,
+		"existing=keep":        `existing "keep" is neither refuse nor wipe`,
+		"encrypt=true":         "devices are not encrypted",
+		"wipe=":                `wipe mode ""`,
+		"deviceDir":            `deviceDir "" is not an absolute path`,
+		"volumeMode=Ephemeral": "neither Filesystem nor Block",
+	} {
+		if _, err := parseSpec(configMap(change)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", change, err, want)
+		}
+	}
+}
+
+// Changes of what a PV was made by are found by key; PVs of old versions have no annotations.
+func TestDifferences(t *testing.T) {
+	s, err := parseSpec(configMap())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	pv := newPV("pv", disk.Device{Path: "/dev/x", Bytes: 1}, s, node)
+	for change, want := range map[string][]string{
+		"wipe=quick": nil, "storageClassName=other": {"storageClassName"}, "fsType=xfs": {"fsType"},
+		"volumeMode=Block": {"volumeMode"}, "deviceDir=/dev": {"deviceDir"}, "deviceNameFilter=": {"deviceNameFilter"},
+	} {
+		now, err := parseSpec(configMap(change))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := now.differences(pv); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", change, got, want)
+		}
+	}
+	maps.DeleteFunc(pv.Annotations, func(string, string) bool { return true })
+	if got := s.differences(pv); len(got) > 0 {
+		t.Errorf("a PV without annotations differs in %q", got)
+	}
+}
