@@ -2,6 +2,7 @@
 // on every node. It turns the claims of its node into directories and the PVs
 // that name them, and serves them through CSI.
 //
+//	disks.go      the commands that offer raw disks, and print them
 //	inspect.go    the command that prints pools
 //	migrate.go    the command that prints what becomes of PVs
 //	version.go    the command that prints the version
@@ -32,6 +33,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {
+		case "disks":
+			return offerDisks(ctx, args[1:], out)
 		case "inspect":
 			return runInspect(args[1:], out)
 		case "migrate":

@@ -75,7 +75,7 @@ func runAgent(ctx context.Context, o *options) error {
 	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
 	if !o.plain() {
 		var err error
-		if a.client, err = newClient(o); err != nil {
+		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
 			return err
 		}
 		a.recorder = events.New(a.client, o.nodeName)

@@ -9,18 +9,19 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// newClient finds the API server and asks it nothing yet.
-func newClient(o *options) (kubernetes.Interface, error) {
+// NewClient finds the API server, by the service account of the pod if kubeconfig is "", and asks
+// it nothing yet. The client makes at most qps requests a second.
+func NewClient(kubeconfig, node string, qps float32) (kubernetes.Interface, error) {
 	where := rest.InClusterConfig
-	if o.kubeconfig != "" {
-		where = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", o.kubeconfig) }
+	if kubeconfig != "" {
+		where = func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
 	}
 	config, err := where()
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w; in a pod mount the service account, elsewhere set --kubeconfig", err)
 	}
-	config.QPS, config.Burst = o.qps, int(5*o.qps)
-	config.UserAgent = "hostpath-provisioner/" + o.nodeName
+	config.QPS, config.Burst = qps, int(5*qps)
+	config.UserAgent = "hostpath-provisioner/" + node
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(config)

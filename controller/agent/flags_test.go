@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"kubevirt.io/hostpath-provisioner/controller/disks"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/flags.md")
@@ -28,17 +30,27 @@ error has exit code 1.
 		"[operations.md](../operations.md), `migrate` in [migration.md](../migration.md).\n")
 	for _, s := range (&options{version: "the agent's"}).sections() {
 		fmt.Fprintf(&b, "\n## %s\n\n| flag | environment | default | |\n|---|---|---|---|\n", s.title)
-		s.flags.VisitAll(func(f *pflag.Flag) {
-			name := "--" + f.Name
-			if len(f.Name) == 1 {
-				name = "-" + f.Name
-			}
-			usage := strings.TrimSuffix(f.Usage, " ["+variable(f.Name)+"]")
-			usage = strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(usage)
-			fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", name, variable(f.Name), f.DefValue, usage)
-		})
+		s.flags.VisitAll(func(f *pflag.Flag) { row(&b, f, variable(f.Name)) })
 	}
+	b.WriteString("\n## The command disks\n\n`hostpath-provisioner disks` has flags of its own; see [raw-disks.md](../raw-disks.md).\n\n" +
+		"| flag | environment | default | |\n|---|---|---|---|\n")
+	(&disks.Options{}).Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			row(&b, f, disks.Variable(f.Name))
+		}
+	})
 	return b.String()
+}
+
+// row writes a flag's row of a table.
+func row(b *strings.Builder, f *pflag.Flag, variable string) {
+	name := "--" + f.Name
+	if len(f.Name) == 1 {
+		name = "-" + f.Name
+	}
+	usage := strings.TrimSuffix(f.Usage, " ["+variable+"]")
+	usage = strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(usage)
+	fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", name, variable, f.DefValue, usage)
 }
 
 func TestFlagReference(t *testing.T) {

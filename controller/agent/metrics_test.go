@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"kubevirt.io/hostpath-provisioner/controller/device"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -186,16 +187,17 @@ func TestMetricsPageIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
-	row := regexp.MustCompile("(?m)^\\| `(kubevirt_hpp_[a-z_]+)(?:\\{([a-z_,]*)\\})?` \\|")
+	row := regexp.MustCompile("(?m)^\\| `((?:kubevirt_hpp|local_pv_provisioner)_[a-z_]+)(?:\\{([a-z_,]*)\\})?` \\|")
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		labels := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' })
 		slices.Sort(labels)
 		documented[metric{m[1], labels}.String()] = true
 	}
 	exported := map[string]bool{}
-	for _, d := range described(newRegistry(completeAgent(t).collectors()...)) {
+	raw := device.New(device.Config{Node: "node-01"})
+	for _, d := range described(newRegistry(append(completeAgent(t).collectors(), raw)...)) {
 		m := metricOf(t, d)
-		if strings.HasPrefix(m.name, ownPrefix) {
+		if strings.HasPrefix(m.name, ownPrefix) || strings.HasPrefix(m.name, "local_pv_provisioner_") {
 			exported[m.String()] = true
 			continue
 		}

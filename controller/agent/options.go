@@ -77,7 +77,7 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	case err != nil:
 		return nil, fmt.Errorf("%w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unknown command %q; the commands are inspect, migrate and version, and --help lists the flags", flags.Arg(0))
+		return nil, fmt.Errorf("unknown command %q; the commands are disks, inspect, migrate and version, and --help lists the flags", flags.Arg(0))
 	}
 	o.provision.set = o.provision.set || flags.Changed("provision")
 	if err := o.provision.check(o.driver.endpoint != ""); err != nil {

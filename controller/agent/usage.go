@@ -63,6 +63,7 @@ Usage:
                                                serves both kinds of claims
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --nodeid=NODE --datadir=JSON
                                                a plain CSI driver, the standard sidecars beside it
+  hostpath-provisioner disks [flags]           offer raw disks as local PVs; disks --help explains
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
   hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs

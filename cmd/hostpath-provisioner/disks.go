@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks"
+)
+
+const inspectDisksHelp = `hostpath-provisioner disks inspect prints the devices of this node and what is
+done with each, as the process that runs in this container last saw it.
+
+Usage:
+  hostpath-provisioner disks inspect [-o json|yaml]
+
+Flags:
+%s`
+
+// offerDisks runs the command disks.
+func offerDisks(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "inspect" {
+		return inspectDisks(ctx, args[1:], out)
+	}
+	o, err := disks.Parse(args, out)
+	if err != nil {
+		return agent.Usagef("disks: %w", err)
+	}
+	if o == nil {
+		return nil
+	}
+	client, err := agent.NewClient(o.Kubeconfig, o.Node, o.QPS)
+	if err != nil {
+		return err
+	}
+	return disks.Run(ctx, version, client, o)
+}
+
+func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
+	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
+	format := flags.StringP("output", "o", "table", "table, json or yaml")
+	address := flags.String("metrics-addr", disks.DefaultAddress, "that of the process")
+	flags.Usage = func() { fmt.Fprintf(out, inspectDisksHelp, flags.FlagUsages()) }
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil
+	case err != nil:
+		return agent.Usagef("disks inspect: %w; --help lists the flags", err)
+	case flags.NArg() > 0:
+		return agent.Usagef("disks inspect: %q is no flag", flags.Arg(0))
+	case *format != "table" && *format != "json" && *format != "yaml":
+		return agent.Usagef("disks inspect: output %q is none of table, json and yaml", *format)
+	}
+	reports, err := askDevices(ctx, *address)
+	if err != nil {
+		return fmt.Errorf("disks inspect: %w", err)
+	}
+	switch *format {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(reports)
+	case "yaml":
+		text, err := yaml.Marshal(reports)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	return printDevices(out, reports)
+}
+
+// askDevices asks the process of this container.
+func askDevices(ctx context.Context, address string) (reports []device.Report, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-addr: %w", err)
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+device.Path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the process of this container: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the process at %s answers %s", address, answer.Status)
+	}
+	return reports, json.NewDecoder(answer.Body).Decode(&reports)
+}
+
+// printDevices prints a line for each device.
+func printDevices(out io.Writer, reports []device.Report) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "DEVICE\tID\tSIZE\tSTATE\tPV\tWHY")
+	for _, r := range reports {
+		state := string(r.State)
+		if r.State == device.Wiping && r.WipeBytes > 0 {
+			state = fmt.Sprintf("wiping %d%%", (r.Wiped+r.Verified)*50/r.WipeBytes)
+		}
+		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, class.Size(r.Bytes), state, r.PV, r.Why)
+	}
+	return table.Flush()
+}

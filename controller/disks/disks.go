@@ -1,0 +1,60 @@
+// Package disks is the agent of raw disks: its flags and environment are read and checked, and its
+// parts are built, joined and run.
+//
+//	options.go  the flags, and what is wrong with them
+//	disks.go    the parts
+//
+// It shares the program with the agent of directories, and nothing else: it needs a privileged
+// container and no pool, and runs with an account of its own.
+package disks
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/device"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+)
+
+// Run offers the disks of a node until the context ends.
+func Run(ctx context.Context, version string, client kubernetes.Interface, o *Options) error {
+	log := klog.Background().WithValues("node", o.Node)
+	ctx = klog.NewContext(ctx, log)
+	log.Info("Starting", "version", version, "metrics", o.Address, "namespace", o.namespace, "defaultConfigMap", o.configMap)
+	recorder := events.New(client, o.Node)
+	defer recorder.Close()
+	c := device.New(device.Config{
+		Client: client, Events: recorder, Node: o.Node, Namespace: o.namespace, ConfigMap: o.configMap, Interval: o.interval,
+	})
+	l, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		return fmt.Errorf("--metrics-addr %s: %w", o.Address, err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
+	handler := c.Handler(httpserver.Handler(registry, []httpserver.Check{{Name: "devices", Err: c.Ready}}))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		defer cancel()
+		served <- httpserver.Serve(ctx, l, handler)
+	}()
+	if err := c.Run(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(time.Second):
+		return nil
+	}
+}
