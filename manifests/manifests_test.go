@@ -64,6 +64,8 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 			want := name
 			if strings.HasSuffix(dir, "csi") {
 				want = csiName
+			} else if dir == disksDir {
+				want = disksName
 			}
 			if l.Pairs["k8s-app"] != want {
 				t.Errorf("%s: label k8s-app is %q, want %q", file, l.Pairs["k8s-app"], want)
