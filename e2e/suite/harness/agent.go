@@ -14,34 +14,34 @@ import (
 	"time"
 )
 
-// stopWithin is how long an agent may take to end: a second by contract, and some more for the race detector and for
-// what else runs on the machine.
+// stopWithin is the time in which an agent must end: a second by contract, and more for the race detector and for other
+// load on the machine.
 const stopWithin = 5 * time.Second
 
-// quickExit is for programs with the race detector: otherwise each sleeps a second before it ends, so that all of its
-// threads can tell of their races.
+// quickExit is for programs with the race detector. Otherwise each sleeps a second before it ends, to report races of all
+// of its threads.
 const quickExit = "GORACE=atexit_sleep_ms=100"
 
-// Options are what differs from one agent to another. The zero value is the usual agent.
+// Options are the settings of one agent. The zero value is an agent of hostPath claims.
 type Options struct {
-	// Program instead of Env.Agent.
+	// Program replaces Env.Agent.
 	Program string
-	// Kubeconfig instead of the one with the agents' service account.
+	// Kubeconfig replaces the one with the agents' service account.
 	Kubeconfig string
-	// Pool instead of the node's.
+	// Pool replaces the node's.
 	Pool string
-	// Env are further variables, NAME=value.
+	// Env are additional variables, NAME=value.
 	Env []string
-	// Flags are further flags.
+	// Flags are additional flags.
 	Flags []string
-	// CSI says which claims an agent with a CSI driver serves itself: csi, hostpath,csi, or none. Such an agent has the
+	// CSI is the value of --provision of an agent with a CSI driver: csi, hostpath,csi, or none. Such an agent has the
 	// permissions of manifests/csi.
 	CSI string
 	// DataDir are the pools of the driver, as JSON; see Datadir.
 	DataDir string
 }
 
-// Datadir is one pool of that name at that path, as --datadir takes it.
+// Datadir returns the value of --datadir for one pool.
 func Datadir(name, path string) string { return fmt.Sprintf(`[{"name":%q,"path":%q}]`, name, path) }
 
 // Agent is the agent of one node as a process of this machine.
@@ -49,7 +49,7 @@ type Agent struct {
 	Node Node
 	// Pool is its PV_DIR.
 	Pool string
-	// Socket is that of its CSI driver, where it has one.
+	// Socket is that of its CSI driver, if it has one.
 	Socket string
 
 	scene   *Scene
@@ -60,7 +60,7 @@ type Agent struct {
 	done    chan struct{} // closed when the process has ended
 }
 
-// agents counts the agents of this process, so that each has a loopback address of its own.
+// agents counts the agents of this process, so that each gets its own loopback address.
 var agents atomic.Int32
 
 // Agent starts the agent of a node and waits until it is ready.
@@ -71,8 +71,8 @@ func (s *Scene) Agent(node Node, o Options) *Agent {
 	return a
 }
 
-// Start starts the agent of a node and does not wait. At the end of the test it is stopped, and its log is searched for
-// data races and, where the test failed, shown.
+// Start starts the agent of a node and does not wait. At the end of the test the agent is stopped, its log is searched
+// for data races, and if the test failed, the log is printed.
 func (s *Scene) Start(node Node, o Options) *Agent {
 	s.Helper()
 	a := s.Later(node, o)
@@ -80,7 +80,7 @@ func (s *Scene) Start(node Node, o Options) *Agent {
 	return a
 }
 
-// Later is an agent that Restart will start for the first time.
+// Later returns an agent that Restart starts for the first time.
 func (s *Scene) Later(node Node, o Options) *Agent {
 	s.Helper()
 	n := agents.Add(1)
@@ -98,20 +98,20 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 	return a
 }
 
-// Restart starts the agent again, with the same settings; the log goes on.
+// Restart starts the agent again, with the same settings. It appends to the log.
 func (a *Agent) Restart() {
 	a.scene.Helper()
 	a.RestartWith()
 }
 
-// RestartAs starts the agent again with other settings but the pool, which is the node's.
+// RestartAs starts the agent again with other settings, except the pool, which is the node's.
 func (a *Agent) RestartAs(o Options) {
 	a.scene.Helper()
 	a.options = o
 	a.RestartWith()
 }
 
-// RestartWith starts the agent again with these variables besides.
+// RestartWith starts the agent again with additional variables.
 func (a *Agent) RestartWith(env ...string) {
 	s, o := a.scene, a.options
 	s.Helper()
@@ -140,7 +140,7 @@ func (a *Agent) RestartWith(env ...string) {
 	}(a.cmd, a.done)
 }
 
-// driverFlags are those of manifests/csi, as far as there is something for them to mean without a kubelet.
+// driverFlags returns the flags of manifests/csi that make sense without a kubelet.
 func (a *Agent) driverFlags(o Options) []string {
 	if o.CSI == "" {
 		return nil
@@ -162,8 +162,8 @@ func (a *Agent) Alive() bool {
 	}
 }
 
-// Stop ends the agent as a kubelet does. It must end by itself, soon, and call that a success. It does nothing where
-// the agent has ended.
+// Stop ends the agent as a kubelet does. The agent must exit within stopWithin, with code 0. Stop does nothing if the
+// agent has ended.
 func (a *Agent) Stop() {
 	s := a.scene
 	s.Helper()
@@ -185,20 +185,20 @@ func (a *Agent) Stop() {
 	}
 }
 
-// Terminate sends the agent the signal of the kubelet, and waits for nothing: where a disk holds one of its threads, the
-// process cannot end.
+// Terminate sends the agent the kubelet's signal and does not wait: while a disk holds one of its threads, the process
+// cannot end.
 func (a *Agent) Terminate() {
 	a.scene.Helper()
 	a.scene.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
 }
 
-// Kill ends the agent without a chance to do anything more.
+// Kill ends the agent with SIGKILL.
 func (a *Agent) Kill() {
 	_ = a.cmd.Process.Kill()
 	<-a.done
 }
 
-// Ended says how the process ended, such as "signal: killed"; "" while it runs.
+// Ended returns how the process ended, such as "signal: killed", or "" while it runs.
 func (a *Agent) Ended() string {
 	if a.Alive() {
 		return ""
@@ -206,13 +206,13 @@ func (a *Agent) Ended() string {
 	return a.cmd.ProcessState.String()
 }
 
-// Pause lets the agent do nothing more until it is killed.
+// Pause stops the agent with SIGSTOP until it is killed.
 func (a *Agent) Pause() {
 	a.scene.Helper()
 	a.scene.must("SIGSTOP", a.cmd.Process.Signal(syscall.SIGSTOP))
 }
 
-// Log is everything the agent said, over all its starts.
+// Log returns the log of all starts of the agent.
 func (a *Agent) Log() string {
 	a.scene.Helper()
 	data, err := os.ReadFile(a.log)
@@ -220,7 +220,7 @@ func (a *Agent) Log() string {
 	return string(data)
 }
 
-// finish is the end of every agent.
+// finish is the clean-up of every agent.
 func (a *Agent) finish() {
 	s := a.scene
 	if a.cmd == nil || a.cmd.Process == nil {
@@ -241,13 +241,13 @@ func (a *Agent) finish() {
 	}
 }
 
-// Address is another port of the address that is the agent's alone.
+// Address returns another port of the agent's loopback address.
 func (a *Agent) Address(port int) string {
 	host, _, _ := strings.Cut(a.address, ":")
 	return fmt.Sprintf("%s:%d", host, port)
 }
 
-// Get asks one of the agent's endpoints.
+// Get requests a path of the agent's HTTP endpoint.
 func (a *Agent) Get(path string) (status int, body string, err error) {
 	client := http.Client{Timeout: 5 * time.Second}
 	r, err := client.Get("http://" + a.address + path)

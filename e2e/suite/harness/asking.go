@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// AwaitReady waits until the agent serves claims.
+// AwaitReady waits until /readyz succeeds.
 func (a *Agent) AwaitReady() {
 	a.scene.Helper()
 	a.scene.Eventually(40*time.Second, "agent of "+a.Node.Name+" ready", a.Ready)
 }
 
-// Ready returns nil where the agent says that it serves claims.
+// Ready returns nil if /readyz succeeds.
 func (a *Agent) Ready() error {
 	if !a.Alive() {
 		return errors.New("the agent has ended")
@@ -30,7 +30,7 @@ func (a *Agent) Ready() error {
 	return err
 }
 
-// AwaitUnready waits until the agent says that it does not serve claims, with 503 and words that match the pattern.
+// AwaitUnready waits until /readyz returns 503 and a text that matches the pattern.
 func (a *Agent) AwaitUnready(pattern string) {
 	s := a.scene
 	s.Helper()
@@ -44,7 +44,7 @@ func (a *Agent) AwaitUnready(pattern string) {
 	})
 }
 
-// Metric returns the value of the one series that begins with the name and carries all the labels, such as
+// Metric returns the value of the one series that begins with the name and has all the labels, such as
 // `state="bound"`.
 func (a *Agent) Metric(name string, labels ...string) (float64, error) {
 	_, body, err := a.Get("/metrics")
@@ -79,7 +79,7 @@ func containsAll(text string, parts []string) bool {
 	return true
 }
 
-// MetricIs returns nil where the metric has the value.
+// MetricIs returns nil if the metric has the value.
 func (a *Agent) MetricIs(want float64, name string, labels ...string) error {
 	got, err := a.Metric(name, labels...)
 	if err == nil && got != want {
@@ -88,7 +88,7 @@ func (a *Agent) MetricIs(want float64, name string, labels ...string) error {
 	return err
 }
 
-// Report is what the agent's program says of a pool without asking the cluster.
+// Report is the output of inspect -o json for a pool.
 type Report struct {
 	Pool struct {
 		Path, ID, Holder string
@@ -119,13 +119,13 @@ type ReportVolume struct {
 	}
 }
 
-// Inspect reads the agent's pool, whether the agent runs or not.
+// Inspect returns the report of the agent's pool, whether the agent runs or not.
 func (a *Agent) Inspect() Report {
 	a.scene.Helper()
 	return a.scene.Inspect(a.Pool)
 }
 
-// Inspect reads the pool in the directory; it must be one.
+// Inspect returns the report of the pool in a directory. It ends the test if there is none.
 func (s *Scene) Inspect(pool string) Report {
 	s.Helper()
 	r, err := s.Report(pool)
@@ -133,7 +133,7 @@ func (s *Scene) Inspect(pool string) Report {
 	return r
 }
 
-// Report reads the pool in the directory. The error has the agent's words where it is none.
+// Report returns the report of the pool in a directory. The error has the output of inspect.
 func (e *Env) Report(pool string) (r Report, err error) {
 	out, err := exec.Command(e.Inspector, "inspect", "-o", "json", pool).Output()
 	var failed *exec.ExitError
@@ -146,7 +146,7 @@ func (e *Env) Report(pool string) (r Report, err error) {
 	return r, err
 }
 
-// Volume is the one volume of that name in the pool; it must be there.
+// Volume returns the volume of that name in the pool. It ends the test if there is none.
 func (a *Agent) Volume(name string) ReportVolume {
 	s := a.scene
 	s.Helper()

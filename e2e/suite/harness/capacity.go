@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Capacities lists what is published of a class for a node, by whomever.
+// Capacities lists the capacity objects of a class for a node, of any publisher.
 func (s *Scene) Capacities(class string, node Node) []storagev1.CSIStorageCapacity {
 	s.Helper()
 	list, err := s.Client.StorageV1().CSIStorageCapacities(Namespace).List(s.Context(), metav1.ListOptions{})
@@ -21,7 +21,7 @@ func (s *Scene) Capacities(class string, node Node) []storagev1.CSIStorageCapaci
 	return found
 }
 
-// Capacity is the one object of a class and a node; the error says that there is none, or several.
+// Capacity returns the one capacity object of a class and a node, or an error if there is none or several.
 func (s *Scene) Capacity(class string, node Node) (*storagev1.CSIStorageCapacity, error) {
 	s.Helper()
 	found := s.Capacities(class, node)
@@ -31,7 +31,7 @@ func (s *Scene) Capacity(class string, node Node) (*storagev1.CSIStorageCapacity
 	return &found[0], nil
 }
 
-// CapacityIs returns nil where both numbers of the one object fulfil what ok asks for.
+// CapacityIs returns nil if ok returns true for both sizes of the one object.
 func (s *Scene) CapacityIs(class string, node Node, ok func(bytes int64) bool) error {
 	s.Helper()
 	o, err := s.Capacity(class, node)

@@ -36,23 +36,23 @@ const (
 	LocalPool = "local"
 )
 
-// soon is how long the cluster may take for one thing, on a machine that is busy.
+// soon is the time that the cluster may take for one change, on a busy machine.
 const soon = 2 * time.Minute
 
-// Claim says what is special about a claim. The zero value is 10Mi of the immediate class, and no node.
+// Claim describes a claim. The zero value requests 10Mi of the immediate class and names no node.
 type Claim struct {
 	Name, Class, Size string
-	// Node is the annotation's value.
+	// Node is the value of the annotation.
 	Node string
-	// Selected is the node that the scheduler would have chosen: for claims that need no pod.
+	// Selected is the node that the scheduler would have chosen, for claims that need no pod.
 	Selected   string
 	Mode       corev1.PersistentVolumeAccessMode
 	VolumeMode corev1.PersistentVolumeMode
-	// Edit changes the claim before it is made.
+	// Edit changes the claim before it is created.
 	Edit func(*corev1.PersistentVolumeClaim)
 }
 
-// Object is the claim as it is made; where it has no name, the API server gives it one.
+// Object returns the claim's object. If it has no name, the API server generates one.
 func (c Claim) Object() *corev1.PersistentVolumeClaim {
 	fill := func(field *string, value string) {
 		if *field == "" {
@@ -84,7 +84,7 @@ func (c Claim) Object() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// Create makes the claim.
+// Create creates the claim.
 func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	made, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), c.Object(), metav1.CreateOptions{})
@@ -93,7 +93,7 @@ func (s *Scene) Create(c Claim) *corev1.PersistentVolumeClaim {
 	return made
 }
 
-// Read asks for the claim as it is now; it must be there.
+// Read reads the claim from the API server. It ends the test if there is none.
 func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	s.Helper()
 	c, err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(s.Context(), claim.Name, metav1.GetOptions{})
@@ -101,8 +101,8 @@ func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 	return c
 }
 
-// Bound waits until the claim is bound, and returns its PV. One that is bound to a PV that was not made for it ends the test:
-// an available PV of a class that tests share is taken by any claim.
+// Bound waits until the claim is bound, and returns its PV. It ends the test if the PV was not created for the claim,
+// which happens with an available PV of a class that tests share.
 func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	s.Helper()
 	s.Eventually(soon, "claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
@@ -112,7 +112,7 @@ func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 	return s.PV(PVName(claim))
 }
 
-// IsBound returns nil where the claim is bound, and otherwise what its events say.
+// IsBound returns nil if the claim is bound, and otherwise an error with its events.
 func (s *Scene) IsBound(claim *corev1.PersistentVolumeClaim) error {
 	if c := s.Read(claim); c.Status.Phase != corev1.ClaimBound {
 		return s.NotYet(claim.UID, "it is %s", c.Status.Phase)
@@ -120,7 +120,7 @@ func (s *Scene) IsBound(claim *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// IsPending returns nil where the claim waits.
+// IsPending returns nil if the claim is Pending.
 func (s *Scene) IsPending(claim *corev1.PersistentVolumeClaim) error {
 	if c := s.Read(claim); c.Status.Phase != corev1.ClaimPending || c.Spec.VolumeName != "" {
 		return fmt.Errorf("claim %s is %s, volume %q", c.Name, c.Status.Phase, c.Spec.VolumeName)
@@ -128,7 +128,7 @@ func (s *Scene) IsPending(claim *corev1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// PathOf returns nil where the claim's directory is in the agent's pool, under the name that it has without a prefix.
+// PathOf returns nil if the claim's directory is in the agent's pool, with the name without a prefix.
 func (s *Scene) PathOf(a *Agent, claim *corev1.PersistentVolumeClaim) error {
 	return Exists(filepath.Join(a.Pool, PVName(claim)))
 }
@@ -140,10 +140,10 @@ func (s *Scene) Delete(claim *corev1.PersistentVolumeClaim) {
 	s.must("delete claim", err)
 }
 
-// PVName is the name of the PV that answers the claim.
+// PVName returns the name of the claim's PV.
 func PVName(claim *corev1.PersistentVolumeClaim) string { return "pvc-" + string(claim.UID) }
 
-// PV reads a PV; it must be there.
+// PV reads a PV. It ends the test if there is none.
 func (s *Scene) PV(name string) *corev1.PersistentVolume {
 	s.Helper()
 	pv, err := s.Client.CoreV1().PersistentVolumes().Get(s.Context(), name, metav1.GetOptions{})
@@ -158,7 +158,7 @@ func (s *Scene) Gone(pv string) {
 	s.Eventually(soon, "PV "+pv+" gone", func() error { return s.IsGone(pv) })
 }
 
-// IsGone returns nil where there is no PV of that name.
+// IsGone returns nil if there is no PV of that name.
 func (s *Scene) IsGone(name string) error {
 	pv, err := s.Client.CoreV1().PersistentVolumes().Get(s.Context(), name, metav1.GetOptions{})
 	switch {
@@ -170,7 +170,7 @@ func (s *Scene) IsGone(name string) error {
 	return s.NotYet(pv.UID, "PV %s is %s, finalizers %v", name, pv.Status.Phase, pv.Finalizers)
 }
 
-// Released waits until the PV's claim is gone for the cluster.
+// Released waits until the PV is Released.
 func (s *Scene) Released(name string) {
 	s.Helper()
 	s.Eventually(soon, "PV "+name+" released", func() error {
@@ -181,14 +181,14 @@ func (s *Scene) Released(name string) {
 	})
 }
 
-// PatchPV changes a PV by a merge patch.
+// PatchPV applies a merge patch to a PV.
 func (s *Scene) PatchPV(name, patch string) {
 	s.Helper()
 	_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	s.must("patch PV", err)
 }
 
-// ForcePVAway removes a PV object as somebody does who has no patience: whatever holds it, and nobody is asked.
+// ForcePVAway deletes a PV and removes its finalizers, as an impatient administrator does.
 func (s *Scene) ForcePVAway(name string) {
 	s.Helper()
 	s.must("delete PV", s.Client.CoreV1().PersistentVolumes().Delete(s.Context(), name, metav1.DeleteOptions{}))
@@ -202,7 +202,7 @@ func (s *Scene) ForcePVAway(name string) {
 	})
 }
 
-// ClaimGone waits until there is no such claim any more.
+// ClaimGone waits until the claim is deleted.
 func (s *Scene) ClaimGone(claim *corev1.PersistentVolumeClaim) {
 	s.Helper()
 	s.Eventually(soon, "claim "+claim.Name+" gone", func() error {
@@ -214,7 +214,7 @@ func (s *Scene) ClaimGone(claim *corev1.PersistentVolumeClaim) {
 	})
 }
 
-// Class makes a class of its own for the test, and returns its name.
+// Class creates a class for the test alone, and returns its name.
 func (s *Scene) Class(suffix string, edit func(*storagev1.StorageClass)) string {
 	s.Helper()
 	mode := storagev1.VolumeBindingImmediate
@@ -230,7 +230,7 @@ func (s *Scene) Class(suffix string, edit func(*storagev1.StorageClass)) string 
 	return c.Name
 }
 
-// CSIClass makes a class of the CSI driver, which waits for the first consumer and names the pool of ClassCSI.
+// CSIClass creates a class of the CSI driver with WaitForFirstConsumer and the pool of ClassCSI.
 func (s *Scene) CSIClass(suffix string, edit func(*storagev1.StorageClass)) string {
 	s.Helper()
 	return s.Class(suffix, func(c *storagev1.StorageClass) {
@@ -243,10 +243,10 @@ func (s *Scene) CSIClass(suffix string, edit func(*storagev1.StorageClass)) stri
 	})
 }
 
-// ClassName is the name that Class gives.
+// ClassName returns the name of the class that Class creates.
 func (s *Scene) ClassName(suffix string) string { return s.Name + "-" + suffix }
 
-// LocalPV makes a PV of the local shape, on a node that is not there, that names the path.
+// LocalPV creates a local PV of that path, on a node that does not exist.
 func (s *Scene) LocalPV(suffix, path string) {
 	s.Helper()
 	pv := &corev1.PersistentVolume{

@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// Controller speaks to the agent's CSI driver as a sidecar does.
+// Controller returns a client of the agent's CSI controller service, as a sidecar has one.
 func (a *Agent) Controller() csi.ControllerClient {
 	s := a.scene
 	s.Helper()
@@ -22,8 +22,8 @@ func (a *Agent) Controller() csi.ControllerClient {
 	return csi.NewControllerClient(conn)
 }
 
-// Sidecar starts the provisioner sidecar that manifests/csi-sidecars has beside the agent's driver, with the flags that
-// it has there; only that nobody owns its capacity objects, because there is no pod. stop ends it.
+// Sidecar starts the provisioner sidecar with the flags of manifests/csi-sidecars. Its capacity objects have no owner,
+// because there is no pod. stop ends it.
 func (a *Agent) Sidecar() (stop func()) {
 	s := a.scene
 	s.Helper()
@@ -35,7 +35,7 @@ func (a *Agent) Sidecar() (stop func()) {
 	cmd := exec.Command(program, "--kubeconfig="+s.CSIKubeconfig, "--csi-address="+a.Socket, "--feature-gates=Topology=true",
 		"--node-deployment", "--strict-topology", "--immediate-topology=false", "--enable-capacity",
 		"--capacity-ownerref-level=-1", "--extra-create-metadata", "--default-fstype=xfs",
-		// Claims of other tests that wait for no pod would be served here.
+		// Otherwise it would serve claims of other tests.
 		"--node-deployment-immediate-binding=false")
 	cmd.Env = []string{"NODE_NAME=" + a.Node.Name, "NAMESPACE=" + Namespace}
 	cmd.Stdout, cmd.Stderr = log, log

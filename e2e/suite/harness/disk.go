@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// Disk is a small disk with a filesystem, in a file of this machine.
+// Disk is a loop device with a filesystem.
 type Disk struct {
 	scene  *Scene
 	device string
 	open   *os.File // while it is, the device exists; it goes with the process at the latest
 }
 
-// Disk makes a disk of that many MiB with the filesystem, ext4 or xfs.
+// Disk creates a disk of that size in MiB with the filesystem, ext4, xfs or btrfs.
 func (s *Scene) Disk(filesystem string, mebibytes int64) *Disk {
 	s.Helper()
 	image := s.Path("disks", filesystem)
@@ -34,7 +34,7 @@ func (s *Scene) Disk(filesystem string, mebibytes int64) *Disk {
 	return &Disk{scene: s, device: device, open: open}
 }
 
-// Mount mounts the disk on the directory, which is made where it is missing.
+// Mount mounts the disk on the directory, and creates the directory if it is missing.
 func (d *Disk) Mount(dir string, options ...string) {
 	s := d.scene
 	s.Helper()
@@ -43,13 +43,13 @@ func (d *Disk) Mount(dir string, options ...string) {
 	s.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 }
 
-// Unmount takes away what is mounted on the directory last, whether it is used or not.
+// Unmount detaches the last mount on the directory, even if it is in use.
 func (s *Scene) Unmount(dir string) {
 	s.Helper()
 	s.must("unmount", syscall.Unmount(dir, syscall.MNT_DETACH))
 }
 
-// Cover hides what is at the directory below an empty filesystem.
+// Cover mounts an empty filesystem over the directory.
 func (s *Scene) Cover(dir string, options ...string) {
 	s.Helper()
 	s.command("mount", append(append([]string{"-t", "tmpfs"}, options...), "tmpfs", dir)...)
@@ -65,7 +65,7 @@ func (s *Scene) command(name string, args ...string) string {
 	return string(out)
 }
 
-// Children lists the names in a directory, without the pool's private one.
+// Children lists the names in a directory, except the pool's private directory.
 func (s *Scene) Children(dir string) []string {
 	s.Helper()
 	entries, err := os.ReadDir(dir)
@@ -102,13 +102,13 @@ func (s *Scene) Tree(dir string) string {
 	return text.String()
 }
 
-// Exists returns nil where the path is there.
+// Exists returns nil if the path exists.
 func Exists(path string) error {
 	_, err := os.Lstat(path)
 	return err
 }
 
-// Missing returns nil where the path is not there.
+// Missing returns nil if the path does not exist.
 func Missing(path string) error {
 	_, err := os.Lstat(path)
 	switch {
@@ -120,7 +120,7 @@ func Missing(path string) error {
 	return fmt.Errorf("%s is there", path)
 }
 
-// Write puts a file into a directory, and the directory where it is missing; both are flushed to the disk.
+// Write writes a file in a directory, creates the directory if it is missing, and flushes both.
 func (s *Scene) Write(dir, name string, data []byte) {
 	s.Helper()
 	s.must("make directory", os.MkdirAll(dir, 0o777))
@@ -130,21 +130,21 @@ func (s *Scene) Write(dir, name string, data []byte) {
 	s.must("write", errors.Join(err, f.Sync(), f.Close()))
 }
 
-// Remount changes the filesystem's options where it is mounted, such as to ro.
+// Remount changes the options of the mount, such as to ro.
 func (d *Disk) Remount(dir, options string) {
 	d.scene.Helper()
 	d.scene.command("mount", "-o", "remount,"+options, dir)
 }
 
-// Fail lets the disk's filesystem, ext4, find an error in itself.
+// Fail makes the disk's filesystem, ext4, find an error in itself.
 func (d *Disk) Fail() {
 	d.scene.Helper()
 	path := filepath.Join("/sys/fs/ext4", filepath.Base(d.device), "trigger_fs_error")
 	d.scene.must("fail", os.WriteFile(path, []byte("a test\n"), 0o200))
 }
 
-// Freeze lets everything that is written to the filesystem mounted at dir wait, as a disk that hangs does, until thaw is
-// called or the test ends. Agents of the test are stopped after that: one that waits for the disk cannot end.
+// Freeze freezes the filesystem at dir, so that writes wait as on a disk that hangs, until thaw is called or the test
+// ends. At the end it is thawed before the agents are stopped, because one that waits for the disk cannot end.
 func (d *Disk) Freeze(dir string) (thaw func()) {
 	d.scene.Helper()
 	d.scene.command("fsfreeze", "--freeze", dir)
@@ -158,7 +158,7 @@ func (d *Disk) Freeze(dir string) (thaw func()) {
 	return thaw
 }
 
-// Groups lists the qgroups of level 1 that the disk's filesystem, btrfs with quota, has: one for each limit.
+// Groups lists the qgroups of level 1 of the disk's filesystem, btrfs with quotas: one for each quota.
 func (d *Disk) Groups() ([]string, error) {
 	found, err := filepath.Glob("/sys/fs/btrfs/*/devices/" + filepath.Base(d.device))
 	if err == nil && len(found) != 1 {

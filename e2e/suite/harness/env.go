@@ -17,49 +17,49 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// Whose permissions the agents have: the second account is that of agents with a CSI driver.
+// The agents' namespace and accounts. CSIAccount is that of agents with a CSI driver.
 const (
 	Namespace  = "hostpath-provisioner"
 	Account    = "hostpath-provisioner-admin"
 	CSIAccount = "hostpath-provisioner-admin-csi"
 )
 
-// Settings say how an Env differs from that of tests, which is the zero value.
+// Settings are the settings of an Env. The zero value is that of tests.
 type Settings struct {
-	// Dir is an empty or absent directory; empty means a new temporary one.
+	// Dir is an empty directory, or one to create; empty means a new temporary one.
 	Dir string
-	// Release builds the agent as it is shipped, without the race detector.
+	// Release builds the agent without the race detector.
 	Release bool
-	// Durable and ExtraArgs are those of the control plane; see cluster.Options.
+	// Durable and ExtraArgs are options of the control plane; see cluster.Options.
 	Durable   bool
 	ExtraArgs map[string][]string
 }
 
-// Env is what the tests of one package share: a directory, a control plane with the manifests applied, and the agent.
+// Env is shared by the tests of a package: a directory, a control plane with the manifests applied, and the agent.
 type Env struct {
-	// Dir keeps pools, disks and logs.
+	// Dir holds pools, disks and logs.
 	Dir    string
 	Plane  *cluster.ControlPlane
 	Client kubernetes.Interface
-	// Kubeconfig has the permissions of the agents' service account, CSIKubeconfig those of agents with a CSI driver.
+	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount.
 	Kubeconfig, CSIKubeconfig string
 	// Agent is the program, built with the race detector.
 	Agent string
-	// Inspector is the program as it is shipped, which reads pools: tests do that all the time, and with the race detector
-	// it takes many times as long.
+	// Inspector is the program as it is released. Tests run it often, and with the race detector it is many times
+	// slower.
 	Inspector string
-	// Settings are read whenever a control plane starts.
+	// Settings apply whenever a control plane starts.
 	Settings Settings
 
 	faulty  func() (string, error)
 	counter atomic.Int64
-	homes   sync.Map // the namespaces of events by the UID of their object, as far as they are known
+	homes   sync.Map // from the UID of an object to the namespace of its events, if known
 }
 
-// Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller ends it with Stop.
+// Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller calls Stop.
 func Start(ctx context.Context, log io.Writer) (*Env, error) { return Settings{}.Start(ctx, log) }
 
-// Start is the function Start, with these settings.
+// Start is as the function Start, with these settings.
 func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 	dir, err := s.Dir, os.MkdirAll(s.Dir, 0o700)
 	if dir == "" {
@@ -104,11 +104,11 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The rest of what agents that migrate may do.
+	// The additional permissions of agents that migrate.
 	if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", "examples", "migrate", "rbac.yaml")); err != nil {
 		return err
 	}
-	// Nobody runs its pods here; the agents are processes.
+	// No kubelet runs their pods; the agents are processes.
 	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ func (e *Env) Apply(name string) error {
 	return e.kubectl("apply", how, filepath.Join(root, "manifests", name))
 }
 
-// Faulty is the agent built with the tag faults: it can be told to kill itself.
+// Faulty returns the agent built with the tag faults, which can kill itself at a step.
 func (e *Env) Faulty() (string, error) { return e.faulty() }
 
-// Another returns an Env with the same programs, for a control plane of its own, whose API server has these flags besides.
+// Another returns an Env with the same programs, for another control plane whose API server has additional flags.
 func (e *Env) Another(dir string, flags ...string) *Env {
 	return &Env{Dir: dir, Agent: e.Agent, Inspector: e.Inspector, faulty: e.faulty, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
-// Stop ends the control plane. The directory goes too, but for the logs where keep is set.
+// Stop ends the control plane and removes the directory, with keep except its logs.
 func (e *Env) Stop(keep bool) error {
 	if e.Plane != nil {
 		if err := e.Plane.Stop(); err != nil {
@@ -159,7 +159,7 @@ func (e *Env) Stop(keep bool) error {
 	return nil
 }
 
-// build compiles the agent, with the race detector or as it is shipped.
+// build compiles the agent, with the race detector or as it is released.
 func (e *Env) build(name string, race bool, flags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
@@ -188,7 +188,7 @@ func (e *Env) kubectl(args ...string) error {
 	return nil
 }
 
-// root is the directory of the agent's module.
+// root returns the directory of the agent's module.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reasons of the events that the agent writes.
+// Reasons of the agent's events.
 const (
 	ReasonFailed   = "ProvisioningFailed"
 	ReasonRefused  = "VolumeRefused"
@@ -25,7 +25,7 @@ const (
 	ReasonDamaged  = "RecordsDamaged"
 )
 
-// Event is what matters of one.
+// Event is the part of an event that tests compare.
 type Event struct {
 	Type, Reason, Message string
 	// From is the component, Host the node that the component names.
@@ -33,8 +33,8 @@ type Event struct {
 	Count      int
 }
 
-// Events lists what was said about an object, by its UID. The API server reads all events of the namespace for that, so
-// those of other tests are left out where the namespace is known.
+// Events lists the events about the object of that UID. The API server reads all events of the namespace for a list, so
+// the namespace is restricted if it is known.
 func (s *Scene) Events(uid types.UID) []Event {
 	s.Helper()
 	namespace := metav1.NamespaceAll
@@ -52,7 +52,7 @@ func (s *Scene) Events(uid types.UID) []Event {
 	return events
 }
 
-// notYet is an error with the events of an object, which are listed when somebody reads it.
+// notYet is an error with the events of an object, which Error lists.
 type notYet struct {
 	scene *Scene
 	uid   types.UID
@@ -63,22 +63,22 @@ func (e notYet) Error() string {
 	return fmt.Sprintf("%s; its events: %v", e.why, e.scene.Events(e.uid))
 }
 
-// NotYet returns an error about the object, which has its events besides.
+// NotYet returns an error about the object, followed by its events.
 func (s *Scene) NotYet(uid types.UID, format string, args ...any) error {
 	return notYet{s, uid, fmt.Sprintf(format, args...)}
 }
 
-// Ours reports whether the agent said it, by itself or through its library.
+// Ours reports whether the agent or its provisioner library recorded the event.
 func (e Event) Ours() bool { return strings.Contains(e.From, "hostpath-provisioner") }
 
-// Warned returns nil where the agent warned of the object once, for the reason and in words that match the patterns.
+// Warned returns nil if the agent recorded exactly one Warning about the object, with the reason and a matching message.
 func (s *Scene) Warned(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
 	return s.warned(uid, 1, reason, patterns...)
 }
 
-// WarnedAgain is Warned for what is tried again where somebody else has written the object meanwhile: the agent's one
-// warning may count more often.
+// WarnedAgain is as Warned, but the event may be counted more often: for what the agent retries after another client has
+// changed the object.
 func (s *Scene) WarnedAgain(uid types.UID, reason string, patterns ...string) error {
 	s.Helper()
 	return s.warned(uid, 3, reason, patterns...)
@@ -107,14 +107,14 @@ func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...strin
 	return nil
 }
 
-// AwaitWarning waits for the one warning about the object, and makes sure that no second follows within a while.
+// AwaitWarning waits for the one Warning about the object, and checks for a while that no second one follows.
 func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
 	s.Helper()
 	s.Eventually(soon, "warning", func() error { return s.Warned(uid, reason, patterns...) })
 	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
 }
 
-// Unwarned returns nil where no agent warned about the object.
+// Unwarned returns nil if no agent recorded a Warning about the object.
 func (s *Scene) Unwarned(uid types.UID) error {
 	s.Helper()
 	for _, e := range s.Events(uid) {

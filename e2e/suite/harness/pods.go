@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NewPod is a pod that mounts the claim and may run on any of the hostnames; the API server gives it a name.
+// NewPod returns a pod that mounts the claim and may run on the hostnames; the API server generates its name.
 func NewPod(claim string, hostnames ...string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pod-"},
@@ -31,7 +31,7 @@ func NewPod(claim string, hostnames ...string) *corev1.Pod {
 	}
 }
 
-// Pod makes the pod that NewPod describes.
+// Pod creates the pod that NewPod returns.
 func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
 	s.Helper()
 	made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), NewPod(claim, hostnames...), metav1.CreateOptions{})
@@ -56,14 +56,14 @@ func (s *Scene) Scheduled(pod *corev1.Pod) string {
 	return node
 }
 
-// DeletePod deletes the pod at once: no kubelet ends it.
+// DeletePod deletes the pod without a grace period, because no kubelet ends it.
 func (s *Scene) DeletePod(pod *corev1.Pod) {
 	s.Helper()
 	err := s.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pod.Name, *metav1.NewDeleteOptions(0))
 	s.must("delete pod", err)
 }
 
-// Cordon lets no more pods onto the node, or again.
+// Cordon makes the node unschedulable, or schedulable.
 func (s *Scene) Cordon(node Node, on bool) {
 	s.Helper()
 	patch := fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, on)

@@ -1,5 +1,5 @@
-// Package harness runs node agents against a real control plane, as processes of this machine, and asks them, the
-// cluster and the disk what became of a claim. It knows the agent by its program, its flags and its sockets alone.
+// Package harness runs agents as processes of this machine against a real control plane, and checks the agents, the
+// cluster and the disk. It uses the agent's program, flags and sockets only.
 package harness
 
 import (
@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// privateMark tells the second start of a test program from the first.
+// privateMark marks the second start of a test program.
 const privateMark = "HPP_E2E_PRIVATE"
 
-// Privately starts this program once more, in a mount namespace of its own, and returns its exit code and true. In that
-// second program it returns false, and the tests go on. What they mount is seen by nobody else and goes with them,
-// however they end. An interrupt or SIGTERM is the second program's to act upon; the first waits for it.
+// Privately starts this program once more, in its own mount namespace, and returns its exit code and true. In that
+// second program it returns false, and the tests run. Their mounts are visible to no other process and disappear with
+// the program. The first program forwards interrupts and SIGTERM, and waits.
 func Privately() (code int, done bool) {
 	if os.Getenv(privateMark) != "" {
 		return 0, false

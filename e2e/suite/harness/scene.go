@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test
-// when something does not come true.
+// Scene is one test's part of the cluster: a namespace, and names that no other test uses. Its methods end the test if
+// they fail.
 type Scene struct {
 	TB
 	*Env
-	// Name begins the names of everything that lies outside the namespace.
+	// Name is the prefix of the names of all objects without a namespace.
 	Name string
 	// Namespace holds the test's claims and pods.
 	Namespace string
@@ -31,7 +31,7 @@ type Scene struct {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Scene sets one up. Nothing is taken down in the cluster, which goes as a whole.
+// Scene creates a scene. Its objects are not deleted, because the cluster ends with the tests.
 func (e *Env) Scene(t TB) *Scene {
 	t.Helper()
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-"), "-")
@@ -46,19 +46,19 @@ func (e *Env) Scene(t TB) *Scene {
 	return s
 }
 
-// Node is a Node object without a kubelet, and the pool that its agent keeps.
+// Node is a Node object without a kubelet, and the path of its agent's pool.
 type Node struct {
 	Name, Hostname, Pool string
 }
 
-// Node makes a node and a path for its pool, on the disk of this machine; the agent makes the directory.
+// Node creates a node, and returns it with a path for its pool, which the agent creates.
 func (s *Scene) Node(suffix string) Node {
 	s.Helper()
 	return s.NodeNamed(s.Name+"-node-"+suffix, "")
 }
 
-// NodeNamed makes a node with that very name and hostname label; no hostname means the name. It has the label that a
-// kubelet sets where a CSI driver registers, unless the name is longer than a label may be.
+// NodeNamed creates a node with that name and hostname label; no hostname means the name. It has the label that a kubelet
+// sets when a CSI driver registers, unless the name is too long for a label.
 func (s *Scene) NodeNamed(name, hostname string) Node {
 	s.Helper()
 	labels := map[string]string{}
@@ -71,7 +71,7 @@ func (s *Scene) NodeNamed(name, hostname string) Node {
 	return Node{Name: name, Hostname: node.Labels[corev1.LabelHostname], Pool: s.Path("pools", "pool-"+name[len(name)-2:])}
 }
 
-// KnowsDriver makes the node's CSINode as the kubelet does where the CSI driver registers.
+// KnowsDriver creates the node's CSINode, as the kubelet does when the CSI driver registers.
 func (s *Scene) KnowsDriver(node Node) {
 	s.Helper()
 	_, err := s.Client.StorageV1().CSINodes().Create(s.Context(), &storagev1.CSINode{
@@ -83,7 +83,7 @@ func (s *Scene) KnowsDriver(node Node) {
 	s.must("create CSINode", err)
 }
 
-// Path is a path of this test that is not there yet, on the disk of this machine; its parent is.
+// Path returns a path of this test that does not exist yet, in a directory that does.
 func (s *Scene) Path(kind, name string) string {
 	s.Helper()
 	path := filepath.Join(s.Dir, kind, s.Name, name)
@@ -91,18 +91,17 @@ func (s *Scene) Path(kind, name string) string {
 	return path
 }
 
-// least is how long Eventually waits at least. Tests share the machine with many others, and waiting costs nothing where
-// all is well.
+// least is the least time that Eventually waits, because tests share the machine with many others.
 const least = time.Minute
 
-// Eventually asks until the answer is nil, and ends the test with the last one when that takes too long. How long is no
-// promise of the agent's; see Within.
+// Eventually calls ask until it returns nil. After that time, or least, it ends the test with the last error. It tests no
+// promise about time; see Within.
 func (s *Scene) Eventually(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	s.Within(max(within, least), what, ask)
 }
 
-// Within asks until the answer is nil, and ends the test with the last one after that time, which the agent promises.
+// Within calls ask until it returns nil, and ends the test after that time, in which the agent promises a result.
 func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	end := time.Now().Add(within)
@@ -119,7 +118,7 @@ func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	}
 }
 
-// Always asks all the time long, and ends the test at the first answer that is not nil.
+// Always calls ask for that time, and ends the test at the first error.
 func (s *Scene) Always(span time.Duration, what string, ask func() error) {
 	s.Helper()
 	for start := time.Now(); time.Since(start) < span; {
@@ -131,13 +130,13 @@ func (s *Scene) Always(span time.Duration, what string, ask func() error) {
 	}
 }
 
-// rest waits before somebody is asked once more who was asked at begin: shortest at least, and twice as long as the answer
-// took, so that those who wait leave the machine to those who work.
+// rest sleeps between two calls of ask: at least shortest, and twice as long as the call that began at begin took, so that
+// tests that wait leave the machine to others.
 func rest(shortest time.Duration, begin time.Time) {
 	time.Sleep(min(max(shortest, 2*time.Since(begin)), time.Second))
 }
 
-// Context is the test's.
+// Context returns the test's context.
 func (s *Scene) Context() context.Context { return s.TB.Context() }
 
 func (s *Scene) must(what string, err error) {

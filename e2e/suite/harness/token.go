@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// AgentPod makes a pod of the account on the node, as a DaemonSet would. It never runs.
+// AgentPod creates a pod of the account on the node, as a DaemonSet does. It never runs.
 func (s *Scene) AgentPod(node Node, account string) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{
@@ -22,7 +22,7 @@ func (s *Scene) AgentPod(node Node, account string) *corev1.Pod {
 	return made
 }
 
-// PodKubeconfig is a kubeconfig with the token that a kubelet would give to the pod, which says the pod's node.
+// PodKubeconfig returns a kubeconfig with the token that a kubelet gives to the pod, which names the pod's node.
 func (s *Scene) PodKubeconfig(pod *corev1.Pod) string {
 	s.Helper()
 	kubeconfig, err := s.Plane.PodKubeconfig(s.Context(), pod)
@@ -30,7 +30,7 @@ func (s *Scene) PodKubeconfig(pod *corev1.Pod) string {
 	return kubeconfig
 }
 
-// As is a client with the permissions of the kubeconfig.
+// As returns a client with the permissions of the kubeconfig.
 func (s *Scene) As(kubeconfig string) kubernetes.Interface {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
