@@ -24,7 +24,7 @@ type Binaries struct {
 	cache string
 }
 
-// Path is where a component lies: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd or pause.
+// Path returns the path of a component: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl, etcd or pause.
 func (b Binaries) Path(component string) string {
 	switch component {
 	case "etcd":
@@ -52,8 +52,8 @@ import (
 func main() { etcdmain.Main(os.Args) }
 `
 
-// DefaultCacheDir is where built programs are kept: HPP_E2E_CACHE, or a directory of the user's cache. It is safe to
-// delete; the next Build fills it again.
+// DefaultCacheDir returns the directory of built programs: HPP_E2E_CACHE, or a directory of the user's cache. It can be
+// deleted; the next Build fills it again.
 func DefaultCacheDir() (string, error) {
 	if dir := os.Getenv("HPP_E2E_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -101,7 +101,7 @@ func build(ctx context.Context, version string, say *progress) (Binaries, error)
 	return b, err
 }
 
-// missing lists the components not in the cache. A file is there only when it is complete: see compile.
+// missing lists the components that are not in the cache. compile puts only complete files there.
 func (b Binaries) missing() []string {
 	var names []string
 	for _, name := range append([]string{"etcd", "pause"}, kubernetesComponents...) {
@@ -181,7 +181,7 @@ func moduleFile(ctx context.Context, src, module string) ([]byte, error) {
 	var found struct{ GoMod, Error string }
 	switch unreadable := json.Unmarshal(out, &found); {
 	case found.Error != "":
-		return nil, errors.New(strings.Join(strings.Fields(found.Error), " ")) // a failure too is said in JSON, over several lines
+		return nil, errors.New(strings.Join(strings.Fields(found.Error), " ")) // the error has several lines
 	case err != nil:
 		return nil, err
 	case unreadable != nil:
@@ -190,7 +190,7 @@ func moduleFile(ctx context.Context, src, module string) ([]byte, error) {
 	return goCommand(ctx, src, "mod", "edit", "-json", found.GoMod)
 }
 
-// goCommand runs go free from the workspace and the flags of whoever calls us.
+// goCommand runs go without the workspace and the flags of the caller's environment.
 func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// cgroupName holds everything that runs on the nodes: per node one group for containerd with its shims, and the pods'.
+// cgroupName is the group of all processes on the nodes: per node one group for containerd with its shims, and the pods'.
 const cgroupName = "hpp-e2e"
 
 func nodeCgroup(node string) string    { return filepath.Join("/", cgroupName, node) }
@@ -49,7 +49,7 @@ func hierarchies() []hierarchy {
 	return parseHierarchies(string(data))
 }
 
-// makeCgroup creates a group with its parents in every hierarchy, ready to take processes.
+// makeCgroup creates a group with its parents in every hierarchy, and makes it accept processes.
 func makeCgroup(name string) error {
 	for _, h := range hierarchies() {
 		dir := h.path
@@ -66,7 +66,7 @@ func makeCgroup(name string) error {
 
 func (h hierarchy) makeChild(parent, dir string) error {
 	if h.version == 2 {
-		// A child has only the controllers its parent hands down. One that cannot be had is not worth failing for.
+		// A child has only the controllers that its parent delegates. A controller that is missing is no error.
 		data, _ := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 		for controller := range strings.FieldsSeq(string(data)) {
 			_ = os.WriteFile(filepath.Join(parent, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
@@ -91,7 +91,7 @@ func (h hierarchy) makeChild(parent, dir string) error {
 	return nil
 }
 
-// enterCgroup moves a process, and what it will start, into a group.
+// enterCgroup moves a process, and the processes that it will start, into a group.
 func enterCgroup(name string, pid int) error {
 	for _, h := range hierarchies() {
 		file := filepath.Join(h.path, name, "cgroup.procs")
@@ -102,8 +102,8 @@ func enterCgroup(name string, pid int) error {
 	return nil
 }
 
-// killCgroup ends every process of a group and of the groups below: containers, which nobody recorded, and their shims.
-// A group that does not exist is a success.
+// killCgroup kills every process of a group and of the groups below: containers, which are not recorded, and their
+// shims. A group that does not exist is no error.
 func killCgroup(name string) error {
 	end := time.Now().Add(15 * time.Second)
 	for {
@@ -129,7 +129,7 @@ func groupProcesses(dir string) []int {
 	var pids []int
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // what vanishes while we look holds no process
+			return nil // a group that disappears during the walk has no process
 		}
 		data, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for field := range strings.FieldsSeq(string(data)) {
@@ -160,7 +160,7 @@ func removeCgroup(name string) error {
 	return errors.Join(errs...)
 }
 
-// rmdirPatiently retries for a moment: a group stays busy until the kernel has buried its last process.
+// rmdirPatiently retries for a moment: a group stays busy until the kernel has removed its last process.
 func rmdirPatiently(dir string) error {
 	var err error
 	for range 100 {

@@ -15,15 +15,15 @@ import (
 	"sync"
 )
 
-// MaxNodes is how many nodes one cluster can have. The API server learns their credentials when it starts.
+// MaxNodes is the maximum number of nodes of a cluster. The API server reads their credentials when it starts.
 const MaxNodes = 3
 
 // ErrNotUp is returned by Open when the state directory holds no running cluster.
 var ErrNotUp = errors.New("no cluster is up")
 
-// UpOptions say what Up starts. The zero value is a cluster of one node in the default places.
+// UpOptions are the options of Up. The zero value is a cluster of one node in the default directories.
 type UpOptions struct {
-	// StateDir is where everything the cluster keeps lives. Empty means DefaultStateDir.
+	// StateDir is the directory of all files of the cluster. Empty means DefaultStateDir.
 	StateDir string
 	// Version is the Kubernetes version, such as v1.34.4. Empty means DefaultVersion.
 	Version string
@@ -66,13 +66,13 @@ type Cluster struct {
 	nodes []*Node
 }
 
-// ControlPlane is the cluster's API server and what belongs to it.
+// ControlPlane returns the cluster's control plane.
 func (c *Cluster) ControlPlane() *ControlPlane { return c.plane }
 
-// Nodes lists the nodes in order of their names.
+// Nodes returns the nodes, sorted by name.
 func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }
 
-// Node finds a node by name.
+// Node returns the node of that name.
 func (c *Cluster) Node(name string) (*Node, error) {
 	for _, n := range c.nodes {
 		if n.Name == name {
@@ -94,7 +94,7 @@ func (c *Cluster) Load(ctx context.Context, tar string) error {
 	return c.eachNode(func(n *Node) error { return n.load(ctx, tar) })
 }
 
-// eachNode calls f for all nodes at once and returns what failed on any.
+// eachNode calls f for all nodes in parallel and returns all errors.
 func (c *Cluster) eachNode(f func(*Node) error) error {
 	errs := make([]error, len(c.nodes))
 	var wg sync.WaitGroup
@@ -105,8 +105,8 @@ func (c *Cluster) eachNode(f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
-// Open finds the cluster that another process has started in dir; an empty dir means DefaultStateDir.
-// It fails with ErrNotUp when there is none, or none that is complete.
+// Open returns the cluster that another process started in dir; an empty dir means DefaultStateDir. It returns ErrNotUp
+// if there is none, or none that is complete.
 func Open(dir string) (*Cluster, error) {
 	if dir == "" {
 		dir = DefaultStateDir()
@@ -135,7 +135,7 @@ func (c *Cluster) addNodes() {
 	}
 }
 
-// ended lists the processes of the cluster that should run and do not.
+// ended lists the processes of the cluster that have ended.
 func (c *Cluster) ended() []string {
 	var names []string
 	for _, s := range c.Status() {
@@ -146,14 +146,14 @@ func (c *Cluster) ended() []string {
 	return names
 }
 
-// ProcessStatus is one line of a cluster's status. PID is zero when the process has ended.
+// ProcessStatus is the status of one process of a cluster. PID is zero if the process has ended.
 type ProcessStatus struct {
 	Name string
 	PID  int
 	Log  string
 }
 
-// Status lists every process the cluster consists of.
+// Status returns the status of every process of the cluster.
 func (c *Cluster) Status() []ProcessStatus {
 	all := c.plane.processes()
 	for _, n := range c.nodes {

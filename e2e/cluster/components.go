@@ -10,7 +10,7 @@ import (
 
 const serviceRange = "10.96.0.0/16"
 
-// serviceIP is the first address of serviceRange. Pods find the API server under it, as KUBERNETES_SERVICE_HOST.
+// serviceIP is the first address of serviceRange. Pods reach the API server at it, as KUBERNETES_SERVICE_HOST.
 const serviceIP = "10.96.0.1"
 
 func (s settings) url() string { return "https://" + net.JoinHostPort(s.Address, strconv.Itoa(s.Port)) }
@@ -44,7 +44,7 @@ func (s settings) etcdArgs() []string {
 		"--log-level=warn",
 	}
 	if !s.Durable {
-		args = append(args, "--unsafe-no-fsync") // the data is thrown away, and need not survive a power cut
+		args = append(args, "--unsafe-no-fsync") // the data need not survive a power cut
 	}
 	return args
 }
@@ -62,12 +62,12 @@ func (s settings) apiServerArgs() []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + signingKey(s.Dir),
 		"--service-account-signing-key-file=" + signingKey(s.Dir),
-		"--kubelet-preferred-address-types=InternalIP", // nobody resolves the nodes' names
-		// The kubernetes service gets no endpoints: nothing here would route to them, and a loopback address is refused.
+		"--kubelet-preferred-address-types=InternalIP", // the nodes' names cannot be resolved
+		// The kubernetes service gets no endpoints: there is no route to them, and a loopback address is refused.
 		"--endpoint-reconciler-type=none",
 	}
 	if net.ParseIP(s.Address).IsLoopback() {
-		// Only said in certificates and the like. Without it a machine that has no default route is refused.
+		// Used only in certificates and the like. Without it a machine without a default route is refused.
 		args = append(args, "--advertise-address="+serviceIP)
 	}
 	return args
@@ -103,11 +103,11 @@ clientConnection:
 `, kubeconfigPath(s.Dir, "kube-scheduler"))
 }
 
-// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), from 32768 on unless
-// set): a server that is killed and started again must not find a client on its port.
+// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), by default from 32768):
+// when a killed server is started again, no client may have its port.
 const firstPort, endOfPorts = 20000, 32000
 
-// freePorts finds n different ports of the loopback interface that nobody listens on now.
+// freePorts returns n different free ports of the loopback interface.
 func freePorts(n int) (ports []int, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		if tries == 100*n {
@@ -118,7 +118,7 @@ func freePorts(n int) (ports []int, err error) {
 		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
 			continue
 		}
-		defer func() { _ = l.Close() }() // all at the end: otherwise the same port may come twice
+		defer func() { _ = l.Close() }() // all at the end, so that the ports differ
 		ports = append(ports, port)
 	}
 	return ports, nil

@@ -17,21 +17,21 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Options say how a control plane is started. Only Dir is required.
+// Options are the options of a control plane. Only Dir is required.
 type Options struct {
-	// Dir keeps the database, the credentials and the logs. It must be empty or absent, and stays after Stop.
+	// Dir is for the database, the credentials and the logs. It must be empty or absent, and stays after Stop.
 	Dir string
 	// Version is the Kubernetes version. Empty means DefaultVersion.
 	Version string
-	// Kubelets tells that real nodes will join. Without it nothing judges nodes by their heartbeats, so that nodes made
-	// with CreateNode stay ready.
+	// Kubelets is set if real nodes will join. Without it no controller checks heartbeats, so that nodes of CreateNode
+	// stay ready.
 	Kubelets bool
-	// Detach lets the processes outlive this one. Without it they end when it ends, however it ends.
+	// Detach lets the processes outlive this one. Without it they end with it, however it ends.
 	Detach bool
-	// Address and Port are where the API server listens. They default to 127.0.0.1 and a free port.
+	// Address and Port are those of the API server. They default to 127.0.0.1 and a free port.
 	Address string
 	Port    int
-	// Durable makes every write of etcd reach the disk before it is answered, as in a cluster that keeps its data.
+	// Durable makes etcd flush every write to the disk, as in a cluster that keeps its data.
 	Durable bool
 	// ExtraArgs are further flags by component, such as "kube-controller-manager": {"--pvclaimbinder-sync-period=1s"}.
 	ExtraArgs map[string][]string
@@ -46,7 +46,7 @@ type ControlPlane struct {
 	bins     Binaries
 }
 
-// settings are what another process must know to look after a control plane; they are kept in its directory.
+// settings is the file from which another process can open a control plane.
 type settings struct {
 	Dir       string              `json:"dir"`
 	Version   string              `json:"version"`
@@ -61,8 +61,8 @@ type settings struct {
 }
 
 // StartControlPlane starts a control plane and returns when pods can be created in it, about three seconds later. The
-// first call for a Kubernetes version compiles it. The caller ends it with Stop. A failure tells the end of the log
-// concerned, and leaves nothing running.
+// first call for a Kubernetes version compiles it. The caller calls Stop. An error has the end of the log of the component
+// that failed; no process is left then.
 func StartControlPlane(ctx context.Context, o Options) (*ControlPlane, error) {
 	return startControlPlane(ctx, o, newProgress(o.Log))
 }
@@ -115,7 +115,7 @@ func newSettings(o Options, version string) (settings, error) {
 	return s, writeJSON(filepath.Join(s.Dir, "control-plane.json"), s)
 }
 
-// openControlPlane finds a control plane that another process started.
+// openControlPlane opens a control plane that another process started.
 func openControlPlane(dir string) (*ControlPlane, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "control-plane.json"))
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *ControlPlane) process(component string) process {
 	return process{title: component, name: component, dir: c.settings.Dir}
 }
 
-// processes lists all components in the order in which they are ended: whoever writes first, the database last.
+// processes lists all components in the order in which they are ended: the clients first, the database last.
 func (c *ControlPlane) processes() []process {
 	var list []process
 	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"} {
@@ -212,22 +212,22 @@ func (c *ControlPlane) processes() []process {
 	return list
 }
 
-// Dir is the directory of the control plane, with a log for each component in its logs directory.
+// Dir returns the directory of the control plane. Its directory logs has a log for each component.
 func (c *ControlPlane) Dir() string { return c.settings.Dir }
 
-// Version is the Kubernetes version that runs.
+// Version returns the Kubernetes version.
 func (c *ControlPlane) Version() string { return c.settings.Version }
 
-// Binaries are the programs that run, kubectl among them.
+// Binaries returns the programs of the control plane, and kubectl.
 func (c *ControlPlane) Binaries() Binaries { return c.bins }
 
-// URL is the address of the API server.
+// URL returns the address of the API server.
 func (c *ControlPlane) URL() string { return c.settings.url() }
 
-// Kubeconfig is the path of a file with which its reader is the administrator.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return kubeconfigPath(c.settings.Dir, "admin") }
 
-// RESTConfig is a fresh configuration of an administrator's client. It does not throttle.
+// RESTConfig returns a new configuration of an administrator's client, without throttling.
 func (c *ControlPlane) RESTConfig() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
@@ -237,7 +237,7 @@ func (c *ControlPlane) RESTConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// Client is a new administrator's client. It does not throttle.
+// Client returns a new administrator's client, without throttling.
 func (c *ControlPlane) Client() (kubernetes.Interface, error) {
 	config, err := c.RESTConfig()
 	if err != nil {
@@ -246,12 +246,11 @@ func (c *ControlPlane) Client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// StopAPIServer ends the API server at once, as a crash does, and leaves everything else running. It does nothing when
-// it has ended already.
+// StopAPIServer kills the API server, as a crash does, and nothing else. It does nothing if the API server has ended.
 func (c *ControlPlane) StopAPIServer() error { return c.process("kube-apiserver").stop(0) }
 
-// StartAPIServer starts the API server again, on the same address, with the same data, and returns when it is ready.
-// It does nothing but wait when it is running.
+// StartAPIServer starts the API server again, on the same address and data, and returns when it is ready. If it runs,
+// StartAPIServer only waits.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	if _, alive := c.process("kube-apiserver").pid(); !alive {
 		if err := c.start("kube-apiserver"); err != nil {
@@ -261,8 +260,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.awaitAPIServer(ctx)
 }
 
-// Stop ends all processes at once. The directory stays, for its logs; the caller removes it. Calling it again does
-// nothing.
+// Stop kills all processes. It does nothing when it is called again. The directory stays, for its logs; the caller
+// removes it.
 func (c *ControlPlane) Stop() error {
 	var errs []error
 	for _, p := range c.processes() {
@@ -271,7 +270,7 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// ignoreExists is for objects that may have been made by an earlier call.
+// ignoreExists returns nil for the error of an object that exists.
 func ignoreExists(err error) error {
 	if apierrors.IsAlreadyExists(err) {
 		return nil

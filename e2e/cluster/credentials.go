@@ -15,15 +15,15 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// user is somebody the API server knows by a fixed token.
+// user is a client that the API server authenticates by a fixed token.
 type user struct {
 	file   string // name of the kubeconfig
 	name   string
 	groups string
 }
 
-// users are the administrator, the components with the identities that Kubernetes' own roles are bound to, and the
-// kubelets of all nodes that may come.
+// users are the administrator, the components with the identities of Kubernetes' own roles, and the kubelets of all
+// possible nodes.
 func users() []user {
 	list := []user{
 		{"admin", "admin", "system:masters"},
@@ -36,7 +36,7 @@ func users() []user {
 	return list
 }
 
-// writeCredentials makes the key that signs service account tokens, and a token for each user. What exists stays.
+// writeCredentials creates the key that signs service account tokens, and a token for each user, unless they exist.
 func writeCredentials(dir string) (tokens map[string]string, err error) {
 	tokens = map[string]string{}
 	var file strings.Builder
@@ -60,14 +60,14 @@ func writeCredentials(dir string) (tokens map[string]string, err error) {
 func tokenFile(dir string) string  { return filepath.Join(dir, "tokens.csv") }
 func signingKey(dir string) string { return filepath.Join(dir, "service-accounts.key") }
 
-// servingCertificate is what the API server writes when it first starts; it signs itself, so it is its own authority.
+// servingCertificate is written by the API server at its first start. It is self-signed, and so its own authority.
 func servingCertificate(dir string) string {
 	return filepath.Join(dir, "certificates", "apiserver.crt")
 }
 
 func kubeconfigPath(dir, name string) string { return filepath.Join(dir, name+".kubeconfig") }
 
-// writeKubeconfig writes a file with which the holder of the token reaches the API server at url.
+// writeKubeconfig writes a kubeconfig for the token and the API server at url.
 func writeKubeconfig(path, url, authority, token string) error {
 	ca, err := os.ReadFile(authority)
 	if err != nil {

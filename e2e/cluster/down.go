@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// Down ends the cluster in dir and removes all it has made on the machine: processes, mounts, network interfaces, control
-// groups, directories, kernel settings. It ends only processes that the cluster recorded and those in its control groups.
-// It also clears what a failed Up or a restart of the machine left, and does nothing when there is nothing. An empty dir
-// means DefaultStateDir.
+// Down ends the cluster in dir and removes everything that it created on the machine: processes, mounts, network
+// interfaces, control groups, directories, kernel settings. It ends only processes that the cluster recorded and those in
+// its control groups. It also removes what a failed Up or a restart of the machine left. It does nothing if there is no
+// cluster. An empty dir means DefaultStateDir.
 func Down(dir string, log io.Writer) error {
 	if dir == "" {
 		dir = DefaultStateDir()
@@ -37,7 +37,7 @@ func Down(dir string, log io.Writer) error {
 	return nil
 }
 
-// takeDown undoes every step of Up that its state tells of. The state goes last, so that it can be tried again.
+// takeDown undoes every step of Up that is in its state. It deletes the state last, so that it can be repeated.
 func takeDown(dir string) error {
 	s, err := readState(dir)
 	if err != nil {
@@ -57,13 +57,13 @@ func takeDown(dir string) error {
 		return err
 	}
 	for _, d := range slices.Backward(s.Dirs) {
-		_ = os.Remove(d) // stays when somebody else has put something there
+		_ = os.Remove(d) // a directory with other files stays
 	}
 	return os.RemoveAll(dir)
 }
 
-// unmountBelow unmounts what tests have mounted on the host below dir, the innermost first. The nodes' own mounts went with
-// their namespaces. It must succeed before anything is removed: a removal would reach through a mount.
+// unmountBelow unmounts what tests mounted on the host below dir, the innermost first. The nodes' own mounts disappear
+// with their namespaces. After an error nothing may be removed: a removal would reach through a mount.
 func unmountBelow(dir string) error {
 	for {
 		data, err := os.ReadFile("/proc/self/mounts")

@@ -25,13 +25,13 @@ const (
 	PauseImage   = "localhost/hpp-e2e/pause:latest"
 )
 
-// Image is a container image of one layer, made without an engine.
+// Image is a container image of one layer.
 type Image struct {
 	// Name has a registry and a tag: localhost/hostpath-provisioner:test.
 	Name string
-	// Files are the content. Parent directories are made as needed.
+	// Files are the content. Parent directories are created as needed.
 	Files []ImageFile
-	// Entrypoint, Command and Environment are what they are in every image.
+	// Entrypoint, Command and Environment are those of the image's configuration.
 	Entrypoint  []string
 	Command     []string
 	Environment []string
@@ -45,8 +45,8 @@ type ImageFile struct {
 	Link string
 }
 
-// WriteArchive writes the image as a docker-archive, which containerd, podman and docker all load. The same image always
-// gives the same bytes.
+// WriteArchive writes the image as a docker-archive, which containerd, podman and docker can load. The same image always
+// has the same bytes.
 func (m Image) WriteArchive(w io.Writer) error {
 	layer, err := m.layer()
 	if err != nil {
@@ -82,7 +82,7 @@ func (m Image) WriteArchive(w io.Writer) error {
 	return archive.Close()
 }
 
-// layer is the tar of all files, each after its parent directories.
+// layer returns the tar of all files, each after its parent directories.
 func (m Image) layer() ([]byte, error) {
 	var buf bytes.Buffer
 	layer := tar.NewWriter(&buf)
@@ -127,7 +127,7 @@ func (f ImageFile) write(w *tar.Writer) error {
 	return err
 }
 
-// BinaryImage is an image that holds one static program and starts it.
+// BinaryImage returns an image that contains one static program and starts it.
 func BinaryImage(name, program string) (Image, error) {
 	data, err := readStatic(program)
 	if err != nil {
@@ -141,7 +141,7 @@ func BinaryImage(name, program string) (Image, error) {
 	}, nil
 }
 
-// readStatic reads a program, and refuses one that needs a loader, which an otherwise empty image has not.
+// readStatic reads a program. It returns an error if the program is dynamic, because the image has no loader.
 func readStatic(program string) ([]byte, error) {
 	f, err := elf.Open(program)
 	if err != nil {
@@ -156,7 +156,7 @@ func readStatic(program string) ([]byte, error) {
 	return os.ReadFile(program)
 }
 
-// busyboxImage makes a small userland: every applet of the machine's static busybox under its own name.
+// busyboxImage returns an image with every applet of the machine's static busybox under its own name.
 func busyboxImage(program string) (Image, error) {
 	data, err := readStatic(program)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// hostLink is a bridge without ports. It carries the nodes' addresses and the first service address, where the API server
-// listens, so pods find it without a service proxy. Each node has a further bridge for its pods.
+// hostLink is a bridge without ports. It has the nodes' addresses and the first service address, on which the API server
+// listens, so that pods reach it without a service proxy. Each node has another bridge for its pods.
 const hostLink = "hpp-e2e0"
 
 func podLink(index int) string   { return fmt.Sprintf("hpp-e2e%d", index+1) }
 func podSubnet(index int) string { return fmt.Sprintf("10.244.%d.0/24", index+1) }
 func nodeIP(index int) string    { return fmt.Sprintf("10.97.0.%d", 11+index) }
 
-// links names every interface of a cluster with n nodes.
+// links returns the names of all interfaces of a cluster with n nodes.
 func links(n int) []string {
 	list := []string{hostLink}
 	for i := range n {
@@ -27,7 +27,7 @@ func links(n int) []string {
 	return list
 }
 
-// findLinks fails when one of the interfaces exists: then another cluster is up, and would lose it.
+// findLinks returns an error if one of the interfaces exists: another cluster is up, and would lose it.
 func findLinks(names []string) error {
 	for _, name := range names {
 		if _, err := net.InterfaceByName(name); err == nil {
@@ -38,7 +38,7 @@ func findLinks(names []string) error {
 	return nil
 }
 
-// makeHostLink creates hostLink with its addresses. The pods' bridges are made by the CNI plugin when it needs them.
+// makeHostLink creates hostLink with its addresses. The CNI plugin creates the pods' bridges.
 func makeHostLink(nodes int) error {
 	if err := ip("link", "add", hostLink, "type", "bridge"); err != nil {
 		return err
@@ -91,7 +91,7 @@ func readSysctls() map[string]string {
 	return values
 }
 
-// restoreSysctls writes back what readSysctls found, where it has changed since.
+// restoreSysctls writes the values that readSysctls read, where they have changed since.
 func restoreSysctls(values map[string]string) error {
 	now := readSysctls()
 	var errs []error

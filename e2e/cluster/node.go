@@ -47,23 +47,23 @@ func newNode(index int, s nodeState, stateDir string, plane *ControlPlane) *Node
 	}
 }
 
-// Dir is the node's directory on the host: its logs and everything it keeps.
+// Dir returns the node's directory on the host, with its logs and all its files.
 func (n *Node) Dir() string { return n.dir }
 
-// VolumesDir is the directory of the host that the node sees as /var/hpvolumes. What is mounted inside it on one side is
-// not seen on the other.
+// VolumesDir returns the directory of the host that the node has at /var/hpvolumes. A mount in it on one side is not
+// visible on the other.
 func (n *Node) VolumesDir() string { return filepath.Join(n.dir, "hpvolumes") }
 
 func (n *Node) process(name string) process {
 	return process{title: n.Name + " " + name, name: name, dir: n.dir}
 }
 
-// processes are in the order in which they are ended. The namespace goes when the last of them has gone.
+// processes returns the processes in the order in which they are ended. The namespace ends with the last one.
 func (n *Node) processes() []process {
 	return []process{n.process("kubelet"), n.process("containerd"), n.process("namespace")}
 }
 
-// Command prepares a command that runs in the node's mount namespace, as root. The caller runs it.
+// Command returns a command that runs in the node's mount namespace, as root. The caller runs it.
 func (n *Node) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	args, err := n.inside(argv...)
 	if err != nil {
@@ -74,7 +74,7 @@ func (n *Node) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// inside wraps a command so that it runs in the mount namespace. nsenter becomes the command: the process keeps its ID.
+// inside wraps a command so that it runs in the mount namespace. nsenter executes it, so the process ID stays.
 func (n *Node) inside(argv ...string) ([]string, error) {
 	pid, alive := n.process("namespace").pid()
 	if !alive {
@@ -83,7 +83,7 @@ func (n *Node) inside(argv ...string) ([]string, error) {
 	return append([]string{"nsenter", "--mount=/proc/" + strconv.Itoa(pid) + "/ns/mnt", "--"}, argv...), nil
 }
 
-// up starts everything but the kubelet: namespace, containerd, images.
+// up starts everything except the kubelet: namespace, containerd, images.
 func (n *Node) up(ctx context.Context, images []string) error {
 	if err := n.writeConfig(); err != nil {
 		return fmt.Errorf("configure %s: %w", n.Name, err)
@@ -122,8 +122,8 @@ func (n *Node) writeConfig() error {
 	)
 }
 
-// startNamespace starts a process that does nothing but hold the node's mount namespace. Nothing mounted in it reaches the
-// host; inside, everything is shared, as containers with bidirectional mounts need it.
+// startNamespace starts a process that only holds the node's mount namespace. Mounts in it do not propagate to the host.
+// Inside, all mounts are shared, as containers with bidirectional mounts need it.
 func (n *Node) startNamespace(ctx context.Context) error {
 	ready := filepath.Join(n.dir, "namespace-ready")
 	script := []string{"set -e", "mount --make-rprivate /"}
@@ -169,7 +169,7 @@ func (n *Node) load(ctx context.Context, tar string) error {
 	return nil
 }
 
-// run runs a command on the node, and returns what it said when it fails.
+// run runs a command on the node. An error has its output.
 func (n *Node) run(ctx context.Context, argv ...string) error {
 	cmd, err := n.Command(ctx, argv...)
 	if err != nil {
@@ -181,10 +181,10 @@ func (n *Node) run(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// StopKubelet ends the kubelet at once; pods go on running. It does nothing when it has ended already.
+// StopKubelet kills the kubelet; pods continue to run. It does nothing if the kubelet has ended.
 func (n *Node) StopKubelet() error { return n.process("kubelet").stop(0) }
 
-// StartKubelet starts the kubelet; AwaitReady tells when it has joined. It does nothing when it is running.
+// StartKubelet starts the kubelet; AwaitReady waits until it has joined. It does nothing if the kubelet runs.
 func (n *Node) StartKubelet() error {
 	p := n.process("kubelet")
 	if _, alive := p.pid(); alive {
@@ -202,7 +202,7 @@ func (n *Node) StartKubelet() error {
 	return p.start(true, nil, append(argv, n.plane.settings.ExtraArgs["kubelet"]...)...)
 }
 
-// AwaitReady waits until the node is ready and takes pods without tolerations, a minute and a half at most.
+// AwaitReady waits at most 90 seconds until the node is ready and accepts pods without tolerations.
 func (n *Node) AwaitReady(ctx context.Context) error {
 	client, err := n.plane.Client()
 	if err != nil {
@@ -220,7 +220,7 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	})
 }
 
-// kubeletHealth asks the kubelet itself: after a restart the Node object still says what the one before it said.
+// kubeletHealth asks the kubelet itself: after its restart the Node object still has its former status.
 func (n *Node) kubeletHealth(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(n.IP, "10248")+"/healthz", nil)
 	if err != nil {
@@ -237,7 +237,7 @@ func (n *Node) kubeletHealth(ctx context.Context) error {
 	return nil
 }
 
-// takesPods says why an ordinary pod would not be placed on the node, or nil.
+// takesPods returns why an ordinary pod would not be placed on the node, or nil.
 func takesPods(node *corev1.Node) error {
 	for _, t := range node.Spec.Taints {
 		if t.Effect != corev1.TaintEffectPreferNoSchedule {
@@ -256,7 +256,7 @@ func takesPods(node *corev1.Node) error {
 	return fmt.Errorf("node %q has not said yet whether it is ready", node.Name)
 }
 
-// down ends everything on the node, the containers first.
+// down ends all processes of the node, the containers first.
 func (n *Node) down() error {
 	errs := []error{n.process("kubelet").stop(0), killCgroup(nodeCgroup(n.Name))}
 	for _, p := range n.processes() {

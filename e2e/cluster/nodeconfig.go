@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// nodePath is a directory that every node has for itself: host is its name in the node's directory, inside its path in the
-// node's mount namespace. So each node looks like a machine of its own to everything that runs on it.
+// nodePath is a directory that each node has for itself: host is its name in the node's directory, inside its path in the
+// node's mount namespace.
 type nodePath struct{ host, inside string }
 
 const volumesPath = "/var/hpvolumes"
@@ -36,7 +36,7 @@ state = "/run/containerd"
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = %q
-  # Without CAP_SYS_RESOURCE nobody may lower an OOM score, and every pod would fail to start.
+  # Without CAP_SYS_RESOURCE no process may lower an OOM score, and every pod would fail to start.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = %q
@@ -50,8 +50,8 @@ state = "/run/containerd"
 `, containerdSocket, PauseImage, snapshotter, cniPlugins)
 }
 
-// cniConfig routes pods through a bridge of the host. They reach the host, the API server and each other, but no further:
-// nothing is masqueraded, so no firewall rule is needed.
+// cniConfig routes pods through a bridge of the host. They reach the host, the API server and each other only: there is
+// no masquerading, so no firewall rule is needed.
 func cniConfig(index int) string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",
@@ -70,8 +70,8 @@ func cniConfig(index int) string {
 `, podLink(index), podSubnet(index))
 }
 
-// kubeletConfig is for a node that shares a machine with other nodes and with people's work: it reserves nothing, evicts
-// nobody, and lets anyone on the machine execute and read logs.
+// kubeletConfig is for a node that shares a machine with other nodes and other work: it reserves nothing, evicts no pod,
+// and allows anyone on the machine to execute commands in pods and read logs.
 func kubeletConfig(n *Node, minor int) string {
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -108,7 +108,7 @@ kubeAPIBurst: 400
 	return text
 }
 
-// snapshotter is overlayfs where the state directory allows it: an overlay cannot lie on another.
+// snapshotter is overlayfs if the state directory allows it: an overlay cannot be on another overlay.
 func snapshotter(dir string) string {
 	if filesystemMagic(dir) == overlayMagic {
 		return "native"
@@ -116,10 +116,10 @@ func snapshotter(dir string) string {
 	return "overlayfs"
 }
 
-// cniPluginDirs are where distributions and others put the plugins.
+// cniPluginDirs are the directories in which distributions and others install the plugins.
 var cniPluginDirs = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
-// findCNIPlugins returns the directory of the plugins, or nothing.
+// findCNIPlugins returns the directory of the plugins, or "".
 func findCNIPlugins() string {
 	for _, dir := range cniPluginDirs {
 		if _, err := os.Stat(dir + "/host-local"); err == nil {

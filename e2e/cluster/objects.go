@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CreateNode makes a node without a kubelet: it is ready and roomy, so pods get scheduled to it, and never run. Its
-// kubernetes.io/hostname label is hostname, or the name when that is empty; labels are set besides. A node that exists
-// is an error. The control plane must have been started without Kubelets, or the node is soon declared lost. Pods on it
-// end only when they are deleted with a grace period of zero.
+// CreateNode creates a node without a kubelet. It is ready and has room, so that pods are scheduled to it, but they never
+// run. Its label kubernetes.io/hostname is hostname, or the name if that is empty; the other labels are added. It returns
+// an error if the node exists. The control plane must have been started without Kubelets; otherwise the node is soon
+// declared lost. Pods on it end only if they are deleted with a grace period of zero.
 func (c *ControlPlane) CreateNode(ctx context.Context, name, hostname string, labels map[string]string) (*corev1.Node, error) {
 	client, err := c.Client()
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *ControlPlane) CreateNode(ctx context.Context, name, hostname string, la
 	if _, err := nodes.Create(ctx, handmadeNode(name, hostname, labels), metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("create node %q: %w", name, err)
 	}
-	// Admission gives every new node a taint that only a controller would take away.
+	// Admission gives every new node a taint that only a controller would remove.
 	node, err := nodes.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("untaint node %q: %w", name, err)
@@ -59,9 +59,9 @@ func handmadeNode(name, hostname string, labels map[string]string) *corev1.Node 
 	}
 }
 
-// ServiceAccountKubeconfig makes a kubeconfig with the permissions of a service account and nothing more, good for a day,
-// and returns its path. It creates the account when there is none; the namespace must exist. With it an agent runs as a
-// process of this machine under the RBAC rules that it has in a pod.
+// ServiceAccountKubeconfig writes a kubeconfig with the permissions of a service account, valid for a day, and returns its
+// path. It creates the account if there is none; the namespace must exist. With it an agent runs as a process of this
+// machine under the RBAC rules that it has in a pod.
 func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	client, err := c.Client()
 	if err != nil {
@@ -76,8 +76,8 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return path, c.writeToken(ctx, path, namespace, name, nil)
 }
 
-// PodKubeconfig makes a kubeconfig as ServiceAccountKubeconfig does, with a token of the pod's account that is bound to
-// the pod, as a kubelet gives it one: it says of which node the pod is, and ends with the pod. The pod has a node.
+// PodKubeconfig writes a kubeconfig as ServiceAccountKubeconfig does, with a token that is bound to the pod, as a kubelet
+// requests it: the token names the pod's node, and ends with the pod. The pod must have a node.
 func (c *ControlPlane) PodKubeconfig(ctx context.Context, pod *corev1.Pod) (string, error) {
 	path := kubeconfigPath(c.settings.Dir, pod.Namespace+"-pod-"+pod.Name)
 	return path, c.writeToken(ctx, path, pod.Namespace, pod.Spec.ServiceAccountName, &authenticationv1.BoundObjectReference{
@@ -85,7 +85,7 @@ func (c *ControlPlane) PodKubeconfig(ctx context.Context, pod *corev1.Pod) (stri
 	})
 }
 
-// writeToken writes a kubeconfig with a token of the account, good for a day.
+// writeToken writes a kubeconfig with a token of the account, valid for a day.
 func (c *ControlPlane) writeToken(ctx context.Context, path, namespace, name string, bound *authenticationv1.BoundObjectReference) error {
 	client, err := c.Client()
 	if err != nil {

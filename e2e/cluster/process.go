@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// process is one program we run in the background, in a directory that keeps its record and its log. Any process that
-// knows the directory can look after it, not only its parent.
+// process is a program that runs in the background, in a directory with its record and its log. Any process that knows the
+// directory can manage it, not only its parent.
 type process struct {
 	title string // for people: "node-01 kubelet"
 	name  string // for files: "kubelet"
 	dir   string
 }
 
-// processRecord names one process for ever: process IDs are used again, but never with the same start time in one boot.
+// processRecord identifies a process: IDs are used again, but not with the same start time in one boot.
 type processRecord struct {
 	PID   int      `json:"pid"`
 	Start uint64   `json:"start"` // clock ticks since boot
@@ -34,8 +34,8 @@ type processRecord struct {
 func (p process) log() string    { return filepath.Join(p.dir, "logs", p.name+".log") }
 func (p process) record() string { return filepath.Join(p.dir, "processes", p.name+".json") }
 
-// start runs argv with its output in the log. A detached process outlives us; any other ends when we do, however we end.
-// attr may be nil.
+// start runs argv with its output in the log. A detached process outlives this one; any other ends with it, however it
+// ends. attr may be nil.
 func (p process) start(detach bool, attr *syscall.SysProcAttr, argv ...string) error {
 	for _, file := range []string{p.log(), p.record()} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -65,11 +65,11 @@ func (p process) start(detach bool, attr *syscall.SysProcAttr, argv ...string) e
 	if err := writeJSON(p.record(), record); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", p.title, err), cmd.Process.Kill(), cmd.Wait())
 	}
-	go func() { _ = cmd.Wait() }() // reaps it should it end before us
+	go func() { _ = cmd.Wait() }() // reaps it if it ends before this process
 	return nil
 }
 
-// pid is the process's ID, and whether it is running.
+// pid returns the process's ID, and whether it runs.
 func (p process) pid() (int, bool) {
 	data, err := os.ReadFile(p.record())
 	if err != nil {
@@ -85,8 +85,8 @@ func (p process) pid() (int, bool) {
 	return r.PID, true
 }
 
-// stop ends the process: it may end by itself within grace, and is then killed. Zero grace kills at once.
-// A process that is not running is a success.
+// stop ends the process: with SIGTERM, and after grace with SIGKILL. Zero grace kills at once. It does nothing if the
+// process does not run.
 func (p process) stop(grace time.Duration) error {
 	pid, ok := p.pid()
 	if !ok {
@@ -116,7 +116,7 @@ func (p process) ended(within time.Duration) bool {
 	return false
 }
 
-// tail is the end of the log, for an error message, with the way to the rest.
+// tail returns the end of the log, for an error message, with the path of the log.
 func (p process) tail() string {
 	data, _ := os.ReadFile(p.log())
 	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
@@ -126,8 +126,8 @@ func (p process) tail() string {
 	return fmt.Sprintf("the last lines of %s:\n  %s", p.log(), bytes.Join(lines, []byte("\n  ")))
 }
 
-// await calls ready every 100 ms until it answers nil. It gives up when the process ends, after the timeout, or when
-// the context is done, and then says what the process wrote last.
+// await calls ready every 100 ms until it returns nil. It returns an error with the end of the log if the process ends,
+// after the timeout, or when the context ends.
 func (p process) await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -147,7 +147,7 @@ func (p process) await(ctx context.Context, timeout time.Duration, ready func(co
 	}
 }
 
-// startTime reads when a process began; alive is false when there is none or only its zombie.
+// startTime returns when a process began; alive is false if there is none or only its zombie.
 func startTime(pid int) (ticks uint64, alive bool) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -156,7 +156,7 @@ func startTime(pid int) (ticks uint64, alive bool) {
 	return parseStat(string(data))
 }
 
-// parseStat reads one line of proc_pid_stat(5). The second field is a name in parentheses that may hold anything.
+// parseStat parses a line of proc_pid_stat(5). The second field is a name in parentheses that may contain anything.
 func parseStat(line string) (ticks uint64, alive bool) {
 	const state, start = 0, 19 // counted from the field after the name
 	end := strings.LastIndexByte(line, ')')

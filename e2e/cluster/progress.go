@@ -27,10 +27,10 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// heartbeat is how long a step may stay silent.
+// heartbeat is the longest time without a line.
 const heartbeat = 10 * time.Second
 
-// during runs f and keeps saying that what is still going on, so that nobody takes a long step for a hang.
+// during runs f and prints a line every heartbeat, so that a long step is not mistaken for a hang.
 func (p *progress) during(what string, f func() error) error {
 	begin := time.Now()
 	done := make(chan struct{})

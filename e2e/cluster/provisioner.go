@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The provisioner sidecar as its project releases it. Of the snapshot client that it names, not every module proxy has the
-// version; this one has the same API.
+// The release of the provisioner sidecar. Not every module proxy has the version of the snapshot client that it names;
+// this one has the same API.
 const (
 	provisionerPath    = "github.com/kubernetes-csi/external-provisioner/v6"
 	provisionerVersion = "v6.3.0"
@@ -20,11 +20,11 @@ const (
 	snapshotClientVersion = "v8.6.0"
 )
 
-// ProvisionerImage is the name that manifests/csi-sidecars has for the sidecar, and no registry is asked for.
+// ProvisionerImage is the sidecar's name in manifests/csi-sidecars. The image is imported, not pulled.
 const ProvisionerImage = "registry.k8s.io/sig-storage/csi-provisioner:" + provisionerVersion
 
-// BuildProvisioner returns the standard provisioner sidecar, a static program, and compiles it into the cache where it is
-// not there yet, which takes minutes. Several processes may call it at once: one builds, the others wait.
+// BuildProvisioner returns the standard provisioner sidecar, a static program. If it is not in the cache, BuildProvisioner
+// compiles it, which takes minutes. Several processes may call it at once: one builds, the others wait.
 func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
 	cache, err := DefaultCacheDir()
 	if err != nil {
@@ -36,7 +36,7 @@ func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
 		return program, nil
 	}
 	say := newProgress(log)
-	// A lock of its own: nobody waits for Kubernetes here, nor the other way round.
+	// Another lock than that of Kubernetes, so that neither build waits for the other.
 	unlock, err := lockCache(ctx, dir, say)
 	if err != nil {
 		return "", err

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// DefaultStateDir is HPP_E2E_STATE, or a directory below /var/lib. It must not lie on a tmpfs, because containerd's
-// overlay mounts need a real disk, and its path must be short, because sockets lie in it.
+// DefaultStateDir returns HPP_E2E_STATE, or a directory below /var/lib. It must not be on a tmpfs, because containerd's
+// overlay mounts need a real disk, and its path must be short, because it has sockets.
 func DefaultStateDir() string {
 	if dir := os.Getenv("HPP_E2E_STATE"); dir != "" {
 		return filepath.Clean(dir)
@@ -18,8 +18,8 @@ func DefaultStateDir() string {
 	return "/var/lib/hostpath-provisioner-e2e"
 }
 
-// state is what has to be known to end a cluster, whoever started it. Each fact is written before the step that it
-// undoes, so a cluster that was left half-built can be removed.
+// state is what another process needs to end a cluster. Each field is written before the step that it undoes, so that a
+// cluster of an incomplete Up can be removed.
 type state struct {
 	Version string            `json:"version"`
 	Boot    string            `json:"boot"`
@@ -51,7 +51,7 @@ func readState(dir string) (*state, error) {
 
 func (s *state) save(dir string) error { return writeJSON(statePath(dir), s) }
 
-// writeJSON replaces the file at once, so that a reader sees the old content or the new.
+// writeJSON replaces the file by a rename, so that a reader sees the old content or the new.
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -70,8 +70,8 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// lockState keeps other calls of Up and Down for the same directory away until unlock is called. The lock is on the
-// parent directory: the state directory itself comes and goes, and a lock file beside it would be left behind.
+// lockState excludes other calls of Up and Down for the same directory until unlock is called. The lock is on the parent
+// directory, because the state directory is created and removed, and a lock file beside it would stay.
 func lockState(dir string) (unlock func(), err error) {
 	parent := filepath.Dir(dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

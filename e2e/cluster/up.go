@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Up starts a cluster and returns when all nodes are ready. When the same cluster is up already it only says so. What an
-// earlier attempt or an earlier boot of the machine left is cleared first; on failure everything stays as it is, for its
-// logs, until the next Up or Down. The caller must be root.
+// Up starts a cluster and returns when all nodes are ready. If the same cluster is up, it only logs that. It removes what
+// an earlier attempt or an earlier boot of the machine left. After an error everything stays, for its logs, until the next
+// Up or Down. The caller must be root.
 func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	return c, c.state.save(c.dir)
 }
 
-// same checks that the cluster that is up is the one that was asked for, and whole.
+// same returns nil if the cluster that is up is complete and has the requested options.
 func (c *Cluster) same(o UpOptions, say *progress) error {
 	if c.state.Version != o.Version || len(c.nodes) != o.Nodes {
 		return fmt.Errorf("kubernetes %s with %d nodes is up, asked for %s with %d: run 'cluster down' first",
@@ -67,7 +67,7 @@ func (c *Cluster) same(o UpOptions, say *progress) error {
 	return nil
 }
 
-// create writes down what is going to be made, so that a later step that fails can be undone.
+// create records what is going to be created, so that it can be undone after a later error.
 func create(o UpOptions) (*Cluster, error) {
 	names := links(o.Nodes)
 	if err := findLinks(names); err != nil {
@@ -98,7 +98,7 @@ func create(o UpOptions) (*Cluster, error) {
 	return &Cluster{dir: o.StateDir, state: s}, nil
 }
 
-// missingDirs lists dir and its parents as far as they do not exist and are not in known, parents first.
+// missingDirs lists dir and its parents if they do not exist and are not in known, parents first.
 func missingDirs(dir string, known []string) []string {
 	seen := map[string]bool{}
 	for _, d := range known {
@@ -145,7 +145,7 @@ func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *pr
 	})
 }
 
-// writeNodeImages makes the images that every node needs, and returns their archives.
+// writeNodeImages writes the archives of the images that every node needs, and returns their paths.
 func writeNodeImages(dir string, bins Binaries) ([]string, error) {
 	pause, err := BinaryImage(PauseImage, bins.Path("pause"))
 	if err != nil {
@@ -163,10 +163,10 @@ func writeNodeImages(dir string, bins Binaries) ([]string, error) {
 	return files, errors.Join(WriteImage(pause, files[0]), WriteImage(busybox, files[1]))
 }
 
-// packages are what checkMachine asks for; Debian and its children have them under these names.
+// packages are the Debian packages that checkMachine requires.
 const packages = "containerd runc containernetworking-plugins busybox-static iproute2 util-linux mount"
 
-// checkMachine fails with one sentence when nodes cannot run here.
+// checkMachine returns an error, one sentence, if nodes cannot run on this machine.
 func checkMachine(dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("nodes need root: run this as root, or use a control plane alone")

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// DefaultVersion is the Kubernetes version that is run when none is named.
+// DefaultVersion is the Kubernetes version if none is named.
 const DefaultVersion = "v1.34.4"
 
-// etcdVersion is the same for every Kubernetes version: all of those we run accept it.
+// etcdVersion is the same for every Kubernetes version: all of them accept it.
 const etcdVersion = "v3.6.16"
 
 var versionPattern = regexp.MustCompile(`^v1\.(\d+)\.\d+(-[0-9A-Za-z.]+)?$`)
@@ -25,7 +25,7 @@ func minorVersion(version string) (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// goMod is the part of `go mod edit -json` that matters to whoever builds a module from outside.
+// goMod is the part of `go mod edit -json` that is needed to build a module from another one.
 type goMod struct {
 	Go      string
 	Godebug []struct{ Key, Value string }
@@ -62,7 +62,7 @@ func wrapperModule(version string, edited []byte) (string, error) {
 	return b.String(), nil
 }
 
-// versionFlags are the linker flags that make the components say which version they are; a release build sets the same.
+// versionFlags returns the linker flags that set the version of the components, as a release build does.
 func versionFlags(version string) string {
 	minor, _ := minorVersion(version)
 	flags := []string{"-s", "-w"}
