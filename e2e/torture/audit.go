@@ -11,19 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Verdict is the end of a campaign.
+// Verdict is the result of a campaign.
 type Verdict struct {
 	Operations, Kills int64
 	Findings          []Finding
-	// Trouble is what went wrong besides: with the campaign itself, or an agent that ended by itself or not in time, or
-	// a data race.
+	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the wrong time, or a data
+	// race.
 	Trouble []string
 }
 
-// Clean reports whether nothing was found and nothing went wrong.
+// Clean reports whether there is no finding and no trouble.
 func (v Verdict) Clean() bool { return len(v.Findings)+len(v.Trouble) == 0 }
 
-// String is the one line that says it.
+// String returns the verdict as one line.
 func (v Verdict) String() string {
 	count := map[Kind]int{}
 	for _, f := range v.Findings {
@@ -32,7 +32,7 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("operations %d kills %d lost %d leaked %d double %d", v.Operations, v.Kills, count[Lost], count[Leaked], count[Double])
 }
 
-// find remembers what was found.
+// find adds a finding.
 func (c *campaign) find(kind Kind, format string, args ...any) {
 	c.mu.Lock()
 	before := len(c.found)
@@ -44,8 +44,8 @@ func (c *campaign) find(kind Kind, format string, args ...any) {
 	}
 }
 
-// audit waits until nothing is found any more, deletes all, and waits until nothing is there any more. What is found at
-// the end of the one or the other remains; where the first finds something, all is left as it is.
+// audit waits until there is no finding, deletes everything, and waits until nothing is left. It returns the findings that
+// remain after either wait; after the first it leaves everything as it is.
 func (c *campaign) audit() {
 	c.settle("everything has to settle", Judge)
 	if len(c.found) > 0 {
@@ -60,31 +60,31 @@ func (c *campaign) audit() {
 		}
 	}
 	c.settle("everything has to go", func(s Sight) []Finding {
-		c.releaseAll(s) // also what was made while claims were deleted
+		c.releaseAll(s) // also PVs that were created while claims were deleted
 		return slices.Concat(Judge(s), Rest(s))
 	})
 }
 
-// releaseAll lets the volumes go whose PV is kept.
+// releaseAll sets the policy of retained PVs to Delete.
 func (c *campaign) releaseAll(s Sight) {
 	for _, pv := range s.PVs {
 		if pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.DeletionTimestamp == nil {
 			if err := c.patchPolicy(pv.Name, corev1.PersistentVolumeReclaimDelete); err != nil {
-				c.Logf("release PV %s: %v", pv.Name, err) // it shows if it stays
+				c.Logf("release PV %s: %v", pv.Name, err) // a PV that stays is a finding
 			}
 		}
 	}
 }
 
-// settle looks again and again until judge finds nothing, or until it has taken too long.
+// settle observes until judge has no finding, or until the time is over.
 func (c *campaign) settle(what string, judge func(Sight) []Finding) {
 	c.Logf("%s", what)
 	begin, said := time.Now(), time.Time{}
 	for {
-		sight, err := c.look()
+		sight, err := c.observe()
 		var found []Finding
 		if err != nil {
-			found = []Finding{{Leaked, fmt.Sprintf("cannot look: %v", err)}}
+			found = []Finding{{Leaked, fmt.Sprintf("cannot observe: %v", err)}}
 		} else {
 			found = judge(sight)
 		}
@@ -109,7 +109,7 @@ func (c *campaign) settle(what string, judge func(Sight) []Finding) {
 	}
 }
 
-// keep writes what was seen beside the logs, for whoever looks for the reason.
+// keep writes the last observation beside the logs.
 func (c *campaign) keep(s Sight) {
 	data, err := json.MarshalIndent(s, "", " ")
 	if err == nil {

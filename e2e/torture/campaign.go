@@ -14,17 +14,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Config says how long and how hard. All fields must be set.
+// Config is the configuration of a campaign. All fields are required.
 type Config struct {
-	// For is how long the tenants work and things are killed; settling comes on top.
+	// For is the time for which tenants work and processes are killed, without settling.
 	For time.Duration
-	// Seed decides what is done.
+	// Seed determines the actions.
 	Seed uint64
-	// Tenants work at the same time, each on volumes of its own.
+	// Tenants is the number of tenants that work in parallel, each with its own volumes.
 	Tenants int
-	// Settle is how long it may take until nothing is left to find.
+	// Settle is the time after which findings count.
 	Settle time.Duration
-	// Out receives a line every few seconds, and what was found.
+	// Out receives a line every few seconds, and the findings.
 	Out io.Writer
 }
 
@@ -43,8 +43,8 @@ type campaign struct {
 	found     findings
 }
 
-// Run runs a campaign on an environment that nobody else uses, and takes down everything but the environment. The journal
-// of what was done lies beside the agents' logs, in Env.Dir; so does what was seen when something was found.
+// Run runs a campaign in an environment that it uses alone, and removes everything except the environment. The journal of
+// the campaign is beside the agents' logs, in Env.Dir; so is the last observation if there are findings.
 func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) {
 	logs := filepath.Join(env.Dir, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
@@ -71,7 +71,7 @@ func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) 
 	return v, nil
 }
 
-// setUp makes the nodes and the classes.
+// setUp creates the nodes and the classes.
 func (c *campaign) setUp() {
 	for i, filesystem := range []string{"ext4", "xfs", "btrfs"} {
 		c.nodes = append(c.nodes, c.newNode(fmt.Sprintf("%02d", i+1), filesystem))
@@ -86,11 +86,10 @@ func (c *campaign) setUp() {
 	c.fault("none yet")
 }
 
-// random is the source of one who acts; no two share a number.
+// random returns the random numbers of one tenant or node.
 func (c *campaign) random(number uint64) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, number)) }
 
-// rage lets tenants work and faults happen for the time that was asked for. All agents and the API server run when it
-// returns.
+// rage lets tenants work and causes faults for the configured time. When it returns, all agents and the API server run.
 func (c *campaign) rage() {
 	ctx, cancel := context.WithTimeout(c.Context(), c.For)
 	defer cancel()
@@ -126,18 +125,18 @@ func (c *campaign) progress(done <-chan struct{}) {
 	}
 }
 
-// volumes counts what is in the pools now.
+// volumes returns the number of volumes in the pools.
 func (c *campaign) volumes() (n int) {
 	for _, node := range c.nodes {
 		for _, p := range node.pools {
-			names, _ := children(p.path, reserved...) // one that cannot be read now counts nothing
+			names, _ := children(p.path, reserved...) // a pool that cannot be read counts as empty
 			n += len(names)
 		}
 	}
 	return n
 }
 
-// fault remembers what was done last to hurt.
+// fault records the last fault for the progress line.
 func (c *campaign) fault(format string, args ...any) {
 	c.mu.Lock()
 	c.lastFault = fmt.Sprintf(format, args...)
@@ -151,7 +150,7 @@ func (c *campaign) said() string {
 	return c.lastFault
 }
 
-// pause waits; false means that the context ended first.
+// pause sleeps. It returns false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -161,7 +160,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// between is a random time from the first to the second.
+// between returns a random duration between the two.
 func between(rng *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(rng.Int64N(int64(to-from)+1))
 }

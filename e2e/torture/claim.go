@@ -15,15 +15,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// kind is a way to ask for a volume.
+// kind is a class and backend of volumes.
 type kind struct {
 	class string
-	// annotated claims name their node; a pod makes the scheduler choose that of any other.
+	// annotated claims name their node. For others a pod makes the scheduler choose it.
 	annotated bool
 	policy    corev1.PersistentVolumeReclaimPolicy
 }
 
-// makeKinds makes the classes that the manifests do not have.
+// makeKinds creates the classes that the manifests do not have.
 func (c *campaign) makeKinds() []kind {
 	retain, grow := corev1.PersistentVolumeReclaimRetain, true
 	edit := func(class *storagev1.StorageClass) { class.ReclaimPolicy, class.AllowVolumeExpansion = &retain, &grow }
@@ -39,33 +39,33 @@ func (c *campaign) makeKinds() []kind {
 	}
 }
 
-// claim is one, and all that its tenant knows of it for certain. Nobody else touches it while the tenants work.
+// claim is a claim with what its tenant knows for certain. No other client changes it while the tenants work.
 type claim struct {
 	kind
 	name string
 	uid  types.UID
-	size int64 // that is asked for
-	// deleted: the API server has said that it is, or will be.
+	size int64 // requested
+	// deleted is set if the API server accepted the deletion.
 	deleted bool
-	// policy is that of its PV, once there is one.
+	// policy is that of its PV, if there is one.
 	policy corev1.PersistentVolumeReclaimPolicy
-	// directory is where its data lies; "" until it was seen bound.
+	// directory has its data; "" until the claim was seen bound.
 	directory string
-	// files lie there, whole.
+	// files are complete files in it.
 	files []string
 }
 
 func (cl *claim) pv() string { return "pvc-" + string(cl.uid) }
 
-// kept reports whether its data must be there whatever happens.
+// kept reports whether its data must exist after any fault.
 func (cl *claim) kept() bool {
 	return cl.directory != "" && (!cl.deleted || cl.policy == corev1.PersistentVolumeReclaimRetain)
 }
 
-// insist calls until the API server has answered, with a success or with what will not change by asking again. That
-// it was asked several times may show in the answer.
+// insist repeats a call until the API server returns success or an error that does not go away. After repeated calls the
+// result can be that of an earlier one.
 func (c *campaign) insist(what string, call func(context.Context) error) error {
-	const long = 3 * time.Minute // the API server is away for seconds
+	const long = 3 * time.Minute // the API server is down for seconds only
 	for begin := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 		err := call(ctx)
@@ -82,7 +82,7 @@ func (c *campaign) insist(what string, call func(context.Context) error) error {
 	}
 }
 
-// make makes the claim, and a pod that mounts it where the scheduler is to choose.
+// make creates the claim, and a pod that mounts it if the scheduler is to choose the node.
 func (c *campaign) make(cl *claim, node string) {
 	claims := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace)
 	want := harness.Claim{Name: cl.name, Class: cl.class, Size: fmt.Sprint(cl.size), Node: node}.Object()
@@ -141,7 +141,7 @@ func (c *campaign) remove(cl *claim) {
 	cl.deleted = true
 }
 
-// see looks whether the claim is bound, and where its data then lies.
+// see reads whether the claim is bound, and where its data is.
 func (c *campaign) see(cl *claim) {
 	var now *corev1.PersistentVolumeClaim
 	var pv *corev1.PersistentVolume
@@ -159,14 +159,14 @@ func (c *campaign) see(cl *claim) {
 	case apierrors.IsNotFound(err):
 		c.find(Lost, "the claim %s is there and bound, or should be: %v", cl.name, err)
 	case err != nil:
-		c.Fatalf("look at claim %s: %v", cl.name, err)
+		c.Fatalf("read claim %s: %v", cl.name, err)
 	case pv != nil:
 		_, cl.directory = c.place(pv)
 		cl.policy = pv.Spec.PersistentVolumeReclaimPolicy
 	}
 }
 
-// place is the node and the directory of a PV; "" where it is not one of ours.
+// place returns the node and the directory of a PV, or "" if no node of the campaign has it.
 func (c *campaign) place(pv *corev1.PersistentVolume) (node, directory string) {
 	for _, n := range c.nodes {
 		if pv.Labels[harness.LabelNode] != n.Name {
@@ -186,11 +186,11 @@ func (c *campaign) place(pv *corev1.PersistentVolume) (node, directory string) {
 	return "", ""
 }
 
-// setPolicy changes the PV's reclaim policy. Whoever changes it to Retain must have seen it bound and not have deleted
-// the claim.
+// setPolicy changes the PV's reclaim policy. Before a change to Retain the caller has seen the claim bound and has not
+// deleted it.
 func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPolicy) {
 	switch err := c.patchPolicy(cl.pv(), policy); {
-	case apierrors.IsNotFound(err) && cl.directory == "": // there was none
+	case apierrors.IsNotFound(err) && cl.directory == "": // there was no PV
 	case apierrors.IsNotFound(err):
 		c.find(Lost, "the PV %s of claim %s, policy %s, is gone; its directory was %s", cl.pv(), cl.name, cl.policy, cl.directory)
 	case err != nil:
@@ -199,7 +199,7 @@ func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPol
 	cl.policy = policy
 }
 
-// patchPolicy returns NotFound only where there was none before: an earlier try may have let it go.
+// patchPolicy returns NotFound only if there was no PV before: an earlier attempt may have had it deleted.
 func (c *campaign) patchPolicy(pv string, policy corev1.PersistentVolumeReclaimPolicy) error {
 	patch := fmt.Appendf(nil, `{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
 	tries := 0
@@ -214,7 +214,7 @@ func (c *campaign) patchPolicy(pv string, policy corev1.PersistentVolumeReclaimP
 	return err
 }
 
-// grow asks for more.
+// grow raises the claim's request.
 func (c *campaign) grow(cl *claim, size int64) {
 	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, size)
 	err := c.insist("grow claim", func(ctx context.Context) error {

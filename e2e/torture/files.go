@@ -16,16 +16,16 @@ import (
 // privateDir is the agent's own directory in each pool; its layout is documented in docs/on-disk-format.md.
 const privateDir = ".hostpath-provisioner"
 
-// reserved are the names in a pool that are no volumes: the agent's directory, mkfs', the pool within, and our file.
+// reserved are the names in a pool that are not volumes: the agent's directory, mkfs', the inner pool, and the campaign's file.
 var reserved = []string{privateDir, "lost+found", "csi", foreign}
 
-// writeFile puts a whole file into the directory, or none. It is on the disk then; its name is its checksum.
+// writeFile writes a complete file into the directory, or none, and flushes it. The file's name is its checksum.
 func writeFile(dir string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])
 	path := filepath.Join(dir, name)
 	temporary := path + ".part"
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // the directory is not ours to make
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // the agent creates the directory
 	if err != nil {
 		return name, err
 	}
@@ -49,7 +49,7 @@ func flush(dir string) error {
 
 func removeFile(dir, name string) error { return os.Remove(filepath.Join(dir, name)) }
 
-// damaged says for each of the claim's files that is not there, or not whole.
+// damaged returns an error for each of the claim's files that is missing or incomplete.
 func damaged(cl *claim) (said []string) {
 	if _, err := os.Lstat(cl.directory); err != nil {
 		return []string{fmt.Sprintf("claim %s (policy %s, deleted: %t): its directory: %v", cl.name, cl.policy, cl.deleted, err)}
@@ -74,7 +74,7 @@ func fill(rng *rand.Rand, data []byte) {
 	}
 }
 
-// children are the names in a directory but for those; a directory that is not there has none.
+// children lists the names in a directory except those given; a directory that does not exist has none.
 func children(dir string, but ...string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kind of a finding.
+// Kind is the kind of a finding.
 type Kind string
 
-// What may be found.
+// The kinds of findings.
 const (
 	Lost   Kind = "lost"
 	Leaked Kind = "leaked"
@@ -27,7 +27,7 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s", f.Kind, f.What) }
 
-// findings collects; each is said once.
+// findings collects findings, each once.
 type findings []Finding
 
 func (f *findings) add(kind Kind, format string, args ...any) {
@@ -36,7 +36,7 @@ func (f *findings) add(kind Kind, format string, args ...any) {
 	}
 }
 
-// Judge says what is wrong with what is seen once nothing moves any more. Before that, it may be wrong for the moment.
+// Judge returns the findings in an observation of a settled cluster. Before that, findings may be temporary.
 func Judge(s Sight) []Finding {
 	var f findings
 	f.memories(s)
@@ -49,14 +49,14 @@ func Judge(s Sight) []Finding {
 	return f
 }
 
-// memories: what a tenant has, or has kept, is there and whole; a claim nobody deleted is there.
+// memories checks that the volumes that a tenant has or has kept exist with their data, and that its claims exist.
 func (f *findings) memories(s Sight) {
 	for _, m := range s.Remembered {
 		for _, what := range m.Damage {
 			f.add(Lost, "%s", what)
 		}
 		if !m.Deleted && s.claim(m.UID) == nil {
-			f.add(Lost, "the claim %s (%s) is gone, and nobody deleted it", m.Name, m.UID)
+			f.add(Lost, "the claim %s (%s) is gone, and was not deleted", m.Name, m.UID)
 		}
 		if m.Kept && s.pv("pvc-"+string(m.UID)) == nil {
 			f.add(Lost, "the PV of claim %s (%s, policy %s, deleted: %t) is gone; its directory was %s", m.Name, m.UID, m.Policy, m.Deleted, m.Directory)
@@ -67,30 +67,30 @@ func (f *findings) memories(s Sight) {
 	}
 }
 
-// slack is what may be missing of the promisable space between two looks, in bytes.
+// slack is the number of bytes by which the available space may differ between two observations.
 const slack = 2 * mebibyte
 
-// claims: each has a PV, or there is no room for it and somebody says so; the same for what it grows by.
+// claims checks that each claim has a PV, or that there is no room and an event with the reason; and the same for growth.
 func (f *findings) claims(s Sight) {
 	for _, c := range s.Claims {
 		want := c.Spec.Resources.Requests.Storage().Value()
 		has := c.Status.Capacity.Storage().Value()
 		warned, room := s.Warned[c.UID], s.room(&c)
 		switch pv := s.pv(c.Spec.VolumeName); {
-		case c.DeletionTimestamp != nil: // said above
+		case c.DeletionTimestamp != nil: // a finding of memories
 		case c.Status.Phase != corev1.ClaimPending && pv == nil:
 			f.add(Lost, "claim %s is %s and has no PV %s", c.Name, c.Status.Phase, c.Spec.VolumeName)
 		case c.Status.Phase == corev1.ClaimPending && warned == "":
-			f.add(Leaked, "claim %s (%s) of class %s is Pending, wants %d bytes, and nobody says why", c.Name, c.UID, *c.Spec.StorageClassName, want)
+			f.add(Leaked, "claim %s (%s) of class %s is Pending, wants %d bytes, and no event has the reason", c.Name, c.UID, *c.Spec.StorageClassName, want)
 		case c.Status.Phase == corev1.ClaimPending && want+slack < room:
-			f.add(Leaked, "claim %s (%s) is Pending, wants %d bytes where %d can be promised; the last words: %s", c.Name, c.UID, want, room, warned)
+			f.add(Leaked, "claim %s (%s) is Pending, wants %d bytes where %d are available; the last message: %s", c.Name, c.UID, want, room, warned)
 		case c.Status.Phase != corev1.ClaimPending && has < want:
 			f.growth(s, &c, want-has)
 		}
 	}
 }
 
-// growth: a claim that does not grow says why, and there is no room.
+// growth checks that a claim that does not grow has the reason in its status, and that there is no room.
 func (f *findings) growth(s Sight, c *corev1.PersistentVolumeClaim, more int64) {
 	room := s.room(c)
 	said := slices.ContainsFunc(c.Status.Conditions, func(cond corev1.PersistentVolumeClaimCondition) bool {
@@ -98,13 +98,13 @@ func (f *findings) growth(s Sight, c *corev1.PersistentVolumeClaim, more int64) 
 	})
 	switch {
 	case !said:
-		f.add(Leaked, "claim %s (%s) does not grow by %d bytes, and nobody says why", c.Name, c.UID, more)
+		f.add(Leaked, "claim %s (%s) does not grow by %d bytes, and its status has no reason", c.Name, c.UID, more)
 	case more+slack < room:
-		f.add(Leaked, "claim %s (%s) does not grow by %d bytes where %d can be promised: %+v", c.Name, c.UID, more, room, c.Status.Conditions)
+		f.add(Leaked, "claim %s (%s) does not grow by %d bytes where %d are available: %+v", c.Name, c.UID, more, room, c.Status.Conditions)
 	}
 }
 
-// room is how much can be promised to the claim wherever it may go: on its node, or else on any.
+// room returns the space available to the claim: on its node, or else the largest of all nodes.
 func (s *Sight) room(c *corev1.PersistentVolumeClaim) int64 {
 	least := int64(-1)
 	node := c.Annotations[annotation]
@@ -121,7 +121,7 @@ func (s *Sight) room(c *corev1.PersistentVolumeClaim) int64 {
 	return least
 }
 
-// pvs: one that is used or kept has its directory and its record, one that is neither is gone.
+// pvs checks that a PV that is used or kept has its directory and its record, and that no other PV is left.
 func (f *findings) pvs(s Sight) {
 	for _, pv := range s.PVs {
 		ref := pv.Spec.ClaimRef
@@ -151,7 +151,7 @@ func (f *findings) pvs(s Sight) {
 	}
 }
 
-// doubles: nothing is there twice.
+// doubles checks that nothing exists twice.
 func (f *findings) doubles(s Sight) {
 	pvOf, at := map[types.UID]string{}, map[string]string{}
 	for _, pv := range s.PVs {

@@ -10,7 +10,7 @@ import (
 
 const annotation = harness.AnnProvisionOnNode
 
-// once finds that the key has another value already. The format takes the key and both.
+// once adds a finding if the key has another value already. The format takes the key and both values.
 func once[K ~string](f *findings, seen map[K]string, key K, value, format string) {
 	if first, ok := seen[key]; ok {
 		f.add(Double, format, key, short(first), short(value))
@@ -18,7 +18,7 @@ func once[K ~string](f *findings, seen map[K]string, key K, value, format string
 	seen[key] = value
 }
 
-// disk: nothing lies in its pools that nobody needs, and no more is promised than it has.
+// disk checks that its pools contain only what is needed, and that no more is allocated than the disk has.
 func (f *findings) disk(s Sight, d SeenDisk) {
 	var promised int64
 	limited := 0
@@ -67,14 +67,14 @@ func (f *findings) pool(s Sight, p SeenPool) {
 		f.add(Leaked, "the agent of %s holds %d bytes promised, its records say %d", short(p.Path), p.Allocated, recorded)
 	}
 	if p.Allocated < recorded {
-		f.add(Double, "the agent of %s holds %d bytes promised, its records say %d: the rest can be promised again", short(p.Path), p.Allocated, recorded)
+		f.add(Double, "the agent of %s holds %d bytes allocated, its records have %d: the rest can be allocated twice", short(p.Path), p.Allocated, recorded)
 	}
 	if len(p.Damaged) > 0 {
 		f.add(Lost, "%s has damaged records: %v", short(p.Path), p.Damaged)
 	}
 }
 
-// Rest says what is still there where everything was deleted.
+// Rest returns what is left after everything was deleted.
 func Rest(s Sight) []Finding {
 	var f findings
 	for _, c := range s.Claims {

@@ -74,7 +74,7 @@ func TestJudge(t *testing.T) {
 		spoil       func(*Sight)
 	}{
 		{"data damaged", "3 bytes", Lost, func(s *Sight) { s.Remembered[0].Damage = []string{"file x: 3 bytes"} }},
-		{"claim gone", "nobody deleted it", Lost, func(s *Sight) { s.Claims = s.Claims[:1] }},
+		{"claim gone", "was not deleted", Lost, func(s *Sight) { s.Claims = s.Claims[:1] }},
 		{"PV of a claim gone", "has no PV", Lost, func(s *Sight) { s.PVs = s.PVs[1:] }},
 		{"kept PV gone", "policy Retain", Lost, func(s *Sight) { s.PVs = s.PVs[:1] }},
 		{"directory gone", "is not there", Lost, func(s *Sight) { pool(s).Directories = pool(s).Directories[1:] }},
@@ -95,9 +95,9 @@ func TestJudge(t *testing.T) {
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
 		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},
 		{"promise to nobody", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
-		{"silent", "nobody says why", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
+		{"silent", "no event has the reason", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
 		{"Pending with room", "is Pending", Leaked, func(s *Sight) { s.Claims[1] = claimOf("large", size, corev1.ClaimPending) }},
-		{"silent growth", "nobody says why", Leaked, func(s *Sight) { grow(&s.Claims[0], 1<<40) }},
+		{"silent growth", "its status has no reason", Leaked, func(s *Sight) { grow(&s.Claims[0], 1<<40) }},
 		{"no growth with room", "does not grow", Leaked, func(s *Sight) {
 			grow(&s.Claims[0], 2*size)
 			s.Claims[0].Status.Conditions = []corev1.PersistentVolumeClaimCondition{
@@ -116,7 +116,7 @@ func TestJudge(t *testing.T) {
 		{"too much promised", "of a disk", Double, func(s *Sight) {
 			pool(s).Volumes[0].Bytes, pool(s).Allocated = 1<<30, 1<<30+size
 		}},
-		{"promise forgotten", "promised again", Double, func(s *Sight) { pool(s).Allocated-- }},
+		{"promise forgotten", "allocated twice", Double, func(s *Sight) { pool(s).Allocated-- }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()

@@ -12,16 +12,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// diskSize is what XFS asks for at least, and a little more, in MiB.
+// diskSize is a little more than the minimum of XFS, in MiB.
 const diskSize = 320
 
 // foreign is the file that fills a disk.
 const foreign = "foreign"
 
-// pool is one of a node's.
+// pool is a pool of a node.
 type pool struct{ name, path string }
 
-// node has a disk of its own, on it a pool for hostPath volumes and within that one for CSI volumes, and one agent for both.
+// node has its own disk, a pool for hostPath volumes on it and in that one for CSI volumes, and one agent for both.
 type node struct {
 	harness.Node
 	filesystem string
@@ -48,7 +48,7 @@ func (c *campaign) newNode(suffix, filesystem string) *node {
 	return n
 }
 
-// torment does one bad thing to the node after the other, and leaves it well.
+// torment causes one fault of the node after another, and leaves the node working.
 func (c *campaign) torment(ctx context.Context, n *node, rng *rand.Rand) {
 	for pause(ctx, between(rng, 500*time.Millisecond, 6*time.Second)) {
 		switch c.buryAgent(n); rng.IntN(10) {
@@ -76,7 +76,7 @@ func (c *campaign) torment(ctx context.Context, n *node, rng *rand.Rand) {
 	}
 }
 
-// buryAgent starts an agent that has ended again. It may only have ended at the step that it was told.
+// buryAgent starts an agent that has ended. It must have ended at the step that was configured.
 func (c *campaign) buryAgent(n *node) {
 	switch ended := n.agent.Ended(); {
 	case ended == "":
@@ -99,8 +99,8 @@ func (c *campaign) killAgent(n *node, how string) {
 	c.fault("%s: agent %s", n.filesystem, how)
 }
 
-// killAtStep has the agent kill itself before its k-th change to the disk from its start on. Where that does not come
-// soon, it may come at any time.
+// killAtStep makes the agent kill itself before its k-th change to the disk after its start. If that does not happen soon,
+// it may happen at any time.
 func (c *campaign) killAtStep(ctx context.Context, n *node, k int) {
 	c.killAgent(n, fmt.Sprintf("killed, to be killed before its change %d", k))
 	n.agent.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", k))
@@ -113,12 +113,12 @@ func (c *campaign) killAtStep(ctx context.Context, n *node, k int) {
 	c.buryAgent(n)
 }
 
-// fillDisk lets somebody else take all the space for a while, and may kill the agent meanwhile.
+// fillDisk fills the disk for a while, as another program could, and may kill the agent in that time.
 func (c *campaign) fillDisk(ctx context.Context, n *node, rng *rand.Rand) {
 	path := filepath.Join(n.Pool, foreign)
 	f, err := os.Create(path)
 	if err != nil {
-		c.Logf("fill %s: %v", n.filesystem, err) // it is full already
+		c.Logf("fill %s: %v", n.filesystem, err) // the disk is already full
 		return
 	}
 	took, err := takeAll(f)
@@ -136,7 +136,7 @@ func (c *campaign) fillDisk(ctx context.Context, n *node, rng *rand.Rand) {
 	c.fault("%s: disk emptied", n.filesystem)
 }
 
-// takeAll makes the file as large as the filesystem allows.
+// takeAll grows the file as far as the filesystem allows.
 func takeAll(f *os.File) (took int64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -152,7 +152,7 @@ func takeAll(f *os.File) (took int64, err error) {
 	return took, err
 }
 
-// killAPIServer kills it again and again, and has it run at the end.
+// killAPIServer kills the API server repeatedly, and leaves it running.
 func (c *campaign) killAPIServer(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, between(rng, 10*time.Second, 30*time.Second)) {
 		if err := c.Plane.StopAPIServer(); err != nil {

@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// stage plays a harness scene outside a test: it is its harness.TB.
+// stage runs a harness scene outside of a test: it implements harness.TB.
 type stage struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	begin   time.Time
 	mu      sync.Mutex
 	journal io.Writer
-	trouble []string // what Error and Fatal said
+	trouble []string // messages of Error and Fatal
 	cleanup []func()
 }
 
-// play calls f and then what it left to clean up, also where f ended by Fatal. It returns what went wrong but for
-// findings.
+// play calls f and then its clean-up, also if Fatal ended f. It returns the trouble.
 func play(ctx context.Context, journal io.Writer, f func(*stage)) []string {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -36,7 +35,7 @@ func play(ctx context.Context, journal io.Writer, f func(*stage)) []string {
 	return s.trouble
 }
 
-// pop takes what is to be cleaned up next; nil where nothing is left.
+// pop returns the next clean-up, nil if none is left.
 func (s *stage) pop() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +48,7 @@ func (s *stage) pop() func() {
 	return last
 }
 
-// apart calls f where Fatal may end it.
+// apart calls f in a goroutine that Fatal may end.
 func (s *stage) apart(f func()) {
 	var wg sync.WaitGroup
 	wg.Go(f)
@@ -60,7 +59,7 @@ func (s *stage) Name() string             { return "torture" }
 func (s *stage) Helper()                  {}
 func (s *stage) Context() context.Context { return s.ctx }
 
-// TempDir makes a directory that goes at the end.
+// TempDir creates a directory that is removed at the end.
 func (s *stage) TempDir() string {
 	dir, err := os.MkdirTemp("", "torture-")
 	if err != nil {
@@ -108,11 +107,11 @@ func (s *stage) fail(what string) {
 // Fatal ends the campaign, and the goroutine that calls it.
 func (s *stage) Fatal(args ...any) { s.die(fmt.Sprint(args...)) }
 
-// Fatalf is Fatal.
+// Fatalf is as Fatal.
 func (s *stage) Fatalf(format string, args ...any) { s.die(fmt.Sprintf(format, args...)) }
 
 func (s *stage) die(what string) {
-	if s.ctx.Err() == nil { // afterwards everything fails
+	if s.ctx.Err() == nil { // after its end every call fails
 		s.fail(what)
 	}
 	s.cancel()

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// mostClaims is how many living claims one tenant has, mostKept how many deleted ones whose PV is kept.
+	// mostClaims bounds a tenant's living claims, mostKept its deleted claims with a retained PV.
 	mostClaims, mostKept = 5, 2
-	// mebibyte is the unit of sizes: claims have 1 to largest of them. All tenants' claims are about what three disks hold.
+	// mebibyte is the unit of sizes: claims have 1 to largest. All tenants' claims take about as much as three disks have.
 	mebibyte, largest = 1 << 20, 36
 )
 
-// tenant makes volumes and uses them, one thing after the other.
+// tenant creates and uses volumes, one action after another.
 type tenant struct {
 	*campaign
 	number int
 	rng    *rand.Rand
 	made   int
-	claims []*claim // all that were ever made
+	claims []*claim // all that were ever created
 }
 
-// work ends with the context, and nothing is half done then.
+// work acts until the context ends, and finishes the last action.
 func (t *tenant) work(ctx context.Context) {
 	for pause(ctx, between(t.rng, 10*time.Millisecond, 250*time.Millisecond)) {
 		t.act()
@@ -34,7 +34,7 @@ func (t *tenant) work(ctx context.Context) {
 	}
 }
 
-// those are the claims of which f is true.
+// those returns the claims for which f is true.
 func (t *tenant) those(f func(*claim) bool) (list []*claim) {
 	for _, cl := range t.claims {
 		if f(cl) {
@@ -44,7 +44,7 @@ func (t *tenant) those(f func(*claim) bool) (list []*claim) {
 	return list
 }
 
-// act does one thing.
+// act does one action.
 func (t *tenant) act() {
 	living := t.those(func(cl *claim) bool { return !cl.deleted })
 	kept := t.those(func(cl *claim) bool { return cl.deleted && cl.policy == corev1.PersistentVolumeReclaimRetain })
@@ -85,7 +85,7 @@ func other(p corev1.PersistentVolumeReclaimPolicy) corev1.PersistentVolumeReclai
 	return corev1.PersistentVolumeReclaimRetain
 }
 
-// ask makes a claim. Some are deleted again at once, or nearly so.
+// ask creates a claim. Some are deleted at once, or soon.
 func (t *tenant) ask() {
 	k := t.kinds[t.rng.IntN(len(t.kinds))]
 	t.made++
@@ -103,20 +103,20 @@ func (t *tenant) ask() {
 	}
 }
 
-// askMore asks for more, now and then for more than there is.
+// askMore raises a request, sometimes beyond what there is.
 func (t *tenant) askMore(cl *claim) {
 	size := cl.size + t.rng.Int64N(8*mebibyte)
 	if t.rng.IntN(10) == 0 {
 		size += 1 << 30
 	}
 	if cl.size > 1<<30 {
-		return // lower is allowed down to what it has, which may be this by now for all we know
+		return // the API server allows a lower request only down to the present size, which may be this one
 	}
 	t.grow(cl, size)
 	t.Logf("%s: grow to %d", cl.name, size)
 }
 
-// drop deletes the claim, and looks at its data before.
+// drop checks the claim's data and deletes the claim.
 func (t *tenant) drop(cl *claim) {
 	if cl.directory != "" && t.rng.IntN(2) == 0 {
 		t.check(cl)
@@ -125,7 +125,7 @@ func (t *tenant) drop(cl *claim) {
 	t.Logf("%s: deleted, policy %s, directory %q", cl.name, cl.policy, cl.directory)
 }
 
-// release gives up what was kept.
+// release gives up a retained volume.
 func (t *tenant) release(cl *claim) {
 	t.check(cl)
 	t.setPolicy(cl, corev1.PersistentVolumeReclaimDelete)
@@ -137,7 +137,7 @@ func (t *tenant) use(cl *claim) {
 	if len(cl.files) > 0 && t.rng.IntN(5) == 0 {
 		last := len(cl.files) - 1
 		name := cl.files[last]
-		cl.files = slices.Delete(cl.files, last, last+1) // whatever becomes of it
+		cl.files = slices.Delete(cl.files, last, last+1) // even if the removal fails
 		t.Logf("%s: remove %s: %v", cl.name, name, removeFile(cl.directory, name))
 		return
 	}
@@ -150,7 +150,7 @@ func (t *tenant) use(cl *claim) {
 	t.Logf("%s: write %s, %d bytes: %v", cl.name, name, len(data), err)
 }
 
-// check reads what was written.
+// check reads the files.
 func (t *tenant) check(cl *claim) {
 	if !cl.kept() {
 		return

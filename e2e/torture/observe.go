@@ -14,55 +14,55 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Sight is all that can be seen at one time, and what the tenants remember.
+// Sight is an observation of the cluster and the disks, with what the tenants know.
 type Sight struct {
 	Claims []corev1.PersistentVolumeClaim
 	PVs    []SeenPV
-	// Warned are the UIDs of claims about which, or about whose pod, somebody has warned, with the words.
+	// Warned has the messages of Warnings about claims and their pods, by the claim's UID.
 	Warned map[types.UID]string
 	Disks  []SeenDisk
-	// Remembered has an entry for every claim that was ever made.
+	// Remembered has an entry for every claim that was ever created.
 	Remembered []Memory
 }
 
-// SeenPV is one PV and where it lies.
+// SeenPV is a PV and its location.
 type SeenPV struct {
 	corev1.PersistentVolume
 	Node, Directory string
 }
 
-// SeenDisk is one node's disk with its pools.
+// SeenDisk is a node's disk with its pools.
 type SeenDisk struct {
 	Node, Filesystem string
 	Total            int64
 	Pools            []SeenPool
-	// Limits are the kernel's, by name; nil where this filesystem has none.
+	// Limits are the kernel's quotas, by name; nil if the filesystem has none.
 	Limits []string
 }
 
-// SeenPool is what lies in a pool, and what its agent says of it.
+// SeenPool is the content of a pool, and its agent's numbers.
 type SeenPool struct {
 	Path string
 	harness.Report
-	// Directories are the volumes that ls shows, Staging and Trash what the private ones hold.
+	// Directories are those of volumes; Staging and Trash are the content of the private ones.
 	Directories, Staging, Trash []string
-	// Allocated and Available are the running agent's numbers.
+	// Allocated and Available are metrics of the running agent.
 	Allocated, Available int64
 }
 
-// Memory is what a tenant knows for certain of one claim.
+// Memory is what a tenant knows for certain about one claim.
 type Memory struct {
 	Name, Directory string
 	UID             types.UID
 	Policy          corev1.PersistentVolumeReclaimPolicy
-	// Deleted: the claim was. Kept: its data must be there all the same, or because it was not.
+	// Deleted is set if the claim was deleted, Kept if its data must exist.
 	Deleted, Kept bool
-	// Damage is what is not there of its data, or not whole.
+	// Damage lists missing and incomplete files.
 	Damage []string
 }
 
-// look sees everything; the error says what cannot be seen now.
-func (c *campaign) look() (s Sight, err error) {
+// observe observes everything; the error lists what cannot be read now.
+func (c *campaign) observe() (s Sight, err error) {
 	ctx := c.Context()
 	claims, err := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *campaign) look() (s Sight, err error) {
 		return s, err
 	}
 	for _, n := range c.nodes {
-		d, err := c.lookAt(n)
+		d, err := c.observeDisk(n)
 		if err != nil {
 			return s, fmt.Errorf("%s (%s): %w", n.Name, n.filesystem, err)
 		}
@@ -99,7 +99,7 @@ func (c *campaign) look() (s Sight, err error) {
 	return s, nil
 }
 
-// warnings collects what was said about claims and about the pods of the same names.
+// warnings returns the Warnings about claims and about the pods of the same names.
 func (c *campaign) warnings(ctx context.Context) (map[types.UID]string, error) {
 	events, err := c.Client.CoreV1().Events(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *campaign) warnings(ctx context.Context) (map[types.UID]string, error) {
 	return said, nil
 }
 
-func (c *campaign) lookAt(n *node) (SeenDisk, error) {
+func (c *campaign) observeDisk(n *node) (SeenDisk, error) {
 	d := SeenDisk{Node: n.Name, Filesystem: n.filesystem}
 	if err := n.agent.Ready(); err != nil {
 		return d, err
@@ -139,7 +139,7 @@ func (c *campaign) lookAt(n *node) (SeenDisk, error) {
 		}
 	}
 	for _, p := range n.pools {
-		seen, err := c.lookInto(n, p)
+		seen, err := c.observePool(n, p)
 		if err != nil {
 			return d, err
 		}
@@ -148,7 +148,7 @@ func (c *campaign) lookAt(n *node) (SeenDisk, error) {
 	return d, nil
 }
 
-func (c *campaign) lookInto(n *node, p pool) (s SeenPool, err error) {
+func (c *campaign) observePool(n *node, p pool) (s SeenPool, err error) {
 	s.Path = p.path
 	for _, metric := range []struct {
 		name string
@@ -173,7 +173,7 @@ func (c *campaign) lookInto(n *node, p pool) (s SeenPool, err error) {
 	return s, err
 }
 
-// volumes are the pool's records by the names of their directories.
+// volumes returns the pool's records by the names of their directories.
 func (s *SeenPool) volumes() map[string]harness.ReportVolume {
 	byName := map[string]harness.ReportVolume{}
 	for _, v := range s.Volumes {
@@ -182,7 +182,7 @@ func (s *SeenPool) volumes() map[string]harness.ReportVolume {
 	return byName
 }
 
-// pool is the one that holds the directory; nil where no pool of the node does.
+// pool returns the pool that contains the directory, nil if no pool of the node does.
 func (s *Sight) pool(node, directory string) *SeenPool {
 	for i := range s.Disks {
 		for j := range s.Disks[i].Pools {
@@ -194,7 +194,7 @@ func (s *Sight) pool(node, directory string) *SeenPool {
 	return nil
 }
 
-// claim is the one with the UID; nil where there is none.
+// claim returns the claim with the UID, nil if there is none.
 func (s *Sight) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	for i := range s.Claims {
 		if s.Claims[i].UID == uid {
@@ -204,7 +204,7 @@ func (s *Sight) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	return nil
 }
 
-// pv is the one with the name; nil where there is none.
+// pv returns the PV with the name, nil if there is none.
 func (s *Sight) pv(name string) *SeenPV {
 	for i := range s.PVs {
 		if s.PVs[i].Name == name {
@@ -214,7 +214,7 @@ func (s *Sight) pv(name string) *SeenPV {
 	return nil
 }
 
-// short is a path without the campaign's own directory.
+// short returns a path without the campaign's own directory.
 func short(path string) string {
 	_, rest, ok := strings.Cut(path, "/pools/")
 	if !ok {
