@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// filesInDirectory is how many files of the big volume lie in each of its directories.
+	// filesInDirectory is the number of files in each directory of the big volume.
 	filesInDirectory = 1000
-	// meanwhile is for how long other claims are looked at while the big volume's files are removed.
+	// meanwhile is the time for which other claims are measured while the big volume's files are removed.
 	meanwhile = 30 * time.Second
-	// emptyVolumes are deleted one after the other, to compare with.
+	// emptyVolumes are deleted one after another, for comparison.
 	emptyVolumes = 7
 )
 
-// big deletes a volume of many files: its PV goes as soon as that of an empty one, and other claims notice nothing.
+// big deletes a volume with many files. It measures when the PV is gone, beside empty volumes, and the latency of other claims.
 func (l *lab) big(ctx context.Context, r *report) error {
 	node, err := l.node(ctx, "big")
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *lab) big(ctx context.Context, r *report) error {
 	return nil
 }
 
-// compare adds a figure of the agent against itself in other circumstances.
+// compare adds a figure that compares the agent with itself.
 func (r *report) compare(name, unit string, limit, value, most float64) {
 	r.add(figure{
 		name: name, unit: unit, limit: limit, agent: value, ratios: sample{value / limit},
@@ -78,11 +78,10 @@ func (r *report) compare(name, unit string, limit, value, most float64) {
 	})
 }
 
-// went is how long the PV took to go.
+// went returns the time from the deletion of the claim to that of the PV.
 func (f *life) went() time.Duration { return f.gone.Sub(f.asked) }
 
-// fill makes the files of the big volume, and waits until the disk has them: what is still on its way there is in the way
-// of every flush, whoever deletes what.
+// fill writes the files of the big volume, and waits until the disk has them: unwritten data would delay every flush.
 func (l *lab) fill(dir string) error {
 	l.say("making %d files", l.files)
 	err := together((l.files+filesInDirectory-1)/filesInDirectory, func(i int) error {

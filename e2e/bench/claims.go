@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// clients make or delete claims at the same time.
+	// clients create or delete claims in parallel.
 	clients = 32
-	// patience is how long a claim may take before the measurement is given up.
+	// patience is the time after which a claim fails the measurement.
 	patience = 3 * time.Minute
 )
 
-// claimOf is a claim that the subject serves on the node.
+// claimOf returns a claim that the subject serves on the node.
 func claimOf(s *subject, node string) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: s.name + "-", Annotations: map[string]string{}},
@@ -41,12 +41,12 @@ func claimOf(s *subject, node string) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// create makes n claims at once, waits until all are bound, and returns what became of them.
+// create creates n claims in parallel, waits until all are bound, and returns their times.
 func (l *lab) create(ctx context.Context, r *running, n int) (lives, error) {
 	return l.createSpread(ctx, r.subject, func(int) string { return r.node }, n)
 }
 
-// createSpread is create, with a node for each.
+// createSpread is as create, with a node for each claim.
 func (l *lab) createSpread(ctx context.Context, s *subject, node func(i int) string, n int) (lives, error) {
 	all := make(lives, n)
 	err := together(n, func(i int) error {
@@ -75,14 +75,14 @@ func (l *lab) createSpread(ctx context.Context, s *subject, node func(i int) str
 	return all, nil
 }
 
-// schedule names the node as the scheduler does.
+// schedule sets the node as the scheduler does.
 func (l *lab) schedule(ctx context.Context, c *corev1.PersistentVolumeClaim, node string) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnSelectedNode, node)
 	_, err := l.client.CoreV1().PersistentVolumeClaims(namespace).Patch(ctx, c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
-// remove deletes the claims at once and waits until their PVs are gone.
+// remove deletes the claims in parallel and waits until their PVs are gone.
 func (l *lab) remove(ctx context.Context, all lives) error {
 	err := together(len(all), func(i int) error {
 		begin := time.Now()
@@ -98,18 +98,18 @@ func (l *lab) remove(ctx context.Context, all lives) error {
 	return nil
 }
 
-// oneByOne makes n claims of each, by turns and each after the one before is bound, and deletes them then all together.
+// oneByOne creates n claims of each subject in turn, each after the one before is bound, and then deletes all in parallel.
 func (l *lab) oneByOne(ctx context.Context, n int, subjects ...*running) ([]lives, error) {
 	all := make([]lives, len(subjects))
 	for turn := range n {
 		for i := range subjects {
-			i = (i + turn) % len(subjects) // none is always the one after the other
+			i = (i + turn) % len(subjects) // so that the order of the subjects varies
 			one, err := l.create(ctx, subjects[i], 1)
 			if err != nil {
 				return nil, subjects[i].blame(err)
 			}
 			all[i] = append(all[i], one...)
-			time.Sleep(50 * time.Millisecond) // what follows a claim's binding is not the next one's load
+			time.Sleep(50 * time.Millisecond) // so that work after the binding does not load the next claim
 		}
 	}
 	for i, r := range subjects {
@@ -120,7 +120,7 @@ func (l *lab) oneByOne(ctx context.Context, n int, subjects ...*running) ([]live
 	return all, nil
 }
 
-// together calls f for 0 to n-1, by some clients at a time.
+// together calls f for 0 to n-1, by some clients in parallel.
 func together(n int, f func(i int) error) error {
 	var wg sync.WaitGroup
 	errs := make([]error, n)
@@ -140,7 +140,7 @@ func together(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// life is when what became of one claim, as seen by this process. Its watcher guards it.
+// life has the times of one claim as this process observed them. Its watcher guards it.
 type life struct {
 	uid     types.UID
 	name    string
@@ -150,17 +150,17 @@ type life struct {
 	named   time.Time // the controller-manager's annotation, on the watch
 	saved   time.Time // the PV, on the watch
 	bound   time.Time
-	asked   time.Time // to be deleted
+	asked   time.Time // when its deletion was requested
 	gone    time.Time // the PV
 }
 
-// took is what the claim's user waits for.
+// took returns the time for which the claim's user waits.
 func (f *life) took() time.Duration { return f.bound.Sub(f.created) }
 
-// share is from when a provisioner can see the claim to its PV, whether it waits for the controller-manager to name it or not.
+// share returns the time from when a provisioner can see the claim, named by the controller-manager or not, to its PV.
 func (f *life) share() time.Duration { return f.saved.Sub(f.seen) }
 
-// ready is when the provisioner may act. One that need not wait for the annotation may have saved the PV before it.
+// ready returns when the provisioner may act. One that need not wait for the annotation may have saved the PV before it.
 func (f *life) ready() time.Time {
 	if f.early || f.named.IsZero() {
 		return f.seen
@@ -168,15 +168,15 @@ func (f *life) ready() time.Time {
 	return f.named
 }
 
-// lives are those of one batch.
+// lives are the claims of one batch.
 type lives []*life
 
-// rate is how many a second were bound, from the first that was asked for to the last.
+// rate returns how many claims a second were bound, from the first request to the last binding.
 func (all lives) rate() float64 {
 	return perSecond(all, func(f *life) time.Time { return f.created }, func(f *life) time.Time { return f.bound })
 }
 
-// deletes is how many a second were gone.
+// deletes returns how many claims a second were deleted.
 func (all lives) deletes() float64 {
 	return perSecond(all, func(f *life) time.Time { return f.asked }, func(f *life) time.Time { return f.gone })
 }
@@ -194,7 +194,7 @@ func perSecond(all lives, begin, end func(*life) time.Time) float64 {
 	return float64(len(all)) / last.Sub(first).Seconds()
 }
 
-// each lists one time of all lives.
+// each returns one time of all lives.
 func (all lives) each(of func(*life) time.Duration) sample {
 	var s sample
 	for _, f := range all {

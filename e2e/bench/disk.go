@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// diskSize is that of the disk that the pools get, in bytes. The big volume's files fit on it.
+	// diskSize is the size of the pools' disk in bytes. The big volume's files fit on it.
 	diskSize = 8 << 30
 	noDisk   = "none"
 )
 
-// disk is a filesystem for the pools alone, in a file. Volumes seldom share one with the cluster's database; where they
-// do, each waits for the journal of the other.
+// disk is a filesystem for the pools alone, in a file. Volumes seldom share one with the cluster's database; if they do,
+// each waits for the journal of the other.
 type disk struct {
 	kind   string
 	at     string // where it is mounted
-	limits bool   // the kernel enforces them
+	limits bool   // the kernel enforces quotas
 }
 
-// newDisk makes a filesystem of the kind in dir and mounts it on at. Its limits are enforced where the kernel can.
-// The caller unmounts it.
+// newDisk creates a filesystem of the kind in dir and mounts it at at, with quotas if the kernel can enforce them. The
+// caller unmounts it.
 func newDisk(kind, dir, at string) (*disk, error) {
 	image := filepath.Join(dir, "pools.img")
 	f, err := os.Create(image)
 	if err != nil {
 		return nil, err
 	}
-	// Its blocks are there beforehand, or the filesystem below would look for some with each flush.
+	// Its blocks are allocated in advance, or the filesystem below would allocate some with each flush.
 	err = errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, diskSize), f.Close(), os.MkdirAll(at, 0o700))
 	if err != nil {
 		return nil, fmt.Errorf("make a disk of %d bytes: %w", int64(diskSize), err)
@@ -40,18 +40,18 @@ func newDisk(kind, dir, at string) (*disk, error) {
 	if err := command("mkfs."+kind, "-q", image); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(image) }() // the mount keeps it, and nothing else
+	defer func() { _ = os.Remove(image) }() // the mount keeps the file
 	if kind == "xfs" && command("mount", "-o", "loop,prjquota", image, at) == nil {
 		return &disk{kind, at, true}, nil
 	}
 	if err := command("mount", "-o", "loop", image, at); err != nil {
 		return nil, err
 	}
-	return &disk{kind, at, kind == "btrfs"}, nil // where the agent turns limits on
+	return &disk{kind, at, kind == "btrfs"}, nil // the agent turns its quotas on
 }
 
-// rest returns once all that was written is in its place. A filesystem keeps its files from a power cut long before it has
-// written their inodes there, which a freeze makes it do. Where the pools lie in a plain directory, that may be still to come.
+// rest returns when all data is in its final place. A filesystem makes files durable long before it writes their inodes in
+// place, which a freeze forces. For pools in a plain directory it does not wait for that.
 func (d *disk) rest() error {
 	if d != nil {
 		if err := command("fsfreeze", "--freeze", d.at); err != nil {
@@ -61,11 +61,11 @@ func (d *disk) rest() error {
 			return err
 		}
 	}
-	syscall.Sync() // of a disk that is a file, this writes the file
+	syscall.Sync() // writes the file that is the disk
 	return nil
 }
 
-// unmount takes the disk away. It does nothing where there is none.
+// unmount unmounts the disk. It does nothing if there is none.
 func (d *disk) unmount() error {
 	if d == nil {
 		return nil
@@ -73,7 +73,7 @@ func (d *disk) unmount() error {
 	return syscall.Unmount(d.at, syscall.MNT_DETACH)
 }
 
-// String tells where the pools are.
+// String describes where the pools are.
 func (d *disk) String() string {
 	if d.limits {
 		return "a disk of its own, " + d.kind + " with enforced limits"

@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// image is the size of the image, unpacked: the agent as it is shipped, and nothing else.
+// image returns the size of the unpacked image: the agent as it is released, and nothing else.
 func (l *lab) image(_ context.Context, r *report) error {
 	m, err := cluster.BinaryImage("bench:latest", l.env.Agent)
 	if err != nil {

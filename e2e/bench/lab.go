@@ -18,20 +18,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// namespace holds the claims that are measured.
+// namespace is that of the measured claims.
 const namespace = "bench"
 
-// lab is where it is measured: a control plane whose database is durable and whose controller-manager is not throttled, the
-// agent as it is shipped, and the limit program.
+// lab is the environment of the measurements: a control plane whose database is durable and whose controller-manager is not
+// throttled, the agent as it is released, and the limit program.
 type lab struct {
 	options
 	env    *harness.Env
 	client kubernetes.Interface
 	limit  string // the program
-	disk   *disk  // of the pools; nil where they lie in a plain directory
+	disk   *disk  // of the pools; nil if they are in a plain directory
 	watch  *watcher
 	begin  time.Time
-	began  int // programs, so that each has an address of its own
+	began  int // number of started programs, each of which has its own address
 	ended  context.CancelFunc
 }
 
@@ -58,7 +58,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	return l, nil
 }
 
-// findPlace is where the pools will be.
+// findPlace chooses the pools' directory.
 func (l *lab) findPlace() (err error) {
 	if l.pool != "" {
 		return nil
@@ -99,8 +99,8 @@ func (l *lab) prepare(ctx context.Context) error {
 	return err
 }
 
-// newClient is an administrator's client of its own connection, as cheap as it can be: what measures shares the machine
-// with what is measured.
+// newClient returns an administrator's client with its own connection and little overhead, because it shares the machine
+// with the measured programs.
 func (l *lab) newClient() (kubernetes.Interface, error) {
 	config, err := l.env.Plane.RESTConfig()
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *lab) newClient() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// newClass makes a class that binds as the agent's class of that shape does; its provisioner has the same name.
+// newClass creates a class that binds as the agent's class of that backend does; its provisioner has the same name.
 func (l *lab) newClass(ctx context.Context, name, shape string) error {
 	mode, policy := storagev1.VolumeBindingImmediate, corev1.PersistentVolumeReclaimDelete
 	if shape == shapeCSI {
@@ -127,21 +127,21 @@ func (l *lab) newClass(ctx context.Context, name, shape string) error {
 
 func limitClass(shape string) string { return "limit-" + shape }
 
-// provisionerOf is a name that is good for a CSI driver, too.
+// provisionerOf returns a name that is also valid for a CSI driver.
 func provisionerOf(class string) string { return class + ".hostpath-provisioner.kubevirt.io" }
 
-// node makes a Node without a kubelet, and returns its name.
+// node creates a Node without a kubelet, and returns its name.
 func (l *lab) node(ctx context.Context, name string) (string, error) {
 	_, err := l.env.Plane.CreateNode(ctx, name, "", map[string]string{harness.TopologyNode: name})
 	return name, err
 }
 
-// say tells what is going on. It goes where the table does not.
+// say prints progress to stderr, because the table goes to stdout.
 func (l *lab) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(l.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// close ends everything. The directory goes, but for logs where keep is set.
+// close ends everything and removes the directory, with keep except its logs.
 func (l *lab) close(keep bool) error {
 	if l.ended != nil {
 		l.ended()
@@ -149,7 +149,7 @@ func (l *lab) close(keep bool) error {
 	return errors.Join(os.RemoveAll(l.pool), l.disk.unmount(), l.env.Stop(keep))
 }
 
-// conditions are what the figures depend on, in words.
+// conditions describes what the figures depend on.
 func (l *lab) conditions() string {
 	version, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	load, _ := os.ReadFile("/proc/loadavg")

@@ -1,19 +1,19 @@
-// Command bench measures the agent on a real control plane, beside a program that does the same and touches no disk: the
-// limit of what a provisioner of this kind can do there. Bursts are theirs in turn, in several rounds, and single claims by
-// turns; what counts is the ratio between the two of one round, so that the machine and what else runs on it cancel out.
+// Command bench measures the agent on a real control plane, beside a program that does the same without a disk: the limit of
+// a provisioner of this kind. Bursts alternate between the two, in several rounds, and so do single claims. The result is
+// the ratio between the two in one round, so that the machine and its other load cancel out.
 //
 //	go run ./bench                        # every figure in its quick form
 //	go run ./bench --full --json out.json
 //	go run ./bench --figures burst,idle --rounds 5
 //	go run ./bench scale --nodes 10,50    # many agents on one control plane
 //
-//	options.go     what can be asked for
-//	lab.go         the control plane, and the programs that are measured
-//	disk.go        where the pools are
-//	subject.go     one program that serves claims: started, ready, stopped
-//	claims.go      claims made and deleted; watch.go, when what became of them
+//	options.go     flags
+//	lab.go         the control plane, and the measured programs
+//	disk.go        the pools' disk
+//	subject.go     starts and stops a program that serves claims
+//	claims.go      creates and deletes claims; watch.go observes their times
 //	serve.go       idle claims, bursts and deletes of all subjects in turn
-//	stages.go      where the time goes
+//	stages.go      the stages of a claim's time
 //	memory.go wire.go big.go image.go scale.go    the other figures
 //	report.go plot.go stats.go                    what is printed
 package main
@@ -41,8 +41,8 @@ func main() {
 	}
 }
 
-// run measures what was asked for and prints it. A figure that cannot be measured is an error, one that misses its
-// target is not: the table says so.
+// run measures the requested figures and prints them. A figure that cannot be measured is an error; one that misses its
+// target is only marked in the table.
 func run(ctx context.Context, args []string) (err error) {
 	o, err := parseOptions(args)
 	if err != nil {
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string) (err error) {
 	return r.print(os.Stdout)
 }
 
-// measure takes the figures that were asked for.
+// measure measures the requested figures.
 func (l *lab) measure(ctx context.Context, r *report) error {
 	for _, f := range []struct {
 		names []string

@@ -14,13 +14,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// settle is how long an agent is left alone before its memory is read.
+// settle is the time between an agent's last work and the reading of its memory.
 const settle = 10 * time.Second
 
 const mebibyte = 1 << 20
 
-// memory reads what an agent of both shapes takes while other nodes have many volumes: started when they are there, and
-// while they come. It has a control plane of its own, without who binds claims: the volumes are made as they are in the end.
+// memory reads the memory of an agent of both backends while other nodes have many volumes: present at its start, and
+// created while it runs. Its control plane binds no claims, because the volumes are created as they are in the end.
 func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	own, err := l.another(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *lab) memory(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// bound adds a figure that is compared with nothing but its bound.
+// bound adds a figure that is compared only with its bound.
 func (r *report) bound(name, unit string, value, most float64) {
 	r.add(figure{
 		name: name, unit: unit, limit: nan, agent: value, ratios: sample{value / most},
@@ -74,15 +74,15 @@ func (r *report) bound(name, unit string, value, most float64) {
 	})
 }
 
-// resident is what of a process is in memory, in MiB.
+// resident is the resident memory of a process, in MiB.
 type resident struct{ now, own, peak float64 }
 
-// The rest is the program's file, which all processes that run it share and the kernel drops where memory is short.
+// The rest is the program's file, which all processes of the program share and which the kernel drops if memory is short.
 func (m resident) String() string {
 	return fmt.Sprintf("%.1f MiB (%.1f its own, the rest its file's; peak %.1f)", m.now, m.own, m.peak)
 }
 
-// settled returns the agent's memory when it has been left alone for a while.
+// settled returns the agent's memory after settle.
 func (l *lab) settled(ctx context.Context, r *running) (m resident, err error) {
 	select {
 	case <-ctx.Done():
@@ -99,7 +99,7 @@ func (l *lab) settled(ctx context.Context, r *running) (m resident, err error) {
 	return m, nil
 }
 
-// another is a lab with a control plane that binds no claims, and with the same programs. The caller ends its Env.
+// another returns a lab with the same programs and a control plane that binds no claims. The caller stops its Env.
 func (l *lab) another(ctx context.Context) (*lab, error) {
 	own := *l
 	own.watch, own.ended = nil, nil
@@ -119,7 +119,7 @@ func (l *lab) another(ctx context.Context) (*lab, error) {
 	return &own, nil
 }
 
-// foreignVolumes makes claims and PVs, bound to each other, of other nodes, half of them of either shape.
+// foreignVolumes creates claims and PVs of other nodes, bound to each other, half of them of either backend.
 func (l *lab) foreignVolumes(ctx context.Context, from, to int) error {
 	l.say("making %d foreign volumes", to-from)
 	err := together(to-from, func(i int) error { return l.foreignVolume(ctx, from+i) })
@@ -159,7 +159,7 @@ func (l *lab) foreignVolume(ctx context.Context, i int) error {
 	return errors.Join(err, err2)
 }
 
-// foreignPV is the PV that the other node's agent would have made.
+// foreignPV returns the PV that the other node's agent would have created.
 func foreignPV(name, node, provisioner, shape string, c *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	mode, directory := corev1.PersistentVolumeFilesystem, corev1.HostPathDirectory
 	source := corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/hpvolumes/" + name, Type: &directory}}

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// options are what can be asked for.
+// options are the flags.
 type options struct {
 	scale      bool // instead of the figures
 	full       bool
@@ -31,7 +31,7 @@ type options struct {
 	applied    []string // manifests
 }
 
-// peer is another provisioner, run as a process beside ours.
+// peer is another provisioner, run as a process for comparison.
 type peer struct{ name, command, class string }
 
 var allFigures = []string{"burst", "idle", "share", "delete", "sizes", "wire", "big", "memory", "image"}
@@ -101,7 +101,7 @@ func (o *options) register(f *flag.FlagSet) {
 	})
 }
 
-// fill sets what was not given.
+// fill sets the defaults.
 func (o *options) fill(nodes string) error {
 	number := func(n *int, quick, full int) {
 		if *n == 0 {
@@ -137,12 +137,12 @@ func (o *options) fill(nodes string) error {
 	return nil
 }
 
-// wants reports whether one of the figures was asked for.
+// wants reports whether one of the figures was requested.
 func (o *options) wants(figures ...string) bool {
 	return slices.ContainsFunc(figures, func(f string) bool { return slices.Contains(o.figures, f) })
 }
 
-// list splits words by commas; nothing means all that are known.
+// list splits words at commas; an empty text means all known words.
 func list(words string, known []string) ([]string, error) {
 	if words == "" {
 		return known, nil

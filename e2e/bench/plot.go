@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// point is one measurement on a line of a plot. high, where it is above y, is drawn as a second, thin line.
+// point is a measurement on a line of a plot. If high is above y, it is drawn as a second, thin line.
 type point struct {
 	line       string
 	x, y, high float64
 }
 
-// plot is a picture of points on logarithmic axes.
+// plot is a plot of points on logarithmic axes.
 type plot struct {
 	title, x, y string
 	points      []point
@@ -27,7 +27,7 @@ const (
 
 var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b"}
 
-// lines are the names of the lines, in the order of their first points.
+// lines returns the names of the lines, in the order of their first points.
 func (p plot) lines() []string {
 	var names []string
 	for _, q := range p.points {
@@ -38,7 +38,7 @@ func (p plot) lines() []string {
 	return names
 }
 
-// bounds are the least and the greatest of both axes, as powers of ten.
+// bounds returns the minimum and maximum of both axes, as powers of ten.
 func (p plot) bounds() (x0, x1, y0, y1 float64) {
 	x0, y0, x1, y1 = math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for _, q := range p.points {
@@ -50,7 +50,7 @@ func (p plot) bounds() (x0, x1, y0, y1 float64) {
 	return down(x0), up(x1), down(y0), up(y1)
 }
 
-// svg draws the plot as a document of its own.
+// svg returns the plot as an SVG document.
 func (p plot) svg() string {
 	x0, x1, y0, y1 := p.bounds()
 	toX := func(v float64) float64 {
@@ -93,7 +93,7 @@ func (p plot) svg() string {
 	return b.String()
 }
 
-// text draws the plot as bars, one line for each point.
+// text returns the plot as bars, one line for each point.
 func (p plot) text() string {
 	const width = 40
 	_, _, y0, y1 := p.bounds()

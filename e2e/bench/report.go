@@ -14,18 +14,18 @@ import (
 // figure is one line of the table.
 type figure struct {
 	name, unit   string
-	limit, agent float64 // NaN where there is nothing to compare with
+	limit, agent float64 // NaN if there is no comparison
 	ratios       sample  // one of each round
 	target       string
-	met          bool // only where there is a target
+	met          bool // valid if there is a target
 }
 
-// report is what was measured.
+// report collects the results.
 type report struct {
 	lab     *lab
 	figures []figure
 	split   []splitRow
-	latency []point // against the number of claims at once
+	latency []point // by the number of parallel claims
 	scale   []scaleRow
 	notes   []string
 }
@@ -38,10 +38,10 @@ type splitRow struct {
 
 func newReport(l *lab) *report { return &report{lab: l} }
 
-// add takes a figure whose ratio is the median of its rounds.
+// add adds a figure whose ratio is the median of its rounds.
 func (r *report) add(f figure) { r.figures = append(r.figures, f) }
 
-// versus adds a figure that is a number of each round, the agent's and peers' against the limit's.
+// versus adds a figure with a number of each round, of the agent and peers against the limit.
 func (r *report) versus(c *contest, name, unit string, target string, met func(ratio float64) bool, of func(served) float64) {
 	limit := c.each("limit", of)
 	for _, who := range c.names[1:] {
@@ -91,7 +91,7 @@ func (r *report) serve(c *contest) {
 	}
 }
 
-// share adds a percentile of the provisioner's own share of idle claims, over all rounds; what counts is the difference.
+// share adds a percentile of the provisioner's own share of idle claims, over all rounds; its target is on the difference.
 func (r *report) share(c *contest, name string, percentile, more float64) {
 	own := func(s served) sample { return s.idle.each((*life).share) }
 	limit := c.pooled("limit", own).at(percentile)
@@ -107,7 +107,7 @@ func (r *report) share(c *contest, name string, percentile, more float64) {
 	}
 }
 
-// print writes the tables, and the files that were asked for.
+// print writes the tables, and the requested files.
 func (r *report) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n\n", r.lab.conditions())
 	if len(r.figures) > 0 {
@@ -165,7 +165,7 @@ func (r *report) printSplit(w io.Writer) {
 	}
 }
 
-// number has three digits or so; nothing where there is none.
+// number formats with about three digits; NaN is empty.
 func number(x float64) string {
 	switch a := math.Abs(x); {
 	case math.IsNaN(x):
@@ -178,7 +178,7 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// writeJSON writes one object: the ratio of every figure by its name.
+// writeJSON writes one object, with the ratio of every figure by its name.
 func (r *report) writeJSON() error {
 	if r.lab.json == "" {
 		return nil
@@ -196,7 +196,7 @@ func (r *report) writeJSON() error {
 	return os.WriteFile(r.lab.json, append(data, '\n'), 0o644)
 }
 
-// plots writes the pictures, and a small one into the text.
+// plots writes the plots as files, and a small one into the text.
 func (r *report) plots(w io.Writer) error {
 	var errs []error
 	write := func(name string, p plot) {

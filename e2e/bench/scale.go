@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// scaleRow is what was measured with that many nodes.
+// scaleRow has the measurements with that number of nodes.
 type scaleRow struct {
 	nodes                     int
 	rate, p50, p99            float64 // claims a second; ms
@@ -82,7 +82,7 @@ func (l *lab) scaleTo(ctx context.Context, n int) (scaleRow, error) {
 	return row, err
 }
 
-// fleet is the agents of many nodes, each behind its proxy.
+// fleet is the agents of many nodes, each behind a proxy.
 type fleet struct {
 	lab     *lab
 	agents  []*running
@@ -106,7 +106,7 @@ func (f *fleet) add(ctx context.Context, name string) error {
 	return err
 }
 
-// received is what the API server sent to all of them.
+// received returns the bytes that the API server sent to all of them.
 func (f *fleet) received() (bytes float64) {
 	for _, p := range f.proxies {
 		bytes += float64(p.received.Load())
@@ -121,7 +121,7 @@ func (f *fleet) stop() {
 	}
 }
 
-// requests is how many the API server has answered.
+// requests returns the number of requests that the API server has served.
 func (l *lab) requests(ctx context.Context) (float64, error) {
 	body, err := l.client.Discovery().RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *lab) requests(ctx context.Context) (float64, error) {
 	return sumOf(bytes.NewReader(body), "apiserver_request_total{")
 }
 
-// sumOf adds up all series of metrics that begin so.
+// sumOf returns the sum of all series whose names begin with the prefix.
 func sumOf(metrics io.Reader, series string) (sum float64, err error) {
 	lines := bufio.NewScanner(metrics)
 	lines.Buffer(nil, 1<<20)
@@ -160,7 +160,7 @@ func (r *report) printScale(w io.Writer) {
 	}
 }
 
-// scalePlot shows what a node costs as there are more.
+// scalePlot plots the cost of a node against the number of nodes.
 func (r *report) scalePlot() plot {
 	p := plot{title: "As nodes are added", x: "nodes", y: "see the lines"}
 	for _, line := range []struct {

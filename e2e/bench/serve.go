@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// warmUp is how many claims a program serves before it is measured.
+// warmUp is the number of claims that a program serves before it is measured.
 const warmUp = 5
 
-// served is what one subject did in one round.
+// served has the results of one subject in one round.
 type served struct {
 	idle, burst measured
 }
 
-// measured is what became of claims, and where their time went.
+// measured has the times of claims, and their stages.
 type measured struct {
 	lives
 	stages []stages
 }
 
-// contest is all rounds of the subjects of one shape.
+// contest has all rounds of the subjects of one backend.
 type contest struct {
 	shape  string
 	names  []string // in the order of the table: limit, agent, peers
 	rounds map[string][]served
 }
 
-// serve takes the figures of claims that are served: bursts, deletes, idle claims, the provisioner's own share.
+// serve measures claims that are served: bursts, deletes, idle claims, the provisioner's own share.
 func (l *lab) serve(ctx context.Context, r *report) error {
 	for i, shape := range l.shapes {
 		c := contest{shape: shape, rounds: map[string][]served{}}
@@ -54,13 +54,13 @@ func (l *lab) serve(ctx context.Context, r *report) error {
 	return nil
 }
 
-// turn is the list with another one first in every round: who comes first finds another machine than who comes last.
+// turn rotates the list by the round, because the order of the subjects affects the result.
 func turn[T any](all []T, round int) []T {
 	first := round % len(all)
 	return slices.Concat(all[first:], all[:first])
 }
 
-// round measures all subjects once more.
+// round measures all subjects once.
 func (l *lab) round(ctx context.Context, c *contest, subjects []*subject, node string) error {
 	title := fmt.Sprintf("%s, round %d of %d", c.shape, len(c.rounds[subjects[0].name])+1, l.rounds)
 	one := make([]served, len(subjects))
@@ -90,8 +90,8 @@ func (l *lab) round(ctx context.Context, c *contest, subjects []*subject, node s
 	return nil
 }
 
-// byTurns measures single claims. All subjects run, and each gets one claim in its turn: whatever slows the machine for a
-// while slows all of them. In a burst they would be in each other's way.
+// byTurns measures single claims. All subjects run, and each gets one claim in its turn, so that a slow phase of the machine
+// affects all of them. In a burst they would disturb each other.
 func (l *lab) byTurns(ctx context.Context, subjects []*subject, node string) ([]measured, error) {
 	var all []*running
 	defer func() {
@@ -119,7 +119,7 @@ func (l *lab) byTurns(ctx context.Context, subjects []*subject, node string) ([]
 	return out, nil
 }
 
-// atOnce measures a burst of claims, and their deletion, of a subject that runs alone.
+// atOnce measures a burst of claims and their deletion, of a subject that runs alone.
 func (l *lab) atOnce(ctx context.Context, s *subject, node string) (measured, error) {
 	r, err := l.startWarm(ctx, s, node)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *lab) atOnce(ctx context.Context, s *subject, node string) (measured, er
 	return measure(all, r.log)
 }
 
-// startWarm starts a subject and lets it serve some claims.
+// startWarm starts a subject and lets it serve warmUp claims.
 func (l *lab) startWarm(ctx context.Context, s *subject, node string) (*running, error) {
 	r, err := l.start(ctx, s, node, "")
 	if err != nil {
@@ -153,13 +153,13 @@ func (l *lab) startWarm(ctx context.Context, s *subject, node string) (*running,
 	return r, nil
 }
 
-// measure finds the stages of the claims in a log.
+// measure reads the stages of the claims from a log.
 func measure(all lives, log string) (measured, error) {
 	found, err := readStamps(log)
 	return measured{all, found.stages(all)}, err
 }
 
-// each is one number of every round of the subject.
+// each returns one number of every round of the subject.
 func (c *contest) each(name string, of func(served) float64) sample {
 	var s sample
 	for _, one := range c.rounds[name] {
@@ -168,7 +168,7 @@ func (c *contest) each(name string, of func(served) float64) sample {
 	return s
 }
 
-// pooled is one time of all claims of all rounds, in milliseconds.
+// pooled returns one time of all claims of all rounds, in milliseconds.
 func (c *contest) pooled(name string, of func(served) sample) sample {
 	var s sample
 	for _, one := range c.rounds[name] {
@@ -177,7 +177,7 @@ func (c *contest) pooled(name string, of func(served) sample) sample {
 	return s
 }
 
-// sizes measures the latency of claims against how many are made at once.
+// sizes measures the latency of claims by the size of the burst.
 func (l *lab) sizes(ctx context.Context, r *report) error {
 	sizes := []int{1, 5, 20, 50, 100, 200}
 	if l.full {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// stages are where one claim's time went, in milliseconds.
+// stages are the parts of one claim's time, in milliseconds.
 type stages struct {
-	seen    float64 // from the request to make the claim until the provisioner may act
+	seen    float64 // from the request to create the claim until the provisioner may act
 	queued  float64 // until a worker of the library has it
-	durable float64 // until the volume is there; what the library does before it included
+	durable float64 // until the volume is durable, with what the library does before it
 	saved   float64 // until the API server has the PV
 	bound   float64 // until the claim is bound
 }
@@ -22,12 +22,12 @@ var stageTitles = []string{"claim may be acted on", "a worker has it", "director
 
 func (s stages) values() []float64 { return []float64{s.seen, s.queued, s.durable, s.saved, s.bound} }
 
-// stamps are what a program's log says of claims, by the claim's name, and of their PVs, by theirs.
+// stamps are the times in a program's log, by the claim's name, and of PVs by theirs.
 type stamps struct {
 	started, durable, saved map[string]time.Time
 }
 
-// logLine finds what the library says of a claim at the verbosity of staged.
+// logLine matches the library's lines about a claim at the verbosity of staged.
 var logLine = regexp.MustCompile(`^I(\d{4} \d\d:\d\d:\d\d\.\d{6}) .*\] "(Started|Volume is provisioned|Volume saved)"(.*)$`)
 
 var (
@@ -44,7 +44,7 @@ func readStamps(path string) (stamps, error) {
 	return parseStamps(string(data), time.Now())
 }
 
-// parseStamps reads the lines; now tells the year that they leave out.
+// parseStamps parses the lines; now has the year, which they omit.
 func parseStamps(text string, now time.Time) (stamps, error) {
 	s := stamps{map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}}
 	for line := range strings.Lines(text) {
@@ -67,7 +67,7 @@ func parseStamps(text string, now time.Time) (stamps, error) {
 		if name == nil {
 			continue
 		}
-		// The last one counts where it was tried again; but the library starts anew with every change of the claim, up to its end.
+		// The last attempt counts; but the library starts again with every change of the claim, up to its end.
 		if _, again := s.durable[name[1]]; !again || m[2] != "Started" {
 			into[name[1]] = at
 		}
@@ -75,7 +75,7 @@ func parseStamps(text string, now time.Time) (stamps, error) {
 	return s, nil
 }
 
-// stages are those of the claims that the log knows.
+// stages returns those of the claims that are in the log.
 func (s stamps) stages(all lives) []stages {
 	var out []stages
 	ms := func(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()*1000) }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// nan stands for what was not measured.
+// nan marks what was not measured.
 var nan = math.NaN()
 
-// sample is a set of measurements of one thing. Its methods return NaN where it is empty.
+// sample is a set of measurements. Its methods return NaN if it is empty.
 type sample []float64
 
-// at is the p-th percentile, by the nearest rank.
+// at returns the p-th percentile, by the nearest rank.
 func (s sample) at(p float64) float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -24,7 +24,7 @@ func (s sample) at(p float64) float64 {
 	return sorted[max(0, min(rank, len(sorted)-1))]
 }
 
-// median is the middle one, or the mean of the two in the middle.
+// median returns the middle one, or the mean of the two in the middle.
 func (s sample) median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -37,7 +37,7 @@ func (s sample) median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// by divides each by its partner.
+// by divides each value by its partner.
 func (s sample) by(other sample) sample {
 	out := make(sample, min(len(s), len(other)))
 	for i := range out {
@@ -48,7 +48,7 @@ func (s sample) by(other sample) sample {
 
 func cpus() int { return runtime.NumCPU() }
 
-// filesystemOf is the type of the filesystem that the path lies on, as mountinfo has it.
+// filesystemOf returns the type of the filesystem of the path, from mountinfo.
 func filesystemOf(path string) string {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

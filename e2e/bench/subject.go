@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// What the agent's PVs are, and with that how its claims get their node.
+// The backends, which decide how claims get their node.
 const (
 	shapeHostPath = "hostpath" // an annotation names the node, and the class binds at once
 	shapeCSI      = "csi"      // the scheduler names the node
@@ -28,19 +28,19 @@ type subject struct {
 	name  string // agent, limit, or a peer's
 	shape string
 	class string
-	// early says that it need not wait for the controller-manager to name it on the claim.
+	// early is set if it does not wait until the controller-manager names it on the claim.
 	early bool
-	// scheduled lets claims get their node as from the scheduler, by a change, and not when they are made.
+	// scheduled lets claims get their node by a later change, as from the scheduler.
 	scheduled bool
 	command   func(l *lab, at place) *exec.Cmd
 }
 
-// place is where one subject runs.
+// place is the node and pool of a subject.
 type place struct {
 	node, kubeconfig, pool, address, socket string
 }
 
-// staged makes library and agent log what the stages are taken from.
+// staged are the flags with which library and agent log the stages.
 const staged = "--vmodule=controller=4,volume_store=5"
 
 func agentOf(shape string) *subject {
@@ -79,7 +79,7 @@ func peerOf(p peer) *subject {
 	}}
 }
 
-// running is a subject at work. The caller ends it with stop.
+// running is a running subject. The caller calls stop.
 type running struct {
 	*subject
 	place
@@ -93,7 +93,7 @@ func (l *lab) start(ctx context.Context, s *subject, node, through string) (*run
 	l.began++
 	at := place{
 		node: node, pool: filepath.Join(l.pool, node), kubeconfig: l.env.CSIKubeconfig,
-		// A port that nobody else can have: outgoing connections never use these addresses.
+		// These addresses are never used by outgoing connections, so the port is free.
 		address: fmt.Sprintf("127.99.%d.%d:9898", l.began/250, 1+l.began%250),
 		socket:  filepath.Join(l.env.Dir, fmt.Sprintf("csi-%d.sock", l.began)),
 	}
@@ -122,7 +122,7 @@ func (l *lab) start(ctx context.Context, s *subject, node, through string) (*run
 		return nil, fmt.Errorf("start %s: %w", s.name, err)
 	}
 	go func() {
-		_ = r.cmd.Wait() // its end is told from done
+		_ = r.cmd.Wait() // done reports its end
 		close(r.done)
 	}()
 	if err := r.await(ctx); err != nil {
@@ -132,7 +132,7 @@ func (l *lab) start(ctx context.Context, s *subject, node, through string) (*run
 	return r, nil
 }
 
-// await waits until an agent says that it is ready. Whether another program is, its first claim shows.
+// await waits until an agent is ready. For other programs it does not wait; their first claim does.
 func (r *running) await(ctx context.Context) error {
 	if r.name != "agent" {
 		return nil
@@ -160,10 +160,10 @@ func (r *running) await(ctx context.Context) error {
 	}
 }
 
-// blame tells where to read on after an error.
+// blame adds the path of the log to an error.
 func (r *running) blame(err error) error { return fmt.Errorf("%w; see %s", err, r.log) }
 
-// stop ends the subject and waits for that.
+// stop ends the subject and waits for its end.
 func (r *running) stop() {
 	_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGTERM)
 	select {

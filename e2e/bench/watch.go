@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// watcher notes when claims and their PVs are seen to change.
+// watcher records when claims and their PVs change.
 type watcher struct {
 	mu    sync.Mutex
 	known map[types.UID]*life
@@ -45,7 +45,7 @@ func newWatcher(ctx context.Context, client kubernetes.Interface) (*watcher, err
 	return w, ctx.Err()
 }
 
-// life is that of the claim, which may not have been seen yet.
+// life returns that of the claim, which may not have been observed yet.
 func (w *watcher) life(uid types.UID) *life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,14 +61,14 @@ func (w *watcher) of(uid types.UID) *life {
 	return f
 }
 
-// change does what writes to a life.
+// change applies f to a life.
 func (w *watcher) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-// note sets a time that is not set yet.
+// note sets a time if it is not set.
 func note(t *time.Time, now time.Time) {
 	if t.IsZero() {
 		*t = now
@@ -106,7 +106,7 @@ func (w *watcher) pvGone(obj any) {
 	}
 }
 
-// await waits until all lives are so. What is noted is when it was seen, not when it is asked for here.
+// await waits until all lives satisfy the condition. It does not affect the recorded times.
 func (w *watcher) await(ctx context.Context, all lives, so func(*life) bool) error {
 	for end := time.Now().Add(patience); ; {
 		missing := 0

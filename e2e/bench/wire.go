@@ -15,10 +15,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// wireClaims is how many foreign claims live and die while bytes are counted.
+// wireClaims is the number of claims of another node that are created and deleted while bytes are counted.
 const wireClaims = 100
 
-// proxy passes connections on to the API server and counts what comes back. It does not look inside: TLS ends behind it.
+// proxy forwards connections to the API server and counts the bytes that come back, which are encrypted.
 type proxy struct {
 	net.Listener
 	to       string
@@ -26,7 +26,7 @@ type proxy struct {
 	sent     atomic.Int64
 }
 
-// newProxy listens until it is closed.
+// newProxy returns a proxy that listens until it is closed.
 func newProxy(api string) (*proxy, error) {
 	to, err := url.Parse(api)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *proxy) serve(c net.Conn) {
 	defer func() { _ = server.Close() }()
 	go func() {
 		defer func() { _ = server.Close() }()
-		_, _ = io.Copy(counter{server, &p.sent}, c) // an end of either side is the end of both
+		_, _ = io.Copy(counter{server, &p.sent}, c) // the end of either side ends both
 	}()
 	_, _ = io.Copy(counter{c, &p.received}, server)
 }
@@ -85,8 +85,8 @@ func redirect(kubeconfig, address, to string) (string, error) {
 	return to, clientcmd.WriteToFile(*config, to)
 }
 
-// wire counts what the API server sends a node for claims of another one, to the agent and to the informers of claims and
-// PVs that an ordinary provisioner has.
+// wire counts what the API server sends a node for claims of another one: to the agent, and to the informers of claims and PVs
+// of an ordinary provisioner.
 func (l *lab) wire(ctx context.Context, r *report) error {
 	ours, err := newProxy(l.env.Plane.URL())
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *lab) wire(ctx context.Context, r *report) error {
 	return nil
 }
 
-// lifeBytes is what each proxy passed on for one claim of another node, without what it passes on anyhow.
+// lifeBytes returns what each proxy forwarded for one claim of another node, without its idle traffic.
 func (l *lab) lifeBytes(ctx context.Context, s *subject, ours, plain *proxy) ([2]float64, error) {
 	received := func() [2]float64 { return [2]float64{float64(ours.received.Load()), float64(plain.received.Load())} }
 	there := func(int) string { return "wire-there" }

@@ -85,7 +85,7 @@ func status(ctx context.Context, args []string) error {
 	return nil
 }
 
-// readiness asks the API server about the nodes; one that it does not tell of is "unknown".
+// readiness reads the state of the nodes from the API server; a node that is missing is "unknown".
 func readiness(ctx context.Context, c *cluster.Cluster) map[string]string {
 	ready := map[string]string{}
 	for _, n := range c.Nodes() {
@@ -214,7 +214,7 @@ func node(name string) (*cluster.Node, error) {
 	return c.Node(name)
 }
 
-// parse reads flags and refuses words that belong to none.
+// parse parses flags and refuses other arguments.
 func parse(flags *flag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err

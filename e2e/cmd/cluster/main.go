@@ -31,13 +31,13 @@ const usage = `usage: cluster COMMAND
 Variables: K8S_VERSION, NODES, HPP_E2E_STATE, HPP_E2E_CACHE.
 `
 
-// commands are the command line's verbs. Each gets what follows its name.
+// commands are the subcommands. Each gets the arguments after its name.
 var commands = map[string]func(context.Context, []string) error{
 	"up": up, "down": down, "status": status, "build": build, "load": load, "image": image,
 	"exec": execute, "node-dir": nodeDir, "kubeconfig": kubeconfig,
 }
 
-// saidError is the failure of a command that exec ran: it has said itself why, and its exit code becomes ours.
+// saidError is the failure of a command that exec ran: the command has printed the reason, and its exit code is passed on.
 type saidError struct{ exit *exec.ExitError }
 
 func (e *saidError) Error() string { return e.exit.Error() }

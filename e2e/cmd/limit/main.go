@@ -1,7 +1,7 @@
-// Command limit serves claims with the provisioner library and touches no disk: as fast as a provisioner of this kind can
-// be on the control plane at hand. The benchmarks compare the agent with it.
+// Command limit serves claims with the provisioner library without a disk: as fast as a provisioner of this kind can be on
+// the control plane. The benchmarks compare the agent with it.
 //
-// Library and client are set up as the agent has them. The PVs are as large as the agent's and name what is not there.
+// Library and client have the agent's settings. The PVs are as large as the agent's and name directories that do not exist.
 package main
 
 import (
@@ -81,13 +81,13 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// nothing provisions directories that nobody makes.
+// nothing provisions PVs without directories.
 type nothing struct {
 	options
 	hostname string
 }
 
-// Provision describes a PV of the agent's size: labels, annotations, affinity.
+// Provision returns a PV of the agent's size: labels, annotations, affinity.
 func (n *nothing) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
 	mode, directory := corev1.PersistentVolumeFilesystem, corev1.HostPathDirectory
 	pv := &corev1.PersistentVolume{
@@ -123,5 +123,5 @@ func (n *nothing) Provision(_ context.Context, o controller.ProvisionOptions) (*
 	return pv, controller.ProvisioningFinished, nil
 }
 
-// Delete has nothing to do.
+// Delete does nothing.
 func (n *nothing) Delete(context.Context, *corev1.PersistentVolume) error { return nil }

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// oneNode is a NodeLister that always answers with the one node, so that the library asks nobody.
+// oneNode is a NodeLister that always returns the one node, without a request.
 type oneNode struct{ node *corev1.Node }
 
 // Get returns the node, whatever the name.

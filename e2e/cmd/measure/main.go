@@ -17,14 +17,14 @@ import (
 	"text/tabwriter"
 )
 
-// pkg is what one folder of production code has.
+// pkg has the numbers of one folder of production code.
 type pkg struct {
 	dir          string
 	files, lines int
 	exported     int // names outside of tests, methods included
 }
 
-// tree is what all folders have together.
+// tree has the numbers of all folders together.
 type tree struct {
 	packages      map[string]*pkg
 	interfaceName string // of the largest interface

@@ -1,6 +1,6 @@
-// Command standin does the work of two sidecars of which the go command can name no release: the node-driver-registrar,
-// which tells the kubelet of a driver, and the liveness-probe, which asks a driver whether it lives. It takes the flags
-// that deployments give to them, and is no measure of what they cost.
+// Command standin takes the place of two sidecars that the go command cannot build by a release: the node-driver-registrar,
+// which registers a driver with the kubelet, and the liveness-probe, which calls a driver's Probe. It accepts their flags,
+// and does not measure their cost.
 //
 //	standin --csi-address=/csi/csi.sock --kubelet-registration-path=/var/lib/kubelet/plugins/csi-hostpath/csi.sock
 //	standin --csi-address=/csi/csi.sock --health-port=9898
@@ -45,7 +45,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// The driver may come later than its sidecars.
+	// The driver may start later than its sidecars.
 	conn, err := grpc.NewClient("unix://"+*address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 	return errors.New("give one of --kubelet-registration-path and --health-port")
 }
 
-// register serves the kubelet until the context ends, and leaves no socket then.
+// register serves the kubelet until the context ends, and then removes its socket.
 func register(ctx context.Context, driver csi.IdentityClient) error {
 	info, err := driver.GetPluginInfo(ctx, &csi.GetPluginInfoRequest{})
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *registrar) GetInfo(context.Context, *registration.InfoRequest) (*regist
 	}, nil
 }
 
-// NotifyRegistrationStatus ends the process where the kubelet refused: started again, it is asked again.
+// NotifyRegistrationStatus ends the process if the kubelet refused the driver: after a restart the kubelet tries again.
 func (r *registrar) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
 	if !s.PluginRegistered {
 		r.refused <- fmt.Errorf("the kubelet refused %s: %s", r.driver, s.Error)
@@ -110,7 +110,7 @@ func (r *registrar) NotifyRegistrationStatus(_ context.Context, s *registration.
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// serveHealth answers 200 where the driver's Probe says that it is ready.
+// serveHealth returns 200 if the driver's Probe reports that it is ready.
 func serveHealth(ctx context.Context, driver csi.IdentityClient) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {

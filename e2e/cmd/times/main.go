@@ -1,10 +1,10 @@
-// Command times reads what `go test -json` writes, and prints the slowest tests and how long each package took. Of tests
-// that failed it prints the output, and ends with 1.
+// Command times reads the output of `go test -json`, and prints the slowest tests and the time of each package. It prints
+// the output of failed tests, and exits with code 1 if there are any.
 //
 //	go test -json ./... | go run ./cmd/times
 //
-// What a test waited for a free place among those that run in parallel does not count. A test that has subtests is as long
-// as the longest way through them, so the sum of all tests says nothing.
+// The time for which a test waited to run in parallel does not count. The time of a test with subtests is that of the longest
+// path through them, so the sum of all tests has no meaning.
 package main
 
 import (

@@ -16,7 +16,7 @@ type event struct {
 	Elapsed                                   float64 // seconds
 }
 
-// took is how long a test took, or a package where it has no test's name.
+// took is the time of a test, or of a package if it has no test's name.
 type took struct {
 	seconds     float64
 	where, test string
@@ -26,11 +26,11 @@ type took struct {
 // times are what was read.
 type times struct {
 	tests, packages []took
-	output          []string // of what failed
+	output          []string // of failed tests
 	failed          bool
 }
 
-// read reads all events. A line that is none is output of the go command itself.
+// read reads all events. A line that is not an event is output of the go command.
 func read(r io.Reader) (*times, error) {
 	t := &times{}
 	said := map[[2]string]*strings.Builder{} // by package and test, until that has ended

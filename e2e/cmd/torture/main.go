@@ -1,5 +1,5 @@
-// Command torture runs a campaign of kills against the agent, and says whether anything was lost, leaked or made twice.
-// Its exit code is 1 if so.
+// Command torture runs a campaign of kills against the agent, and reports whether anything was lost, leaked or created twice.
+// Its exit code is then 1.
 package main
 
 import (
