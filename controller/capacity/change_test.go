@@ -89,7 +89,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// The object says something else than was written.
+// The object has another size than was written.
 func TestDueTampered(t *testing.T) {
 	l := sample{bytes: 100 * gib, total: tib, ready: true}
 	last := published{sample: l, at: time.Unix(1700000000, 0)}

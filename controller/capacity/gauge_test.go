@@ -56,7 +56,7 @@ func TestGaugeOfAPoolThatNeverOpens(t *testing.T) {
 	})
 }
 
-// What a volume changes is seen when it is told, and otherwise when the pool
+// A change of a volume is seen after a call of changed, and otherwise when the pool
 // is asked again.
 func TestGaugeIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestGaugeIsTold(t *testing.T) {
 			heard.Store(0)
 			if row.tell {
 				g.changed()
-				g.changed() // as good as one, if nobody asked in between
+				g.changed() // two calls before a read cause one
 			}
 			elapse(row.after)
 			l, known := g.sample(time.Now())

@@ -144,7 +144,7 @@ func TestMadeByOther(t *testing.T) {
 		want bool
 	}{
 		"named": {otherPV("hostpath"), true}, "not named": {otherPV("rancher.io/local-path"), false},
-		"ours": {otherPV(HostPathProvisioner), false}, "nobody's": {otherPV(""), false}, "CSI": {csi, false},
+		"ours": {otherPV(HostPathProvisioner), false}, "no provisioner": {otherPV(""), false}, "CSI": {csi, false},
 	} {
 		if got := MadeByOther(row.pv, one) != nil; got != row.want {
 			t.Errorf("%s: %v", name, got)
@@ -152,7 +152,7 @@ func TestMadeByOther(t *testing.T) {
 	}
 }
 
-// The PV that another provisioner gets back is the one it made, and nobody here watches it.
+// The PV that another provisioner gets back is the one it created, without a label or annotation of this one.
 func TestReturnedToOther(t *testing.T) {
 	for _, o := range others {
 		was := otherPV(o.Provisioner)

@@ -19,7 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// From a directory that somebody removes to an event and back, with real
+// From the removal of a directory to an event and back, with real
 // mounts and the real pauses.
 func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -63,7 +63,7 @@ func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 			}
 			metrics := make(chan prometheus.Metric, 10)
 			if volumes.Collect(metrics); len(metrics) == 0 {
-				t.Error("not looked at yet")
+				t.Error("metrics before the first check")
 			}
 		}
 		want(firstCheck + time.Second)

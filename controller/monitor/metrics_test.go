@@ -123,7 +123,7 @@ func TestStatesMetric(t *testing.T) {
 	counts(0, 0, 0, 0)
 }
 
-// A volume's use is exported once somebody looked, its limit only where there is one.
+// A volume's use is exported after the first measurement, its quota only if it has one.
 func TestUsesMetric(t *testing.T) {
 	pool := openPool(t)
 	owner := volume.Owner{Namespace: "default", Name: "data", UID: "1"}
@@ -138,7 +138,7 @@ func TestUsesMetric(t *testing.T) {
 		return w.Body.String()
 	}
 	if text := scrape(); strings.Contains(text, "kubevirt_hpp_volume_") {
-		t.Errorf("nobody looked yet:\n%s", text)
+		t.Errorf("before the first measurement:\n%s", text)
 	}
 	if err := pool.Measure(t.Context()); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// The trash is emptied soon after somebody says that there is some, and once more
+// The trash is purged soon after a call of Purge, and once more
 // when the filesystem is done with it; otherwise every minute.
 func TestPoolMonitorPurges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
@@ -36,7 +36,7 @@ func TestPoolMonitorPurges(t *testing.T) {
 				t.Errorf("a pass after %v, want one after %v", time.Since(begin), want)
 			}
 			if want == 0 {
-				for range 3 { // said while the first waits for more
+				for range 3 { // requested during the delay
 					k.Purge()
 				}
 			}
@@ -44,7 +44,7 @@ func TestPoolMonitorPurges(t *testing.T) {
 	})
 }
 
-// An identity that is another than before is said once.
+// A change of identity is recorded once.
 func TestPoolMonitorSaysThatThePoolMoved(t *testing.T) {
 	pool, err := volume.New(volume.Config{Name: "local", Path: filepath.Join(t.TempDir(), "pool")})
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/health"
 )
 
-// newWatched returns volumes of two pools that are not there, and what is said.
+// newWatched returns the monitor of two pools without directories, and its events.
 func newWatched(t *testing.T) (*VolumeMonitor, *record.FakeRecorder) {
 	t.Helper()
 	var all []*volume.Pool
@@ -61,9 +61,9 @@ func TestChangesAreSaidOnce(t *testing.T) {
 		full, gone = "Warning FilesystemFull", "Warning DirectoryMissing"
 		well       = "Normal"
 	)
-	// A look is a letter: f and d for what is wrong, w for well, - for not
+	// A check is a letter: f and d for a problem, w for none, - for not
 	// published.
-	for looks, want := range map[string][]string{
+	for checks, want := range map[string][]string{
 		"www":             nil,
 		"f":               {full},
 		"fff":             {full},
@@ -82,9 +82,9 @@ func TestChangesAreSaidOnce(t *testing.T) {
 		"fwdwwwwwfwfffff": {full, gone, well, full},
 	} {
 		v, events := newWatched(t)
-		for _, look := range looks {
+		for _, check := range checks {
 			var all []health.Health
-			switch look {
+			switch check {
 			case 'f':
 				all = append(all, volumeWith(health.Full))
 			case 'd':
@@ -103,7 +103,7 @@ func TestChangesAreSaidOnce(t *testing.T) {
 			got = append(got, kind)
 		}
 		if strings.Join(got, ", ") != strings.Join(want, ", ") {
-			t.Errorf("%s: %q, want %q", looks, got, want)
+			t.Errorf("%s: %q, want %q", checks, got, want)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestVolumeMetrics(t *testing.T) {
 		return strings.Join(lines, "")
 	}
 	if got := scrape(); got != "" {
-		t.Errorf("before the first look:\n%s", got)
+		t.Errorf("before the first check:\n%s", got)
 	}
 	pod := volumeWith(health.NoDirectory)
 	pod.Name, pod.Owner.Name, pod.Ephemeral = "csi-2", "db", true

@@ -91,7 +91,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	return o, v
 }
 
-// Whatever the API server cannot say, or says of somebody who may want the
+// Any failed read, and any object that may need the
 // volume, keeps it.
 func TestOrphanIsKept(t *testing.T) {
 	object := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }

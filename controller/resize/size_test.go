@@ -76,12 +76,12 @@ func TestBound(t *testing.T) {
 	type claim = corev1.PersistentVolumeClaim
 	type volume = corev1.PersistentVolume
 	for name, spoil := range map[string]func(*claim, *volume){
-		"good":           nil,
-		"pending":        func(c *claim, _ *volume) { c.Status.Phase = corev1.ClaimPending },
-		"goes":           func(c *claim, _ *volume) { c.DeletionTimestamp = &metav1.Time{} },
-		"another PV":     func(c *claim, _ *volume) { c.Spec.VolumeName = "pvc-2" },
-		"another claim":  func(_ *claim, pv *volume) { pv.Spec.ClaimRef.UID = "2" },
-		"nobody's claim": func(_ *claim, pv *volume) { pv.Spec.ClaimRef = nil },
+		"good":          nil,
+		"pending":       func(c *claim, _ *volume) { c.Status.Phase = corev1.ClaimPending },
+		"goes":          func(c *claim, _ *volume) { c.DeletionTimestamp = &metav1.Time{} },
+		"another PV":    func(c *claim, _ *volume) { c.Spec.VolumeName = "pvc-2" },
+		"another claim": func(_ *claim, pv *volume) { pv.Spec.ClaimRef.UID = "2" },
+		"no claim":      func(_ *claim, pv *volume) { pv.Spec.ClaimRef = nil },
 	} {
 		c, pv := pair("10Mi", "10Mi", "10Mi")
 		if spoil != nil {

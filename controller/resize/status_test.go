@@ -15,7 +15,7 @@ import (
 var (
 	early = metav1.NewTime(time.Unix(1, 0))
 	late  = metav1.NewTime(time.Unix(2, 0))
-	// foreign is somebody else's condition.
+	// foreign is a condition of another controller.
 	foreign = corev1.PersistentVolumeClaimCondition{Type: "Weather", Status: corev1.ConditionTrue, LastTransitionTime: early}
 )
 
