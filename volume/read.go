@@ -222,7 +222,7 @@ func (p *Pool) Damaged() []string { return p.records.Damaged() }
 func (p *Pool) Health() ([]health.Health, error) {
 	const op = "check volumes"
 	all, err := ask(p.visit, op, p.path, func(c *call) ([]health.Health, error) {
-		return health.Examine(healthPool{p, c}, c.Dir, c.Progress)
+		return health.Check(healthPool{p, c}, c.Dir, c.Progress)
 	})
 	if errors.Is(err, ErrNotReady) {
 		all, err = health.Unready(healthPool{Pool: p}, errors.Unwrap(err))

@@ -100,7 +100,7 @@ func TestReportAndRecordJSON(t *testing.T) {
 func TestErrors(t *testing.T) {
 	space := &volume.SpaceError{Wanted: 3, Available: 2, Total: 10}
 	err := error(&volume.Error{Op: "create volume", Name: "v", Err: space})
-	if got := err.Error(); got != `create volume "v": not enough space: wanted 3 bytes, can promise 2 of 10` {
+	if got := err.Error(); got != `create volume "v": not enough space: wanted 3 bytes, 2 of 10 available` {
 		t.Error(got)
 	}
 	var as *volume.SpaceError

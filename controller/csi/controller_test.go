@@ -110,7 +110,7 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		"quota policy":      {parameter("quota", "hard"), codes.InvalidArgument, "required, best-effort or none"},
 		"former quota":      {parameter("limit", "required"), codes.InvalidArgument, "parameter limit is now named quota"},
 		"inodes":            {parameter("inodes", "many"), codes.InvalidArgument, `"many"`},
-		"quota":             {parameter("quota", "required"), codes.ResourceExhausted, "no limit can be enforced"},
+		"quota":             {parameter("quota", "required"), codes.ResourceExhausted, "no quota can be enforced"},
 		"mutable":           {func(r *request) { r.MutableParameters = map[string]string{"a": "b"} }, codes.InvalidArgument, "mutable"},
 		"snapshot source": {func(r *request) {
 			r.VolumeContentSource = &proto.VolumeContentSource{Type: &proto.VolumeContentSource_Snapshot{}}

@@ -13,7 +13,7 @@ const (
 	DeviceWipeFailed        = "DeviceWipeFailed"
 	DeviceWiped             = "DeviceWiped"
 	DeviceWithdrawn         = "DeviceWithdrawn"
-	LimitNotEnforced        = "LimitNotEnforced"
+	QuotaNotEnforced        = "QuotaNotEnforced"
 	Migrated                = "Migrated"
 	Migrating               = "Migrating"
 	MigrationStopped        = "MigrationStopped"
@@ -61,7 +61,7 @@ func Reasons() []Reason {
 		{Name: AnnotationIgnored, Type: "Normal", Object: "claim",
 			When:   "the claim has the annotation `kubevirt.io/provisionOnNode` and a class of the CSI driver, for which the scheduler chooses the node",
 			Action: "remove the annotation, or use a class of the hostPath provisioner"},
-		{Name: LimitNotEnforced, Type: "Normal", Object: "claim",
+		{Name: QuotaNotEnforced, Type: "Normal", Object: "claim",
 			When:   "the pool enforces no quota on the volume, and its class does not require one",
 			Action: "none if this is intended; otherwise see [quotas.md](../quotas.md)"},
 		{Name: VolumeResizeSuccessful, Type: "Normal", Object: "claim",

@@ -78,7 +78,7 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, words)
 	}
 	if words := c.unlimited(pool, v); words != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", events.LimitNotEnforced, words)
+		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", events.QuotaNotEnforced, words)
 	}
 	return c.describe(s, o, pool, v)
 }

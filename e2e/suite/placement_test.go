@@ -62,7 +62,7 @@ func TestImmediateWithAnnotation(t *testing.T) {
 	speakers := map[string]bool{}
 	for _, e := range s.Events(claim.UID) {
 		// That the pool has no limits is said of an agent's first claim, by another voice than the library's.
-		if e.Ours() && e.Reason != "LimitNotEnforced" {
+		if e.Ours() && e.Reason != "QuotaNotEnforced" {
 			speakers[e.From+" "+e.Host] = true
 		}
 	}

@@ -38,7 +38,7 @@ func (t Turns) Take(c *Call) (give func(), err error) {
 func (t Turns) give() { <-t }
 
 // NameLocks lets the calls for one volume wait for each other. The zero value
-// is ready; a name costs memory only while somebody holds or awaits it.
+// is ready; a name costs memory only while a call holds or awaits it.
 type NameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock // guarded by mu
@@ -62,7 +62,7 @@ func (l *NameLocks) Lock(c *Call, name string) (unlock func(), err error) {
 	return func() { give(); l.leave(name, n) }, nil
 }
 
-// TryLock is Lock where nobody holds or awaits the name; otherwise ok is false.
+// TryLock is Lock if no call holds or awaits the name; otherwise ok is false.
 func (l *NameLocks) TryLock(name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (d *Door) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside--
-	d.tell()
+	d.wake()
 }
 
 // EnterAlone waits until the call is the only one inside; LeaveAlone ends that.
@@ -153,7 +153,7 @@ func (d *Door) EnterAlone(c *Call) error {
 	defer d.mu.Unlock()
 	d.wanted--
 	if err != nil {
-		d.tell()
+		d.wake()
 	}
 	return err
 }
@@ -163,11 +163,11 @@ func (d *Door) LeaveAlone() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.alone = false
-	d.tell()
+	d.wake()
 }
 
-// tell wakes those that wait. The caller holds mu.
-func (d *Door) tell() {
+// wake wakes the calls that wait. The caller holds mu.
+func (d *Door) wake() {
 	if d.changed != nil {
 		close(d.changed)
 		d.changed = nil

@@ -24,84 +24,81 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrNotFound: no such volume.
 	ErrNotFound = errors.New("no such volume")
-	// ErrNoSpace: the pool cannot promise that much; see SpaceError.
+	// ErrNoSpace: the bytes are not available; see SpaceError.
 	ErrNoSpace = errors.New("not enough space")
 	// ErrInUse: something is mounted on, in or from the volume.
 	ErrInUse = errors.New("volume is in use")
 	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
 	ErrNotEmpty = errors.New("volume is not empty")
-	// ErrNoQuotas: a limit is required, and the filesystem enforces none.
-	ErrNoQuotas = errors.New("no limit can be enforced")
+	// ErrNoQuotas: a quota is required, and the filesystem enforces none.
+	ErrNoQuotas = errors.New("no quota can be enforced")
 	// ErrMigrating: the volume's PV is being replaced; try again later.
 	ErrMigrating = errors.New("volume is being migrated")
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )
 
-// Error says which operation failed on which volume, and why. Its shape is
-// that of fs.PathError.
+// Error is a failed operation on a volume or pool, and its cause. It has the fields of
+// fs.PathError.
 type Error struct {
 	Op   string // "create volume", "open pool", ...
 	Name string // the volume, or the pool's path
 	Err  error
 }
 
-// Error says operation, volume and cause in one line.
+// Error returns operation, volume and cause in one line.
 func (e *Error) Error() string { return fmt.Sprintf("%s %q: %v", e.Op, e.Name, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// HeldError is the cause where another process owns the pool. It is an
-// ErrNotReady.
+// HeldError is the cause if another process owns the pool. It is an ErrNotReady.
 type HeldError struct {
-	// By is what that process says of itself: its Config.Holder, and more.
+	// By describes that process: its Config.Holder, and more.
 	By string
 }
 
-// Error says who owns the pool.
+// Error names the process that owns the pool.
 func (e *HeldError) Error() string { return fmt.Sprintf("%v: it is in use by %s", ErrNotReady, e.By) }
 
 // Is makes errors.Is(err, ErrNotReady) true.
 func (e *HeldError) Is(target error) bool { return target == ErrNotReady }
 
-// HangError is the cause where the disk of a pool does not answer. It is an
-// ErrNotReady. Its words stay the same while the disk hangs, so that events are
-// counted up.
+// HangError is the cause if the disk of a pool does not answer. It is an ErrNotReady. Its
+// text stays the same while the disk hangs, so that repeated events aggregate.
 type HangError struct {
 	Where string    // the pool, in words
-	Op    string    // what waits for the disk
-	Since time.Time // since when it shows no progress
+	Op    string    // the operation that waits for the disk
+	Since time.Time // of its last progress
 }
 
-// Error says which pool waits for what, and what to do.
+// Error names the pool and the operation, and what to do.
 func (e *HangError) Error() string {
-	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; look at the disk and at the kernel's log; "+
-		"calls are refused until it answers, and then all goes on by itself", ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; check the disk and the kernel's log; "+
+		"the agent refuses calls until it answers, and then continues", ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
 }
 
 // Is makes errors.Is(err, ErrNotReady) true.
 func (e *HangError) Is(target error) bool { return target == ErrNotReady }
 
-// SpaceError is the cause of a refusal for want of space, in bytes. It is an
-// ErrNoSpace.
+// SpaceError is the cause if the requested bytes are not available. It is an ErrNoSpace.
 type SpaceError struct {
 	Wanted, Available, Total int64
-	// Estimate is true where the use of some volume is not known exactly.
+	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool
 }
 
 // Error gives the numbers in bytes.
 func (e *SpaceError) Error() string {
-	return fmt.Sprintf("%v: wanted %d bytes, can promise %d of %d",
+	return fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
 		ErrNoSpace, e.Wanted, e.Available, e.Total)
 }
 
 // Is makes errors.Is(err, ErrNoSpace) true.
 func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
 
-// Failed is the error of an operation; nil stays nil. What the system says of
-// a full disk becomes the sentinel that callers ask for.
+// Failed returns the error of an operation; nil stays nil. The system's errors of a full
+// disk become ErrNoSpace.
 func Failed(op, name string, err error) error {
 	switch {
 	case err == nil:
@@ -112,7 +109,7 @@ func Failed(op, name string, err error) error {
 	return &Error{Op: op, Name: name, Err: err}
 }
 
-// Path adds to an error of the operating system what it was about.
+// Path adds operation and path to an error of the operating system; nil stays nil.
 func Path(op, name string, err error) error {
 	if err == nil {
 		return nil

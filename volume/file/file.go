@@ -30,7 +30,7 @@ func IsDir(dir int, name string) (bool, error) {
 	if err == unix.ENOENT {
 		return false, nil
 	}
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Path("look at", name, err)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Path("stat", name, err)
 }
 
 // Exists reports whether dir has the name, whatever it is.
@@ -40,7 +40,7 @@ func Exists(dir int, name string) (bool, error) {
 	if err == unix.ENOENT {
 		return false, nil
 	}
-	return err == nil, fault.Path("look at", name, err)
+	return err == nil, fault.Path("stat", name, err)
 }
 
 // IsEmpty reports whether nothing is in the directory name of dir, or whether

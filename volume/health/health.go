@@ -14,16 +14,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
-// Problem is what is wrong with a published volume; "" where nothing is.
+// Problem is the problem of a published volume; "" is none.
 type Problem string
 
 // The problems, the gravest first. A volume has the first that applies.
 const (
-	// PoolNotReady: the pool cannot be used, so nothing is known of the volume.
+	// PoolNotReady: the pool cannot be used, so the volume cannot be checked.
 	PoolNotReady Problem = "PoolNotReady"
 	// ReadOnly: nothing can be written to the pool's filesystem.
 	ReadOnly Problem = "FilesystemReadOnly"
-	// NoDirectory: the volume's directory is gone, or cannot be looked at.
+	// NoDirectory: the volume's directory is gone, or cannot be read.
 	NoDirectory Problem = "DirectoryMissing"
 	// StaleMount: pods see another directory than the volume's.
 	StaleMount Problem = "StaleMount"
@@ -31,9 +31,9 @@ const (
 	Full Problem = "FilesystemFull"
 	// NoInodes: no file can be made on the pool's filesystem.
 	NoInodes Problem = "InodesExhausted"
-	// LimitLost: the kernel does not hold the volume to the limit that it was given.
-	LimitLost Problem = "LimitLost"
-	// VolumeFull: the volume has used up what it is held to.
+	// QuotaLost: the kernel does not hold the volume to the quota that it was given.
+	QuotaLost Problem = "QuotaLost"
+	// VolumeFull: the volume has used up its quota.
 	VolumeFull Problem = "VolumeFull"
 )
 
@@ -41,24 +41,24 @@ const (
 // it still calls some hundred kilobytes free.
 const fullBelow = 4 << 20
 
-// volumeFullBelow is the same of a volume with a limit. btrfs keeps 16 KiB, a
-// metadata block, of any limit, and makes no file while it has that much left; XFS
-// and ext4 give the last block. Of a small limit it is a share.
+// volumeFullBelow is the same of a volume with a quota. btrfs keeps 16 KiB, a metadata
+// block, of any quota, and creates no file while that much is left; XFS and ext4 give the
+// last block. Of a small quota it is a share.
 const (
 	volumeFullBelow = 64 << 10
 	volumeFullShare = 16
 )
 
-// Health is how a published volume is.
+// Health is the condition of a published volume.
 type Health struct {
 	record.Record
 	Problem Problem
-	// Message says what is wrong and what to do, without numbers that change
-	// while the problem does not; "" where nothing is wrong.
+	// Message describes the problem and what to do; "" without a problem. It has no
+	// changing numbers, so that repeated events aggregate.
 	Message string
 }
 
-// Pool is what is known of a pool without its disk.
+// Pool is the part of a pool that needs no disk.
 type Pool interface {
 	Name() string
 	Path() string
@@ -70,7 +70,7 @@ type Pool interface {
 	Usage(volume string) (u space.Usage, lost string)
 }
 
-// Unready says the same of every published volume.
+// Unready returns the same problem for every published volume.
 func Unready(p Pool, why error) ([]Health, error) {
 	problem := PoolNotReady
 	if errors.Is(why, pooldir.ErrReadOnly) {
@@ -82,8 +82,8 @@ func Unready(p Pool, why error) ([]Health, error) {
 	}), err
 }
 
-// Examine looks at every published volume. It calls progress before each look.
-func Examine(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
+// Check checks every published volume. It calls progress before each.
+func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 	mounts, err := mount.Self()
 	if err != nil {
 		return nil, err
@@ -143,28 +143,28 @@ func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
 		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.Path(), err)
 	}
-	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: somebody removed it; bring it back from a backup, or delete the claim", p.Path(), name)
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is missing: restore it from a backup, or delete the claim", p.Path(), name)
 }
 
-// exhausted judges the filesystem that all volumes of the pool share.
+// exhausted checks the filesystem that all volumes of the pool share.
 func exhausted(p Pool, st *unix.Statfs_t) (Problem, string) {
 	switch {
 	case space.Blocks(st.Bavail, st.Frsize) < fullBelow:
 		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.Path())
 	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
-		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or make it anew with more inodes", p.Name(), p.Path())
+		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or create it again with more inodes", p.Name(), p.Path())
 	}
 	return "", ""
 }
 
-// usedUp checks a volume's limit, and its use if the kernel counts it.
+// usedUp checks a volume's quota, and its usage if the kernel counts it.
 func usedUp(p Pool, name string) (Problem, string) {
 	u, lost := p.Usage(name)
 	if lost != "" {
-		return LimitLost, lost
+		return QuotaLost, lost
 	}
 	if size := u.Volume.Bytes; !u.Exact || size-u.Bytes >= min(volumeFullBelow, size/volumeFullShare) {
 		return "", ""
 	}
-	return VolumeFull, "it is full: remove data in it, or ask for more in its claim"
+	return VolumeFull, "it is full: remove data in it, or request more in its claim"
 }

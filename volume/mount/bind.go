@@ -118,7 +118,7 @@ func (t *Target) remove() error {
 	case err == nil || errors.Is(err, unix.ENOENT):
 		return nil
 	case errors.Is(err, unix.ENOTEMPTY):
-		return fmt.Errorf("%w: nothing is mounted at %q, and it is not empty; look at what is in it", ErrOther, t.Path)
+		return fmt.Errorf("%w: nothing is mounted at %q, and it is not empty; check what is in it", ErrOther, t.Path)
 	}
 	return fmt.Errorf("remove %q: %w", t.Path, err)
 }

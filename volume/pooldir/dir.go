@@ -42,9 +42,9 @@ type Dir struct {
 	end  context.CancelFunc
 }
 
-// place tells one directory of this moment from every other: the inode, and
+// place identifies a directory among all that exist at one moment: the inode, and
 // the mount it is reached through. That of a file also has when it was written,
-// so that one that is written anew in place is another.
+// so that a file that is written again in place is another.
 type place struct {
 	major, minor uint32
 	inode, mount uint64
@@ -54,7 +54,7 @@ type place struct {
 func placeOf(dir int, name string, flags int) (place, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(dir, name, flags, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID|unix.STATX_MTIME, &st); err != nil {
-		return place{}, fault.Path("look at", name, err)
+		return place{}, fault.Path("stat", name, err)
 	}
 	p := place{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino, mount: st.Mnt_id}
 	if st.Mode&unix.S_IFMT == unix.S_IFREG {
@@ -134,7 +134,7 @@ func (d *Dir) locate() error {
 	return errors.Join(errs...)
 }
 
-// verify looks whether path still leads to the open pool: the same directory
+// verify checks that path still leads to the open pool: the same directory
 // through the same mount, the same private directory and identity in it.
 func (d *Dir) verify(path string) error {
 	at, err := placeOf(unix.AT_FDCWD, path, 0)

@@ -26,7 +26,7 @@ func CheckKernel() error {
 }
 
 // checkKernel lets through a release that does not begin with two numbers:
-// whoever builds such a kernel knows what is in it.
+// its builder knows what is in it.
 func checkKernel(release string) error {
 	var major, minor int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor); n < 2 {

@@ -92,7 +92,7 @@ func (o *Opener) Open() error {
 // Ready returns nil while the pool can be used, and otherwise why it cannot; see
 // Pool.Ready.
 func (o *Opener) Ready() error {
-	return fault.Failed("pool", o.config.Path, o.Do("look at pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
+	return fault.Failed("pool", o.config.Path, o.Do("check pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
 }
 
 // Close gives up the lock and every descriptor; see Pool.Close.
@@ -112,7 +112,7 @@ func (o *Opener) Close() error {
 		select {
 		case <-done:
 			return nil
-		case <-time.After(closeLook):
+		case <-time.After(closeCheck):
 		}
 		err := o.calls.Hangs()
 		if err == nil && time.Since(begin) > o.config.Patience {
@@ -124,8 +124,8 @@ func (o *Opener) Close() error {
 	}
 }
 
-// closeLook is how often Close looks whether the disk still answers.
-const closeLook = 50 * time.Millisecond
+// closeCheck is how often Close checks whether the disk still answers.
+const closeCheck = 50 * time.Millisecond
 
 func errClosed() error { return fmt.Errorf("%w: it was closed", fault.ErrNotReady) }
 
@@ -137,21 +137,20 @@ func (o *Opener) shut() {
 	}
 }
 
-// Do calls do with the open directory, opening it anew first if the path leads
-// elsewhere by now. do must not call Do again. See bounded.Calls for what becomes
+// Do calls do with the open directory, which it reopens first if the path leads elsewhere
+// by now. do must not call Do again. See bounded.Calls for what becomes
 // of do where the disk does not answer.
 func (o *Opener) Do(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.Do(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
-// DoInSteps is Do for a call that looks at many volumes: only a look that takes
-// long is long.
+// DoInSteps is Do for a call that reads many volumes: each of them has the time of a call.
 func (o *Opener) DoInSteps(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
 // DoInLongSteps is DoInSteps for work that takes as long as it makes progress.
-// The context of do also ends when the pool is closed or has to be opened anew,
+// The context of do also ends when the pool is closed or has to be reopened,
 // which waits for do.
 func (o *Opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *Dir) error) error {
 	return o.calls.DoInLongSteps(op, func(c *bounded.Call) error {
@@ -208,7 +207,7 @@ func (o *Opener) within(c *bounded.Call, do func(*bounded.Call, *Dir) error) err
 	return err
 }
 
-// errStale says that the pool has to be opened (anew) first.
+// errStale means that the pool has to be opened first.
 var errStale = errors.New("stale")
 
 // attempt calls do if the directory is good, and returns errStale with the

@@ -63,7 +63,7 @@ func (d *Dir) alive() error {
 func CheckWrites(home mount.Info) error {
 	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
 		if home.SuperOption(option) {
-			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck mends it",
+			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck repairs it",
 				fault.ErrNotReady, ErrReadOnly, option)
 		}
 	}

@@ -62,7 +62,7 @@ func (s *Store) Drop(dir int, step func(string), name string) error {
 	return file.Flush(dir)
 }
 
-// reload takes over into memory what stands on the disk, if it can be told.
+// reload reads the record from the disk into memory, if it can be read.
 func (s *Store) reload(dir int, name string) {
 	r, err := Read(dir, name)
 	switch {

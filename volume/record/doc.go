@@ -3,5 +3,5 @@
 // pool; docs/on-disk-format.md lists the states and what a crash leaves of them.
 //
 // A Store has all records of one pool in memory and writes them to the disk. A record
-// can be late: memory is ahead of the disk then, and the next purge writes it.
+// can be deferred: memory is ahead of the disk then, and the next purge writes it.
 package record

@@ -16,16 +16,16 @@ type Dirs struct {
 	Progress func()
 }
 
-// Loaded is what stands in a pool's records.
+// Loaded is the content of a pool's records.
 type Loaded struct {
 	Records map[string]Record
 	Damaged map[string]error // and why
-	// Unwritten are those of creations that the power cut short: the file is there,
-	// and nothing in it. What follows a record was not begun then.
+	// Unwritten are files without content, of creations that a power cut ended: the
+	// steps after the record were not begun.
 	Unwritten []string
 }
 
-// Load reads every record, and looks which volumes are in the trash.
+// Load reads every record, and checks which volumes are in the trash.
 func Load(d Dirs) (all Loaded, err error) {
 	names, err := file.List(d.Records, ".")
 	if err != nil {
@@ -50,11 +50,11 @@ func Load(d Dirs) (all Loaded, err error) {
 	}
 	// Later than the records: what a running process deletes meanwhile has either
 	// no record, or its entry.
-	return all, all.lookInTrash(d)
+	return all, all.findInTrash(d)
 }
 
-// lookInTrash finds the volumes that are there: their deletion began.
-func (all *Loaded) lookInTrash(d Dirs) error {
+// findInTrash sets the state of the volumes that are in the trash: their deletion began.
+func (all *Loaded) findInTrash(d Dirs) error {
 	trash, err := file.List(d.Trash, ".")
 	if err != nil || len(trash) == 0 {
 		return err

@@ -11,8 +11,8 @@ import (
 
 // Migration is the journal of a volume whose PV is replaced by another one of
 // the same name, while the directory stays as it is. It is on the pool, so that
-// it outlives the process and nobody who uses the volume can edit it. A journal
-// is never changed, only replaced.
+// it survives restarts and users of the volume cannot edit it. A journal is never changed,
+// only replaced.
 type Migration struct {
 	Step MigrationStep `json:"step"`
 	// To is the kind of PV that is wanted, in a word of the caller's.

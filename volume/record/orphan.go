@@ -10,7 +10,7 @@ type Orphan struct {
 	// Why says what is gone, and what is still there.
 	Why string `json:"why"`
 	// WatchedSeconds is how long agents have run since then, in all, by a clock
-	// that nobody can set. It lags behind by some minutes.
+	// that no user can set. It lags behind by some minutes.
 	WatchedSeconds int64 `json:"watchedSeconds,omitempty"`
 }
 

@@ -42,7 +42,7 @@ func Parse(name string, data []byte) (Record, error) {
 	case r.Name != name:
 		return r, fmt.Errorf("%w: it is of volume %q", fault.ErrDamaged, r.Name)
 	case r.Bytes < 0, r.Bytes == 0 && !r.Adopted:
-		return r, fmt.Errorf("%w: it promises %d bytes", fault.ErrDamaged, r.Bytes)
+		return r, fmt.Errorf("%w: its size is %d bytes", fault.ErrDamaged, r.Bytes)
 	case r.Trash == "" && r.State != Deleting: // of an older program
 	case fault.CheckName(r.Trash) != nil, strings.HasSuffix(r.Trash, Suffix):
 		return r, fmt.Errorf("%w: its name in the trash is %q, which is none", fault.ErrDamaged, r.Trash)

@@ -2,18 +2,17 @@ package record
 
 import "cmp"
 
-// QuotaPolicy says what becomes of a volume where the pool's filesystem
-// enforces no limits, or none on inodes where one is asked for.
+// QuotaPolicy decides about a volume in a pool that enforces no quotas, or none on inodes
+// if one is requested.
 type QuotaPolicy string
 
 // The policies.
 const (
-	// QuotaBestEffort: the volume is made all the same, with what can be
-	// enforced. Volume says what is not.
+	// QuotaBestEffort: Create creates the volume with the quotas that can be enforced.
 	QuotaBestEffort QuotaPolicy = ""
-	// QuotaRequired: Create refuses with ErrNoQuotas.
+	// QuotaRequired: Create returns ErrNoQuotas.
 	QuotaRequired QuotaPolicy = "required"
-	// QuotaNone: no limit is set, wherever the volume is.
+	// QuotaNone: no quota is set, in any pool.
 	QuotaNone QuotaPolicy = "none"
 )
 

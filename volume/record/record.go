@@ -10,19 +10,19 @@ type State string
 
 // The states, in the order of a volume's life.
 const (
-	// Creating: announced, not yet in place. Nobody was told that it exists. On the
-	// disk a volume in place may still be Creating: it is ready.
+	// Creating: announced, not yet in place; no caller has seen it. On the disk a volume
+	// in place may still be Creating: it is ready.
 	Creating State = "creating"
-	// Ready: in place; the caller may have been told, its PV was not seen yet.
+	// Ready: in place; the caller of Create may have it, and the agent has seen no PV.
 	Ready State = "ready"
-	// Bound: in place, and a PV that names it was seen.
+	// Bound: in place, and the agent has seen a PV that names it.
 	Bound State = "bound"
-	// Deleting: going; its promise has been returned. On the disk it may still be
-	// as before: a volume that is in the trash is Deleting.
+	// Deleting: its deletion began, and its space is not allocated any more. On the disk
+	// the state may be the one before: a volume that is in the trash is Deleting.
 	Deleting State = "deleting"
 )
 
-// Owner is the claim a volume was made for, or was given to since.
+// Owner is the claim for which a volume was created, or to which it was transferred.
 type Owner struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
@@ -40,7 +40,7 @@ func (o Owner) String() string {
 	return fmt.Sprintf("claim %s/%s (%s)", o.Namespace, o.Name, o.UID)
 }
 
-// Record remembers what a directory cannot say. It is what stands on disk.
+// Record describes a volume. It is a JSON file on the disk; the keys never change.
 type Record struct {
 	Version       int    `json:"version"`
 	Name          string `json:"name"`
@@ -51,37 +51,37 @@ type Record struct {
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty"` // as last seen on the PV
 	Cluster       string `json:"cluster,omitempty"`       // UID of the cluster
 	Adopted       bool   `json:"adopted,omitempty"`       // the directory was there before us
-	// Ephemeral: made for one pod, and goes when it is unpublished.
+	// Ephemeral: created for one pod, and deleted when it is unpublished.
 	Ephemeral bool      `json:"ephemeral,omitempty"`
 	Created   time.Time `json:"created"`
-	// Limit and Inodes are as asked for.
+	// Quota and Inodes are as requested.
 	Quota  QuotaPolicy `json:"limit,omitempty"`
 	Inodes uint64      `json:"inodes,omitempty"`
 	// QuotaID is the ID under which the kernel counts the volume. No other volume
 	// gets it, and it stays whatever ID the directory shows, because root in the
-	// volume's pod can change that. 0, as in records of older programs: no limit.
+	// volume's pod can change that. 0, as in records of older programs: no quota.
 	QuotaID uint64 `json:"limitID,omitempty"`
 	// Migration is the journal of a PV that is, or was, replaced by another.
 	Migration *Migration `json:"migration,omitempty"`
-	// Orphan is noted where the PV is gone.
+	// Orphan is the note on a volume whose PV is gone.
 	Orphan Orphan `json:"orphan,omitzero"`
-	// Trash is the volume's name in the trash: random, and chosen with the record,
-	// so that a directory which is there was this volume, and none before or after it
-	// that had its name. Records of older programs have none until they are deleted.
+	// Trash is the volume's name in the trash, random and chosen with the record: a
+	// directory of that name in the trash was this volume, and no earlier or later one
+	// with the same name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
-	// Stuck is why the last purge could not remove the volume from the trash.
+	// Stuck is the reason why the last purge could not remove the volume from the trash.
 	Stuck string `json:"stuck,omitempty"`
 }
 
-// Version is written into new records. A record of a later version is
-// not touched: an older agent must not lose what a newer one wrote.
+// Version is the version of new records. The agent does not change a record of a later
+// version: an older agent must not lose what a newer one wrote.
 const Version = 1
 
-// InPlace reports whether callers may know of the volume.
+// InPlace reports whether the volume is complete and not being deleted.
 func (r Record) InPlace() bool { return r.State == Ready || r.State == Bound }
 
-// Same reports whether two records with one name are of one volume, and not of
-// one that came after the other.
+// Same reports whether two records with one name are of the same volume, and not of a later
+// one of that name.
 func (r Record) Same(other Record) bool {
 	return r.Created.Equal(other.Created) && r.Trash == other.Trash
 }

@@ -17,8 +17,8 @@ type Store struct {
 	mu       sync.Mutex // guards what follows
 	records  map[string]Record
 	damaged  map[string]error // records that no program of this version understands
-	deferred map[string]State // states on the disk, of volumes that are ahead of it
-	ids      map[uint64]int   // how many volumes are recorded with each limit ID
+	deferred map[string]State // states on the disk of deferred records
+	ids      map[uint64]int   // how many volumes are recorded with each quota ID
 }
 
 // NewStore returns an empty store. It calls left, without its lock, after a volume
@@ -42,7 +42,7 @@ func (s *Store) Reset(all Loaded) {
 	}
 }
 
-// Set remembers a record as it is on the disk.
+// Set stores a record in memory that is on the disk.
 func (s *Store) Set(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,15 +68,15 @@ func (s *Store) countID(r Record, volumes int) {
 	}
 }
 
-// WithQuotaID returns how many volumes are recorded with the limit ID.
+// WithQuotaID returns how many volumes are recorded with the quota ID.
 func (s *Store) WithQuotaID(id uint64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]
 }
 
-// Defer remembers a record that is ahead of the disk's: the next start derives
-// from the disk what the record has more. The next purge writes it.
+// Defer changes a record in memory and leaves the write to the next purge. Recovery must be
+// able to derive the record from the rest of the disk.
 func (s *Store) Defer(r Record) {
 	s.deferRecord(r)
 	if r.State == Deleting {
@@ -93,8 +93,7 @@ func (s *Store) deferRecord(r Record) {
 	s.replace(r)
 }
 
-// isDeferred reports whether that state is all that the disk has of a volume that is
-// further.
+// isDeferred reports whether a deferred record has that state on the disk.
 func (s *Store) isDeferred(name string, onDisk State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Store) isDeferred(name string, onDisk State) bool {
 	return ok && state == onDisk
 }
 
-// Late returns the record that is ahead of the disk's, if it is.
+// Deferred returns the record of a volume, and whether its write is deferred.
 func (s *Store) Deferred(name string) (r Record, deferred bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +109,14 @@ func (s *Store) Deferred(name string) (r Record, deferred bool) {
 	return s.records[name], deferred
 }
 
-// AllDeferred lists the volumes whose records are ahead of the disk's.
+// AllDeferred lists the volumes whose records are deferred.
 func (s *Store) AllDeferred() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.deferred))
 }
 
-// Forget removes a record from memory alone.
+// Forget removes a record from memory only.
 func (s *Store) Forget(name string) {
 	s.forget(name)
 	s.left(name)

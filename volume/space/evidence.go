@@ -64,10 +64,9 @@ func (l *Ledger) ForgetUses() {
 // A finding is what volumes were found to use once free space had risen so far.
 type finding struct{ bytes, risen int64 }
 
-// using returns what volumes were found to use, each up to its promise, so that one
-// that outgrew it is not paid for twice. A volume not measured yet counts nothing:
-// its data then passes for external, which promises less, never more. The
-// caller holds mu.
+// using returns what volumes were found to use, each up to its allocation, so that one that
+// outgrew it does not count twice. A volume not measured yet counts nothing: its data then
+// counts as external, and less is available, never more. The caller holds mu.
 func (l *Ledger) using() (all []finding, estimate bool) {
 	walked, read := finding{risen: l.sure.walkedAt}, finding{risen: l.sure.readAt}
 	l.records.Each(func(r record.Record) {
@@ -199,7 +198,7 @@ func (f *Filesystems) learn(filesystem string, l *Ledger, s survey) {
 	}
 }
 
-// A Reading is what the counters of a pool's volumes said.
+// A Reading is what the kernel counted for a pool's volumes.
 type Reading struct {
 	ledger *Ledger
 	survey

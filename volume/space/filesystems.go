@@ -19,14 +19,14 @@ type Member interface {
 	Read(c *bounded.Call, before []Reading) []Reading
 }
 
-// Filesystems is the pools of one process. Those on one filesystem share its space:
-// what one promises no other may promise again.
+// Filesystems are the pools of one process. Those on one filesystem share its space: what
+// is allocated in one is not available in another.
 type Filesystems struct {
 	pools []Member
 
-	// mu makes looking and promising one step for all pools. It is held for
-	// sums over memory only, never while a disk is asked. Who holds it may take
-	// the mu of one ledger after the other.
+	// mu makes a check and its allocation one step for all pools. It is held for sums
+	// over memory only, never while a disk is read. Its holder may take the mu of one
+	// ledger after the other.
 	mu    sync.Mutex
 	rises map[string]*rise // by filesystem; guarded by mu
 }
@@ -47,17 +47,17 @@ func (f *Filesystems) others(l *Ledger) (all []Member) {
 	return all
 }
 
-// elsewhere sums what the other pools on the filesystem of l promised, and what
+// elsewhere sums what the other pools on the filesystem of l allocated, and what
 // their volumes were found to use. The caller holds mu.
 func (f *Filesystems) elsewhere(l *Ledger) (all others) {
 	for _, p := range f.others(l) {
-		promised, found := p.Ledger().sums()
-		all.promised, all.found = add(all.promised, promised), append(all.found, found...)
+		allocated, found := p.Ledger().sums()
+		all.allocated, all.found = add(all.allocated, allocated), append(all.found, found...)
 	}
 	return all
 }
 
-// Recorded returns how many volumes on the filesystem of l are recorded with the limit
+// Recorded returns how many volumes on the filesystem of l are recorded with the quota
 // ID, in its own pool and in the other pools of the process.
 func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
 	n := l.records.WithQuotaID(id)
@@ -69,7 +69,7 @@ func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
 	return n
 }
 
-// Space is the one answer to how much there is and can still be promised.
+// Space returns the space of the pool of l.
 func (f *Filesystems) Space(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,10 +84,10 @@ func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_
 	return l.account(st, elsewhere, risen)
 }
 
-// Allocate promises bytes to a volume whose record does not have them yet, wanted
-// of them more than it has, or refuses with a SpaceError. Looking and promising are
-// one step for all pools of the process, so two calls cannot both get the last
-// bytes. release gives up a promise that no record took over.
+// Allocate allocates bytes to a volume whose record does not have them yet, of which wanted
+// are new. It returns a SpaceError if those are not available. The check and the allocation
+// are one step for all pools of the process, so two calls cannot both get the last bytes.
+// release gives back an allocation that no record took over.
 func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Space is what a pool has and can still promise, in bytes.
+// Space is what a pool has in all and available, in bytes.
 type Space struct {
 	Total     int64 `json:"total"`
 	Free      int64 `json:"free"`      // for users, without the filesystem's root reserve
-	Used      int64 `json:"used"`      // by volumes at least, each counted up to its promise
+	Used      int64 `json:"used"`      // by volumes at least, each counted up to its allocation
 	External  int64 `json:"external"`  // total - free - what volumes surely use: others' data, trash included
 	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
-	Elsewhere int64 `json:"elsewhere"` // promised by the process's other pools on the same filesystem
-	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - promised - elsewhere), at most free - reserve
-	// Estimate is true where the use of some volume is not known exactly.
+	Elsewhere int64 `json:"elsewhere"` // allocated by the process's other pools on the same filesystem
+	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most free - reserve
+	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 }
 
@@ -38,7 +38,7 @@ type Ledger struct {
 	mu       sync.Mutex       // guards what follows
 	reserved map[string]int64 // bytes of volumes whose record does not have them yet
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
-	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a limit
+	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a quota
 	sure     evidence         // what volumes use at least
 	// filesystem is where the pool was when it was last open; "" is not known.
 	filesystem string
@@ -68,9 +68,9 @@ func (l *Ledger) Forget(name string) {
 	l.forgetUse(name)
 }
 
-// promised counts every volume that is not being deleted, and those about to
-// be made. The caller holds mu.
-func (l *Ledger) promised() int64 {
+// allocated counts every volume that is not being deleted, and those that are about to get
+// a record. The caller holds mu.
+func (l *Ledger) allocated() int64 {
 	var sum int64
 	waiting := maps.Clone(l.reserved)
 	l.records.Each(func(r record.Record) {
@@ -87,29 +87,28 @@ func (l *Ledger) promised() int64 {
 	return sum
 }
 
-// sums returns what is promised, and what volumes were found to use.
-func (l *Ledger) sums() (promised int64, found []finding) {
+// sums returns what is allocated, and what volumes were found to use.
+func (l *Ledger) sums() (allocated int64, found []finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found, _ = l.using()
-	return l.promised(), found
+	return l.allocated(), found
 }
 
-// others is what the other pools on the filesystem of one promised, and were found
-// to use.
+// others is what the other pools on the filesystem of one allocated, and were found to use.
 type others struct {
-	promised int64
-	found    []finding
+	allocated int64
+	found     []finding
 }
 
-// account works out how much there is and can still be promised. risen is how far
-// free space has risen so far; see rise. The caller holds mu.
+// account computes the space of the pool. risen is how far free space has risen so far; see
+// rise. The caller holds mu.
 func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space {
 	s := Space{
 		Total:     Blocks(st.Blocks, st.Frsize),
 		Free:      Blocks(st.Bavail, st.Frsize),
-		Allocated: l.promised(),
-		Elsewhere: elsewhere.promised,
+		Allocated: l.allocated(),
+		Elsewhere: elsewhere.allocated,
 	}
 	found, estimate := l.using()
 	all := append(found, elsewhere.found...)
@@ -150,8 +149,7 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
-// scale multiplies what is promisable once by the overcommit ratio. A ratio
-// of 1 stays exact.
+// scale multiplies bytes by the overcommit ratio. A ratio of 1 stays exact.
 func scale(bytes int64, ratio float64) int64 {
 	if ratio == 1 || bytes <= 0 {
 		return max(0, bytes)
@@ -164,8 +162,8 @@ func scale(bytes int64, ratio float64) int64 {
 	return int64(scaled)
 }
 
-// IsEmpty reports whether nothing is allocated: no record is there, and none is
-// about to be.
+// IsEmpty reports whether nothing is allocated: there is no record, and none is about to be
+// written.
 func (l *Ledger) IsEmpty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
