@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
@@ -112,7 +113,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		switch {
 		case bound == r:
 			return false, nil
-		case r.State == Ready && r.Orphan == (Orphan{}):
+		case r.State == Ready && r.Orphan == (record.Orphan{}):
 			p.records.Defer(bound)
 			return true, nil
 		}
@@ -159,7 +160,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 }
 
 func bind(r Record, b Binding) Record {
-	r.State, r.PV, r.Orphan = Bound, b.PV, Orphan{}
+	r.State, r.PV, r.Orphan = Bound, b.PV, record.Orphan{}
 	// A CSI request may carry only the claim's UID, in the volume's name.
 	if r.Owner.UID == "" || r.Owner.Name == "" && b.Owner.Name != "" {
 		r.Owner = b.Owner
@@ -191,9 +192,9 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, erro
 		case r.Orphan.Why == why:
 			r.Orphan.WatchedSeconds += int64(watched / time.Second)
 		case why == "":
-			r.Orphan = Orphan{}
+			r.Orphan = record.Orphan{}
 		default:
-			r.Orphan = Orphan{Since: now(), Why: why}
+			r.Orphan = record.Orphan{Since: now(), Why: why}
 		}
 		p.step("orphan.record")
 		return r, p.put(c, r)

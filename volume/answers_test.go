@@ -203,9 +203,9 @@ func (a *account) clone() *account {
 	return b
 }
 
-// A fault is what must not be after a crash: something told is lost, something
+// A breach is what must not be after a crash: something told is lost, something
 // is left that nothing has, or counts twice.
-type fault struct{ kind, text string }
+type breach struct{ kind, text string }
 
 const (
 	lost   = "lost"
@@ -214,12 +214,12 @@ const (
 )
 
 // held compares the pool with the account.
-func (a *account) held(p *volume.Pool) (faults []fault) {
+func (a *account) held(p *volume.Pool) (faults []breach) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	is, err := truths(p)
 	if err != nil {
-		return []fault{{lost, err.Error()}}
+		return []breach{{lost, err.Error()}}
 	}
 	for name := range a.may {
 		if _, there := is[name]; !there {
@@ -235,7 +235,7 @@ func (a *account) held(p *volume.Pool) (faults []fault) {
 		if !slices.ContainsFunc(may, func(m truth) bool { return m.Record || m.Dir }) {
 			kind = leaked
 		}
-		faults = append(faults, fault{kind, fmt.Sprintf("volume %s is %+v, and may be %+v", name, t, may)})
+		faults = append(faults, breach{kind, fmt.Sprintf("volume %s is %+v, and may be %+v", name, t, may)})
 	}
 	return faults
 }

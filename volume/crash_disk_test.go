@@ -44,7 +44,7 @@ func (d quotaDisk) ground(die dying) ground {
 		limit: volume.QuotaRequired, path: d.newPath, lag: d.lag, least: least, die: die,
 		starts: starts,
 		limits: unlike,
-		swept: func() []fault {
+		swept: func() []breach {
 			if d.method == quota.MethodBtrfs {
 				return nil // the kernel has them until it freed the space
 			}

@@ -73,9 +73,9 @@ type ground struct {
 	// pool is made once more from the beginning.
 	copy func(t *testing.T, from, to string)
 	// limits returns what is wrong with the limits of an open pool.
-	limits func(*volume.Pool) []fault
+	limits func(*volume.Pool) []breach
 	// swept returns what a start left of limits that no directory has.
-	swept func() []fault
+	swept func() []breach
 	// lag is how long what was removed may still be counted.
 	lag time.Duration
 	// least is of calls that make another number of steps here.
@@ -90,8 +90,8 @@ func TestKilledAnywhere(t *testing.T) {
 	g := ground{
 		path:   func(t *testing.T) string { return filepath.Join(t.TempDir(), "pool") },
 		copy:   copyTree,
-		limits: func(*volume.Pool) []fault { return nil },
-		swept:  func() []fault { return nil },
+		limits: func(*volume.Pool) []breach { return nil },
+		swept:  func() []breach { return nil },
 		die:    dieHere,
 	}
 	for _, s := range scenes {

@@ -60,7 +60,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 		}
 		defer release()
 	}
-	r, err := p.build(c, newRecord(s, Creating))
+	r, err := p.build(c, newRecord(s, record.Creating))
 	if err != nil {
 		return Volume{}, err
 	}
@@ -74,7 +74,7 @@ func taken(err error) error {
 	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
 }
 
-func newRecord(s Spec, state State) Record {
+func newRecord(s Spec, state record.State) Record {
 	return Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,

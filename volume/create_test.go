@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestCreate(t *testing.T) {
@@ -22,7 +23,7 @@ func TestCreate(t *testing.T) {
 		t.Errorf("again: %+v, %v, want %+v", again, err, v)
 	}
 	made := v.Record
-	made.State = volume.Creating // what is in place is ready
+	made.State = record.Creating // what is in place is ready
 	if r := onDisk(t, p, "v"); r != made {
 		t.Errorf("on disk %+v, want %+v", r, made)
 	}

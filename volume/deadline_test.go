@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // TestHang lets each kind of call that changes the disk hang.
@@ -197,7 +198,7 @@ func TestHangAndClose(t *testing.T) {
 	refused(t, p, "close", patience+atOnce, p.Close)
 
 	next := configured(t, volume.Config{Path: p.Path(), Holder: "next"})
-	var held *volume.HeldError
+	var held *fault.HeldError
 	if err := next.Open(); !errors.As(err, &held) {
 		t.Errorf("the next process: %v, want that the pool is held", err)
 	}

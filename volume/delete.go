@@ -149,7 +149,7 @@ func (p *Pool) RollBack(name string) error {
 // rollBack removes a ready volume whose directory is there.
 func (p *Pool) rollBack(c *call, ready Record) error {
 	r := ready
-	r.State = Creating
+	r.State = record.Creating
 	p.step("rollback.record")
 	if err := p.put(c, r); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (p *Pool) rollBack(c *call, ready Record) error {
 		// place, so it is ready.
 		_ = p.put(c, ready)
 		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
-			return ErrNotEmpty
+			return fault.ErrNotEmpty
 		}
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/health"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
@@ -36,7 +37,7 @@ func TestDiskFrozen(t *testing.T) {
 			}
 			is(t, p.Close(), volume.ErrNotReady)
 			next := configured(t, volume.Config{Name: "next", Path: p.Path(), Patience: patience})
-			var held *volume.HeldError
+			var held *fault.HeldError
 			if err := next.Open(); err == nil || !errors.As(err, &held) && !strings.Contains(err.Error(), "does not answer") {
 				t.Errorf("the next process: %v", err)
 			}

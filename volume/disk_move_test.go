@@ -10,13 +10,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // moving is a node whose agent starts before the pool's disk is mounted.
 type moving struct {
 	*testing.T
 	at, path string // the mount point, and the pool at it or below
-	expected volume.Expected
+	expected pooldir.Expected
 	pool     *volume.Pool
 	first    string // the identity on the disk below
 }
@@ -37,7 +38,7 @@ func (m *moving) boot() {
 	if m.pool != nil {
 		ok(m.T, m.pool.Close())
 	}
-	m.pool = configured(m.T, volume.Config{Path: m.path, Expected: func() volume.Expected { return m.expected }})
+	m.pool = configured(m.T, volume.Config{Path: m.path, Expected: func() pooldir.Expected { return m.expected }})
 	_ = m.pool.Open() // as an agent does
 }
 

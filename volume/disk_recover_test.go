@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Who was told of a volume finds it, although the start cannot write that it is ready.
@@ -23,7 +24,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 	ok(t, p.Close())
 	fillUp(t, path)
 	p = opened(t, volume.Config{Path: path})
-	if v, err := p.Get("v"); err != nil || v.State != volume.Ready || onDisk(t, p, "v").State != volume.Creating {
+	if v, err := p.Get("v"); err != nil || v.State != volume.Ready || onDisk(t, p, "v").State != record.Creating {
 		t.Errorf("%+v, %v; on disk %+v", v, err, onDisk(t, p, "v"))
 	}
 	_, err := p.Purge(t.Context())

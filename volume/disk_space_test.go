@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // crowded is a pool on a disk of 320 MiB that others have filled to a good third.
@@ -24,7 +25,7 @@ func crowded(t *testing.T, kind string) *volume.Pool {
 	return opened(t, volume.Config{Path: path + "/pool"})
 }
 
-func spaceOf(t *testing.T, p *volume.Pool) volume.Space {
+func spaceOf(t *testing.T, p *volume.Pool) space.Space {
 	t.Helper()
 	testdisk.Sync(t, p.Path())
 	s, err := p.Space()
@@ -163,7 +164,7 @@ func TestDiskPromisesComeTrue(t *testing.T) {
 
 // lacking checks that what volumes lack of their size, and what may be promised, is
 // free, but for so many bytes that the filesystem needs for itself.
-func lacking(t *testing.T, p *volume.Pool, s volume.Space, slack int64) {
+func lacking(t *testing.T, p *volume.Pool, s space.Space, slack int64) {
 	t.Helper()
 	all, err := p.List()
 	ok(t, err)

@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // The whole life of volumes, on every filesystem.
@@ -70,8 +71,8 @@ func TestDiskComesLater(t *testing.T) {
 	ok(t, p.Close())
 	testdisk.Detach(t, path)
 
-	expected := volume.Expected{IDs: []string{id}}
-	p = configured(t, volume.Config{Path: path, Expected: func() volume.Expected { return expected }})
+	expected := pooldir.Expected{IDs: []string{id}}
+	p = configured(t, volume.Config{Path: path, Expected: func() pooldir.Expected { return expected }})
 	is(t, p.Open(), volume.ErrNotReady)
 	is(t, p.Delete("v"), volume.ErrNotReady)
 	if got := names(t, path); len(got) > 0 {
@@ -133,8 +134,8 @@ func TestDiskReadOnly(t *testing.T) {
 		t.Error(err)
 	}
 	is(t, p.Delete("v"), volume.ErrNotReady)
-	is(t, volume.Check(path), volume.ErrNotReady)
-	is(t, volume.Check(path+"/new"), volume.ErrNotReady)
+	is(t, pooldir.Check(path), volume.ErrNotReady)
+	is(t, pooldir.Check(path+"/new"), volume.ErrNotReady)
 	q := configured(t, volume.Config{Path: path})
 	is(t, q.Open(), volume.ErrNotReady)
 	testdisk.Run(t, "mount", "-o", "remount,rw", path)
@@ -256,9 +257,9 @@ func TestDiskLabel(t *testing.T) {
 	}
 	want := ""
 	if _, err := os.Stat("/sys/fs/selinux/enforce"); err == nil {
-		want = volume.DefaultLabel + "\x00"
+		want = pooldir.DefaultLabel + "\x00"
 	}
-	p = opened(t, volume.Config{Path: disk + "/auto", Label: volume.LabelAuto})
+	p = opened(t, volume.Config{Path: disk + "/auto", Label: pooldir.LabelAuto})
 	if v, err = p.Create(spec("v", 1)); err != nil || get(v.Path) != want {
 		t.Errorf("label %q, want %q, %v", get(v.Path), want, err)
 	}

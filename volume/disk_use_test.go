@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 func TestDiskInUse(t *testing.T) {
@@ -125,7 +126,7 @@ func entryOf(t *testing.T, p *volume.Pool, name string) string {
 func TestDiskOfTwoProcesses(t *testing.T) {
 	disk := testdisk.Mount(t, "ext4")
 	one, other := opened(t, volume.Config{Path: filepath.Join(disk, "one")}), opened(t, volume.Config{Path: filepath.Join(disk, "other")})
-	space := func(p *volume.Pool) volume.Space {
+	space := func(p *volume.Pool) space.Space {
 		t.Helper()
 		s, err := p.Space()
 		ok(t, err)

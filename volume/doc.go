@@ -20,8 +20,8 @@
 //	    trash/<id>            a deleted volume until its data is removed
 //	    trash/<id>.json       the record it had
 //
-// The package logs nothing and starts no work of its own. Errors are of type *Error and wrap
-// one of the sentinels of package fault, which volume.go repeats.
+// The package logs nothing and starts no work of its own. Errors are of type *fault.Error and
+// wrap one of the sentinels of package fault, which volume.go repeats.
 //
 // The packages below have one duty each: pooldir opens the pool's directory, record defines
 // and stores records, space accounts for allocated and available bytes, enforce sets the

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // fuzzPool is a pool at rest with one volume, and something beside it that is
@@ -102,7 +103,7 @@ const (
 // the next time, and leaves what it cannot understand as it is.
 func FuzzRecord(f *testing.F) {
 	for _, r := range []volume.Record{
-		{State: volume.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
+		{State: record.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
 		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
 		{State: volume.Bound, Bytes: 1, Trash: "t"}, {State: volume.Bound, Bytes: 1, Trash: "../../precious"}, {State: volume.Ready, Bytes: 1, Trash: "t.json"},
 		{State: volume.Ready, Bytes: 1<<63 - 1, QuotaID: 1 << 31, Quota: volume.QuotaRequired, Inodes: 1 << 63},

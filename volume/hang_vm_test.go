@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // TestVMReadHangs runs in the virtual machine of e2e/vm, whose kernel has device-mapper: a disk that answers no read, to
@@ -62,7 +63,7 @@ func TestVMReadHangs(t *testing.T) {
 	disk.suspend(t)
 	next := configured(t, c)
 	refused(t, next, "open", c.Patience+time.Second, next.Open)
-	is(t, volume.Check(c.Path), volume.ErrNotReady)
+	is(t, pooldir.Check(c.Path), volume.ErrNotReady)
 	_, err = inspect.Read(c.Path)
 	is(t, err, volume.ErrNotReady)
 	disk.resume(t)

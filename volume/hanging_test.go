@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -149,7 +150,7 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"bind":          func() error { return second(p.Bind("v", binding("v"))) },
 		"reown":         func() error { return p.Transfer("v", "uid-v", binding("v")) },
 		"note orphan":   func() error { return second(p.NoteOrphan("v", "why", 0)) },
-		"migrate":       func() error { return beginAs(p, "v", volume.Migration{To: "csi"}) },
+		"migrate":       func() error { return beginAs(p, "v", record.Migration{To: "csi"}) },
 		"pin":           func() error { return p.Pin("v", func(volume.Pinned) error { return nil }) },
 		"undo":          func() error { return p.RollBack("v") },
 		"delete":        func() error { return p.Delete("v") },

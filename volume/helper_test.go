@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -112,9 +114,9 @@ func is(t *testing.T, err, want error) {
 	if !errors.Is(err, want) {
 		t.Fatalf("error %v, want %v", err, want)
 	}
-	var e *volume.Error
+	var e *fault.Error
 	if !errors.As(err, &e) || e.Op == "" || e.Err == nil {
-		t.Fatalf("error %#v is no complete *volume.Error", err)
+		t.Fatalf("error %#v is no complete *fault.Error", err)
 	}
 }
 
@@ -150,30 +152,30 @@ func consistent(t *testing.T, p *volume.Pool) {
 
 // unsound returns what must not be in a pool between two calls, whatever
 // volumes it has.
-func unsound(p *volume.Pool) (faults []fault) {
+func unsound(p *volume.Pool) (faults []breach) {
 	all, err := recorded(p)
 	if err != nil {
-		return []fault{{lost, err.Error()}}
+		return []breach{{lost, err.Error()}}
 	}
 	var promised int64
 	for _, r := range all {
 		v, err := p.Get(r.Name)
-		late := r.State == volume.Creating && err == nil && (v.State == volume.Ready || v.State == volume.Bound) && !v.Missing
+		late := r.State == record.Creating && err == nil && (v.State == volume.Ready || v.State == volume.Bound) && !v.Missing
 		if r.State != volume.Ready && r.State != volume.Bound && !late {
-			faults = append(faults, fault{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
+			faults = append(faults, breach{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}
 		promised += r.Bytes
 	}
 	if s, err := p.Space(); err != nil || s.Allocated != promised {
-		faults = append(faults, fault{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Allocated, promised, err)})
+		faults = append(faults, breach{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Allocated, promised, err)})
 	}
 	for _, left := range []string{staging + "/*", private + "/.*", records + "/.*"} {
 		if found, _ := filepath.Glob(filepath.Join(p.Path(), left)); len(found) > 0 {
-			faults = append(faults, fault{leaked, fmt.Sprintf("left over: %v", found)})
+			faults = append(faults, breach{leaked, fmt.Sprintf("left over: %v", found)})
 		}
 	}
 	if w := p.Warnings(); len(w) > 0 {
-		faults = append(faults, fault{leaked, fmt.Sprintf("warnings %q", w)})
+		faults = append(faults, breach{leaked, fmt.Sprintf("warnings %q", w)})
 	}
 	return faults
 }

@@ -14,7 +14,7 @@ import (
 // ErrInUse if something else is in the directory's place, ErrConflict if no PV was seen
 // yet, ErrMigrating if the volume is held already, ErrInvalid if the PVs are too long to be
 // read again.
-func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error) {
+func (p *Pool) BeginMigration(name string, m record.Migration) (*migration.Hold, error) {
 	err := p.migrate("begin the migration of volume", name, "begin", func(c *call, r *Record) error {
 		switch {
 		case r.Held() != nil:
@@ -28,7 +28,7 @@ func (p *Pool) BeginMigration(name string, m Migration) (*migration.Hold, error)
 			return err
 		}
 		now := now()
-		r.Migration = &Migration{
+		r.Migration = &record.Migration{
 			Step: record.MigrationPrepared, To: m.To, Old: m.Old, New: m.New, Before: r.Migration, Began: now, Changed: now,
 		}
 		return nil

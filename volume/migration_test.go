@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-var journal = volume.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
+var journal = record.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
 
 func begin(p *volume.Pool) error   { return beginAs(p, "v", journal) }
 func cutOver(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).CutOver) }
@@ -25,7 +25,7 @@ func stop(p *volume.Pool, why string) error {
 	return onHold(p, "v", func(h *migration.Hold) error { return h.Stop(why) })
 }
 
-func beginAs(p *volume.Pool, name string, m volume.Migration) error {
+func beginAs(p *volume.Pool, name string, m record.Migration) error {
 	_, err := p.BeginMigration(name, m)
 	return err
 }
@@ -51,7 +51,7 @@ func bound(t *testing.T) *volume.Pool {
 	return p
 }
 
-func journalOf(t *testing.T, p *volume.Pool) *volume.Migration {
+func journalOf(t *testing.T, p *volume.Pool) *record.Migration {
 	t.Helper()
 	v, err := p.Get("v")
 	ok(t, err)
@@ -118,7 +118,7 @@ func TestMigrationKeepsTheVolume(t *testing.T) {
 func TestMigrationBack(t *testing.T) {
 	p := bound(t)
 	ok(t, errors.Join(begin(p), cutOver(p), finish(p)))
-	back := volume.Migration{To: "hostpath", Old: []byte(`{"back":true}`), New: []byte(`{}`)}
+	back := record.Migration{To: "hostpath", Old: []byte(`{"back":true}`), New: []byte(`{}`)}
 	ok(t, beginAs(p, "v", back))
 	ok(t, release(p))
 	p = reopened(t, p)
@@ -139,7 +139,7 @@ func TestMigrationRefused(t *testing.T) {
 	is(t, begin(p), volume.ErrConflict) // no PV was seen
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
-	is(t, beginAs(p, "v", volume.Migration{Old: make([]byte, 1<<20)}), volume.ErrInvalid)
+	is(t, beginAs(p, "v", record.Migration{Old: make([]byte, 1<<20)}), volume.ErrInvalid)
 	h, err := p.BeginMigration("v", journal)
 	ok(t, err)
 	ok(t, h.Release())

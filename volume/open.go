@@ -43,7 +43,7 @@ func (p *Pool) everUsed() bool {
 func (p *Pool) dirConfig() pooldir.Config {
 	expected := p.config.Expected
 	if expected == nil {
-		expected = func() Expected { return Expected{} }
+		expected = func() pooldir.Expected { return pooldir.Expected{} }
 	}
 	return pooldir.Config{
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,

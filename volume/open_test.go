@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 func TestCheck(t *testing.T) {
@@ -30,7 +31,7 @@ func TestCheck(t *testing.T) {
 		dir + "/file": volume.ErrInvalid, dir + "/file/new": volume.ErrInvalid,
 		dir + "/no/new": volume.ErrNotReady, dir + "/dangling": volume.ErrNotReady,
 	} {
-		err := volume.Check(path)
+		err := pooldir.Check(path)
 		if want == nil {
 			if err != nil {
 				t.Error(err)
@@ -54,7 +55,7 @@ func TestCheckNotWritable(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ok(t, os.Chmod(dir, 0o500))
-	is(t, volume.Check(dir), volume.ErrNotReady)
+	is(t, pooldir.Check(dir), volume.ErrNotReady)
 }
 
 func TestNew(t *testing.T) {
@@ -132,23 +133,23 @@ func TestExpected(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		found string // "absent", "empty", "hollow" (an empty volume), "volume", "told" (and by an administrator), "pool"
-		want  volume.Expected
+		want  pooldir.Expected
 		text  string // of the refusal; "" opens
 	}{
-		{"absent, nothing expected", "absent", volume.Expected{}, ""},
-		{"absent, a pool expected", "absent", volume.Expected{IDs: []string{"X"}}, "there is no directory"},
-		{"absent, volumes expected", "absent", volume.Expected{Volumes: []string{"v"}}, "there is no directory"},
-		{"empty, nothing expected", "empty", volume.Expected{}, ""},
-		{"empty, a pool expected", "empty", volume.Expected{IDs: []string{"X"}}, "name pool X; the directory has no identity: its disk is probably not mounted"},
-		{"empty, volumes expected", "empty", volume.Expected{Volumes: []string{"v"}}, "none is in place"},
-		{"an empty volume in place, it is expected", "hollow", volume.Expected{Volumes: []string{"v"}}, "none is in place with data in it"},
-		{"an empty volume in place, an administrator says so", "told", volume.Expected{Volumes: []string{"v"}}, ""},
-		{"an administrator says so, a pool expected", "told", volume.Expected{IDs: []string{"X"}}, "no identity"},
-		{"a volume in place, it is expected", "volume", volume.Expected{Volumes: []string{"u", "v"}}, ""},
-		{"a volume in place, a pool expected", "volume", volume.Expected{IDs: []string{"X"}, Volumes: []string{"v"}}, "no identity"},
-		{"a pool, it is expected", "pool", volume.Expected{IDs: []string{"X", theirs}, Volumes: []string{"v"}}, ""},
-		{"a pool, another is expected", "pool", volume.Expected{IDs: []string{"X"}}, "this directory is pool " + theirs},
-		{"a pool, volumes expected", "pool", volume.Expected{Volumes: []string{"v"}}, ""},
+		{"absent, nothing expected", "absent", pooldir.Expected{}, ""},
+		{"absent, a pool expected", "absent", pooldir.Expected{IDs: []string{"X"}}, "there is no directory"},
+		{"absent, volumes expected", "absent", pooldir.Expected{Volumes: []string{"v"}}, "there is no directory"},
+		{"empty, nothing expected", "empty", pooldir.Expected{}, ""},
+		{"empty, a pool expected", "empty", pooldir.Expected{IDs: []string{"X"}}, "name pool X; the directory has no identity: its disk is probably not mounted"},
+		{"empty, volumes expected", "empty", pooldir.Expected{Volumes: []string{"v"}}, "none is in place"},
+		{"an empty volume in place, it is expected", "hollow", pooldir.Expected{Volumes: []string{"v"}}, "none is in place with data in it"},
+		{"an empty volume in place, an administrator says so", "told", pooldir.Expected{Volumes: []string{"v"}}, ""},
+		{"an administrator says so, a pool expected", "told", pooldir.Expected{IDs: []string{"X"}}, "no identity"},
+		{"a volume in place, it is expected", "volume", pooldir.Expected{Volumes: []string{"u", "v"}}, ""},
+		{"a volume in place, a pool expected", "volume", pooldir.Expected{IDs: []string{"X"}, Volumes: []string{"v"}}, "no identity"},
+		{"a pool, it is expected", "pool", pooldir.Expected{IDs: []string{"X", theirs}, Volumes: []string{"v"}}, ""},
+		{"a pool, another is expected", "pool", pooldir.Expected{IDs: []string{"X"}}, "this directory is pool " + theirs},
+		{"a pool, volumes expected", "pool", pooldir.Expected{Volumes: []string{"v"}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pool")
@@ -165,7 +166,7 @@ func TestExpected(t *testing.T) {
 			case "pool":
 				copyTree(t, other, path)
 			}
-			p := configured(t, volume.Config{Path: path, Expected: func() volume.Expected { return c.want }})
+			p := configured(t, volume.Config{Path: path, Expected: func() pooldir.Expected { return c.want }})
 			err := p.Open()
 			if c.text == "" {
 				ok(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestNoteOrphan(t *testing.T) {
@@ -53,7 +54,7 @@ func TestNoteOrphan(t *testing.T) {
 	if v.Orphan != noted || v.Orphan.Why != "the claim is gone too" || v.Orphan.Watched() != time.Minute {
 		t.Errorf("after a restart: %+v, want %+v", v.Orphan, noted)
 	}
-	if r, err := p.NoteOrphan("a", "", time.Hour); err != nil || r.Orphan != (volume.Orphan{}) {
+	if r, err := p.NoteOrphan("a", "", time.Hour); err != nil || r.Orphan != (record.Orphan{}) {
 		t.Errorf("taken back: %+v, %v", r.Orphan, err)
 	}
 	_, err = p.NoteOrphan("b", "gone", 0)
@@ -70,7 +71,7 @@ func TestBindTakesTheNoteBack(t *testing.T) {
 	ok(t, err)
 	changed, err := p.Bind("a", binding("a"))
 	ok(t, err)
-	if got := onDisk(t, p, "a"); !changed || got.Orphan != (volume.Orphan{}) || got.State != volume.Bound {
+	if got := onDisk(t, p, "a"); !changed || got.Orphan != (record.Orphan{}) || got.State != volume.Bound {
 		t.Errorf("changed %v, record %+v", changed, got)
 	}
 }

@@ -33,8 +33,8 @@ type Config struct {
 	// Mode of new volume directories, whatever the umask; 0 means 0777. Of the
 	// special bits fs.ModeSetgid and fs.ModeSticky are allowed.
 	Mode fs.FileMode
-	// Label is the SELinux label of new volume directories: LabelAuto sets
-	// DefaultLabel where the filesystem carries labels, "" sets none.
+	// Label is the SELinux label of new volume directories: pooldir.LabelAuto sets
+	// pooldir.DefaultLabel where the filesystem carries labels, "" sets none.
 	Label string
 	// Reserve is disk space kept free, in bytes; volumes cannot use it.
 	Reserve int64
@@ -55,7 +55,7 @@ type Config struct {
 	Holder string
 	// Expected returns what the PVs of this node show of this pool; nil is nothing. It
 	// is called whenever the pool is opened, and must not call the pool.
-	Expected func() Expected
+	Expected func() pooldir.Expected
 	// Patience is how long a call waits for the disk until it returns an error. A little
 	// earlier the pool refuses new calls. 0 means six seconds.
 	Patience time.Duration

@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 func TestNewPools(t *testing.T) {
@@ -287,7 +288,7 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 	}
 }
 
-func spaceIn(t *testing.T, p *Pool) Space {
+func spaceIn(t *testing.T, p *Pool) space.Space {
 	t.Helper()
 	s, err := p.Space()
 	if err != nil {

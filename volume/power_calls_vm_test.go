@@ -41,7 +41,7 @@ func (c *cut) busy(seed uint64) {
 	wait.Go(func() {
 		for time.Now().Before(end) {
 			if _, err := c.pool.Purge(bg); err != nil {
-				c.fault(fault{"broken", err.Error()})
+				c.fault(breach{"broken", err.Error()})
 			}
 			time.Sleep(busyFor / 4)
 		}

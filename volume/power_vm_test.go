@@ -79,7 +79,7 @@ type cut struct {
 	kind, disk, root, told string
 	pool                   *volume.Pool
 	world                  *world
-	said                   map[fault]bool
+	said                   map[breach]bool
 }
 
 var saying sync.Mutex
@@ -100,12 +100,12 @@ func (c *cut) say(format string, args ...any) {
 }
 
 // fault says once what should not be.
-func (c *cut) fault(f fault) {
+func (c *cut) fault(f breach) {
 	if c.said[f] {
 		return
 	}
 	if c.said == nil {
-		c.said = map[fault]bool{}
+		c.said = map[breach]bool{}
 	}
 	c.said[f] = true
 	c.say("fault %s %s", f.kind, f.text)
@@ -149,7 +149,7 @@ func (c *cut) account() (*account, error) {
 // check mounts the disk, opens the pool, and says what should not be.
 func (c *cut) check() {
 	if err := c.open(); err != nil {
-		c.fault(fault{"broken", err.Error()})
+		c.fault(breach{"broken", err.Error()})
 		select {} // nothing more can be said; the machine ends when it is cut
 	}
 	for range 2 { // before the trash is emptied, and after
@@ -160,7 +160,7 @@ func (c *cut) check() {
 	}
 	is, err := truths(c.pool)
 	if err != nil {
-		c.fault(fault{"broken", err.Error()})
+		c.fault(breach{"broken", err.Error()})
 	}
 	c.world.account = newAccount()
 	for name, t := range is {
@@ -199,7 +199,7 @@ func (c *cut) unlimited() bool {
 	return c.kind == "btrfs" && !there("/sys/fs/btrfs/features/simple_quota")
 }
 
-func (c *cut) unlike() []fault {
+func (c *cut) unlike() []breach {
 	if c.unlimited() {
 		return nil
 	}
@@ -208,13 +208,13 @@ func (c *cut) unlike() []fault {
 
 // empty purges the trash, and what the kernel frees after that in its own time.
 func (c *cut) empty() {
-	var left []fault
+	var left []breach
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		_, err := c.pool.Purge(bg)
 		found, _ := os.ReadDir(filepath.Join(c.pool.Path(), trash))
 		left = append(quotaDisk{root: c.root}.unswept(), c.spareGroups()...)
 		if err != nil || len(found) > 0 {
-			left = append(left, fault{leaked, fmt.Sprintf("the trash still holds %v, %v", found, err)})
+			left = append(left, breach{leaked, fmt.Sprintf("the trash still holds %v, %v", found, err)})
 		}
 		if len(left) == 0 {
 			return
@@ -227,7 +227,7 @@ func (c *cut) empty() {
 }
 
 // spareGroups looks for limits of btrfs that no volume has.
-func (c *cut) spareGroups() []fault {
+func (c *cut) spareGroups() []breach {
 	if c.kind != "btrfs" {
 		return nil
 	}
@@ -242,5 +242,5 @@ func (c *cut) spareGroups() []fault {
 	if len(groups) == have && err == nil {
 		return nil
 	}
-	return []fault{{leaked, fmt.Sprintf("%d volumes have a limit, and there are %v, %v", have, groups, err)}}
+	return []breach{{leaked, fmt.Sprintf("%d volumes have a limit, and there are %v, %v", have, groups, err)}}
 }

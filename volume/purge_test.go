@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A tenant who keeps writing into a deleted volume, as fast as it is purged,
@@ -123,7 +124,7 @@ func TestPurgeBesideAPin(t *testing.T) {
 		_, err := p.Purge(t.Context())
 		return err
 	}))
-	if r := onDisk(t, p, "v"); r.State != volume.Creating {
+	if r := onDisk(t, p, "v"); r.State != record.Creating {
 		t.Errorf("on disk %+v", r)
 	}
 	purge(t, p)

@@ -112,10 +112,10 @@ func (d quotaDisk) swept(t *testing.T) {
 	}
 }
 
-func (d quotaDisk) unswept() []fault {
+func (d quotaDisk) unswept() []breach {
 	fd, err := openDir(d.root)
 	if err != nil {
-		return []fault{{leaked, err.Error()}}
+		return []breach{{leaked, err.Error()}}
 	}
 	defer unix.Close(fd)
 	e, err := quota.Probe(fd, quota.Hooks{})
@@ -124,7 +124,7 @@ func (d quotaDisk) unswept() []fault {
 		n, err = e.Sweep(fd)
 	}
 	if n != 0 || err != nil {
-		return []fault{{leaked, fmt.Sprintf("%d limits were left over, %v", n, err)}}
+		return []breach{{leaked, fmt.Sprintf("%d limits were left over, %v", n, err)}}
 	}
 	return nil
 }
@@ -140,10 +140,10 @@ func asRecorded(t *testing.T, p *volume.Pool) {
 
 // unlike returns where the limits in force are not those of the records. What
 // was adopted may have none.
-func unlike(p *volume.Pool) (faults []fault) {
+func unlike(p *volume.Pool) (faults []breach) {
 	all, err := recorded(p)
 	if err != nil {
-		return []fault{{lost, err.Error()}}
+		return []breach{{lost, err.Error()}}
 	}
 	ids := map[uint64]string{}
 	for _, r := range all {
@@ -152,10 +152,10 @@ func unlike(p *volume.Pool) (faults []fault) {
 		case errors.Is(err, unix.ENOENT), r.Adopted && r.QuotaID == 0 && errors.Is(err, quota.ErrUnlimited):
 			continue // the account knows whether it should be there
 		case err != nil, u.Limit.Bytes != r.Bytes, r.QuotaID == 0:
-			faults = append(faults, fault{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.QuotaID)})
+			faults = append(faults, breach{lost, fmt.Sprintf("%s: usage %+v, %v; recorded %d bytes, ID %d", r.Name, u, err, r.Bytes, r.QuotaID)})
 		}
 		if other := ids[r.QuotaID]; other != "" {
-			faults = append(faults, fault{double, fmt.Sprintf("%s and %s have the ID %d", r.Name, other, r.QuotaID)})
+			faults = append(faults, breach{double, fmt.Sprintf("%s and %s have the ID %d", r.Name, other, r.QuotaID)})
 		}
 		ids[r.QuotaID] = r.Name
 	}

@@ -11,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/health"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -82,8 +83,8 @@ func (p *Pool) Cached(name string) (Record, bool) { return p.records.Get(name) }
 // States counts the volumes by state, those that List does not return included: a call
 // works on a Creating or Deleting volume, or left it unfinished. A volume that is in the
 // trash with its record does not count. Every state has a count. It reads no disk.
-func (p *Pool) States() map[State]int {
-	counts := map[State]int{Creating: 0, Ready: 0, Bound: 0, Deleting: 0}
+func (p *Pool) States() map[record.State]int {
+	counts := map[record.State]int{record.Creating: 0, Ready: 0, Bound: 0, Deleting: 0}
 	p.records.Each(func(r Record) { counts[r.State]++ })
 	return counts
 }

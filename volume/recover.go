@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // recoverAll reads the records and recovers every volume that a crash left unfinished, by
@@ -147,7 +148,7 @@ func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", nam
 func (p *Pool) recover(c *call, name string) error {
 	r, ok := p.records.Get(name)
 	switch {
-	case ok && r.State == Creating:
+	case ok && r.State == record.Creating:
 		return p.recoverCreating(c, r)
 	case ok && r.State == Deleting:
 		return p.recoverDeleting(c, r)
@@ -236,7 +237,7 @@ func (p *Pool) unstageLeft(c *call, name string) error {
 		return err
 	}
 	defer unlock()
-	if r, ok := p.records.Get(name); ok && r.State == Creating {
+	if r, ok := p.records.Get(name); ok && r.State == record.Creating {
 		return nil
 	}
 	there, err := file.Exists(c.Staging, name)

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // What a start cannot finish because no record can be written, as on a full
 // disk, is finished later although nobody names the volume.
 func TestSettle(t *testing.T) {
 	for _, row := range []struct {
-		state volume.State
+		state record.State
 		step  string // from which on the record cannot be renamed
 		after int    // volumes once it can
 	}{
-		{state: volume.Creating, step: "recover.ready", after: 1},
+		{state: record.Creating, step: "recover.ready", after: 1},
 		{state: volume.Deleting, step: "delete.move"},
 	} {
 		t.Run(string(row.state), func(t *testing.T) {
@@ -30,7 +31,7 @@ func TestSettle(t *testing.T) {
 			recordFile(t, path, r)
 			mkdir(t, filepath.Join(path, "v"))
 			// Neither a rename over this nor one to it succeeds.
-			inTheWay := map[volume.State]string{volume.Creating: records + "/v", volume.Deleting: trash + "/GONE.json"}[row.state]
+			inTheWay := map[record.State]string{record.Creating: records + "/v", volume.Deleting: trash + "/GONE.json"}[row.state]
 			aside, fail := filepath.Join(t.TempDir(), "record"), true
 			p := opened(t, volume.Config{Path: path, Step: func(name string) {
 				if name == row.step && fail {

@@ -15,7 +15,7 @@ import (
 // of it. The volume is "v", its trash entry "GONE".
 func TestRecoverTable(t *testing.T) {
 	base := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}}
-	in := func(s volume.State) func(*testing.T, string) {
+	in := func(s record.State) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
 			r.State, r.Trash = s, "GONE"
@@ -30,7 +30,7 @@ func TestRecoverTable(t *testing.T) {
 	moving := func(step record.MigrationStep) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
-			r.State, r.Migration = volume.Bound, &volume.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
+			r.State, r.Migration = volume.Bound, &record.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
 			recordFile(t, path, r)
 		}
 	}
@@ -44,7 +44,7 @@ func TestRecoverTable(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		found []put
-		state volume.State // of "v" afterwards; "" where there is no record
+		state record.State // of "v" afterwards; "" where there is no record
 		dirs  []string     // in the pool
 		trash []string
 		warns int
@@ -113,7 +113,7 @@ func TestRecoverTable(t *testing.T) {
 	}
 }
 
-func wantRecord(t *testing.T, p *volume.Pool, state volume.State) {
+func wantRecord(t *testing.T, p *volume.Pool, state record.State) {
 	t.Helper()
 	if there := there(filepath.Join(p.Path(), records, "v")); there != (state != "") {
 		t.Fatalf("record is there: %v", there)

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestBind(t *testing.T) {
@@ -47,7 +49,7 @@ func TestBindFillsInWhatWasNotKnown(t *testing.T) {
 	ok(t, err)
 	_, err = p.Bind("v", binding("v"))
 	ok(t, err)
-	if r := onDisk(t, p, "v"); r.State != volume.Creating {
+	if r := onDisk(t, p, "v"); r.State != record.Creating {
 		t.Errorf("%s is written by the call", r.State)
 	}
 	purge(t, p)
@@ -73,7 +75,7 @@ func TestUndo(t *testing.T) {
 
 	create(t, p, "v")
 	write(t, filepath.Join(v.Path, "data"), "x")
-	is(t, p.RollBack("v"), volume.ErrNotEmpty)
+	is(t, p.RollBack("v"), fault.ErrNotEmpty)
 	if r := onDisk(t, p, "v"); r.State != volume.Ready {
 		t.Errorf("on disk %+v", r)
 	}

@@ -16,16 +16,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Space is what a pool has in all and available; see package space.
-type Space = space.Space
-
 // Space returns what the pool has in all and available. Create refuses by the same
 // numbers.
-func (p *Pool) Space() (Space, error) {
-	return ask(p.enter, "measure pool", p.path, func(c *call) (Space, error) {
+func (p *Pool) Space() (space.Space, error) {
+	return ask(p.enter, "measure pool", p.path, func(c *call) (space.Space, error) {
 		st, err := p.meter(c)
 		if err != nil {
-			return Space{}, err
+			return space.Space{}, err
 		}
 		return p.filesystems.Load().Space(c.Filesystem, p.ledger, st), nil
 	})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestReown(t *testing.T) {
@@ -38,7 +39,7 @@ func TestReown(t *testing.T) {
 		ok(t, p.Transfer("v", was, to))
 	}
 	want := before
-	want.Owner, want.Cluster, want.ReclaimPolicy, want.Orphan = to.Owner, "cluster-2", "Retain", volume.Orphan{}
+	want.Owner, want.Cluster, want.ReclaimPolicy, want.Orphan = to.Owner, "cluster-2", "Retain", record.Orphan{}
 	if got := onDisk(t, p, "v"); got != want {
 		t.Errorf("on disk %+v, want %+v", got, want)
 	}

@@ -2,7 +2,6 @@ package volume
 
 import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -49,75 +48,42 @@ type Binding struct {
 type (
 	// Record is what the agent records of a volume.
 	Record = record.Record
-	// State is where a volume is in its life.
-	State = record.State
 	// Owner is the claim of a volume.
 	Owner = record.Owner
-	// Orphan is the note on a volume whose PV is gone.
-	Orphan = record.Orphan
-	// Migration is the journal of a volume whose PV is replaced.
-	Migration = record.Migration
-	// QuotaPolicy decides what happens to a volume if its pool enforces no quotas.
+	// QuotaPolicy decides about a volume in a pool that enforces no quotas.
 	QuotaPolicy = record.QuotaPolicy
+	// SpaceError is the cause if the requested bytes are not available.
+	SpaceError = fault.SpaceError
 )
 
-// The states of a volume, in the order of its life.
+// The states in which a caller sees a volume; see record.State.
 const (
-	Creating = record.Creating
 	Ready    = record.Ready
 	Bound    = record.Bound
 	Deleting = record.Deleting
 )
 
-// The policies for pools without limits.
+// The quota policies.
 const (
 	QuotaBestEffort = record.QuotaBestEffort
 	QuotaRequired   = record.QuotaRequired
 	QuotaNone       = record.QuotaNone
 )
 
-// The labels of new volumes; see package pooldir.
-const (
-	LabelAuto    = pooldir.LabelAuto
-	DefaultLabel = pooldir.DefaultLabel
-)
-
-// Expected is what PVs show of a pool before it is opened; see package
-// pooldir.
-type Expected = pooldir.Expected
-
-// Error says which operation failed on which volume, and why.
-type Error = fault.Error
-
-// HeldError is the cause where another process owns the pool.
-type HeldError = fault.HeldError
-
-// HangError is the cause where the disk of a pool does not answer.
-type HangError = fault.HangError
-
-// SpaceError is the cause of a refusal for want of space, in bytes.
-type SpaceError = fault.SpaceError
-
-// The sentinels of errors, which package fault describes. Every
-// error of this package is an *Error that wraps one of these or the operating
-// system's own error.
+// The sentinels of errors, which package fault describes. Every error of this package is a
+// *fault.Error that wraps one of these or the operating system's own error.
 var (
 	ErrNotReady  = fault.ErrNotReady
-	ErrNotOpened = fault.ErrNotOpened
 	ErrInvalid   = fault.ErrInvalid
 	ErrConflict  = fault.ErrConflict
 	ErrNotFound  = fault.ErrNotFound
 	ErrNoSpace   = fault.ErrNoSpace
 	ErrInUse     = fault.ErrInUse
-	ErrNotEmpty  = fault.ErrNotEmpty
 	ErrNoQuotas  = fault.ErrNoQuotas
 	ErrMigrating = fault.ErrMigrating
 	ErrDamaged   = fault.ErrDamaged
 )
 
-// CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
-// bytes, no leading dot. The error is an ErrInvalid.
+// CheckName returns an ErrInvalid if name cannot be a volume's: [A-Za-z0-9._-], 1 to 255
+// bytes, no leading dot.
 func CheckName(name string) error { return fault.CheckName(name) }
-
-// Check returns an error for a path that cannot be a pool; see pooldir.Check.
-func Check(path string) error { return pooldir.Check(path) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 func TestNames(t *testing.T) {
@@ -99,7 +100,7 @@ func TestReportAndRecordJSON(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	space := &volume.SpaceError{Wanted: 3, Available: 2, Total: 10}
-	err := error(&volume.Error{Op: "create volume", Name: "v", Err: space})
+	err := error(&fault.Error{Op: "create volume", Name: "v", Err: space})
 	if got := err.Error(); got != `create volume "v": not enough space: wanted 3 bytes, 2 of 10 available` {
 		t.Error(got)
 	}

@@ -146,7 +146,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	}
 	if !a.plain() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
-		c.Expected = func() volume.Expected { return a.loop.Expected(pool) }
+		c.Expected = func() pooldir.Expected { return a.loop.Expected(pool) }
 	}
 	pool, err = volume.New(c)
 	return pool, err

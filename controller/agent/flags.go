@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // section is a group of flags, as --help and docs/reference/flags.md show them.
@@ -69,8 +69,8 @@ func (o *options) registerVolumes(f *pflag.FlagSet) {
 		"Delete or Retain, for all PVs that this agent creates, whatever their class says; not in driver-only mode")
 	f.StringVar(&o.directoryMode, "directory-mode", "0777",
 		"octal mode of new volumes. Without access for others, pods must run as root or own the directory")
-	f.StringVar(&o.selinuxLabel, "selinux-label", volume.LabelAuto,
-		"SELinux label of new volumes; auto is "+volume.DefaultLabel+" if the filesystem carries labels; an empty one sets none")
+	f.StringVar(&o.selinuxLabel, "selinux-label", pooldir.LabelAuto,
+		"SELinux label of new volumes; auto is "+pooldir.DefaultLabel+" if the filesystem carries labels; an empty one sets none")
 	f.StringVar(&o.capacity, "capacity", "request",
 		"capacity that new PVs show: request, or filesystem for the whole disk's size, as older provisioners show it. The agent allocates the request either way")
 	f.IntVar(&o.workers, "workers", 8,

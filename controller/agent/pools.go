@@ -12,6 +12,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // hostPathPool is the name of PV_DIR's pool beside those of --datadir.
@@ -67,7 +69,7 @@ func (l *layout) check(pvDir string) error {
 	}
 	all.Wait()
 	for i, err := range errs {
-		var hangs *volume.HangError
+		var hangs *fault.HangError
 		d := l.dirs[i]
 		switch {
 		case err == nil, errors.As(err, &hangs):
@@ -85,7 +87,7 @@ func (d *DataDir) check() error {
 	if _, err := volume.New(volume.Config{Path: d.Path, Mount: d.Mount}); err != nil {
 		return err
 	}
-	return volume.Check(d.Path)
+	return pooldir.Check(d.Path)
 }
 
 // addHostPath finds the pool that PV_DIR is, or adds it.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // again is the driver's next process: the same pools, none of them opened.
@@ -102,7 +103,7 @@ func TestUnpublishBesideABrokenPool(t *testing.T) {
 	for _, p := range d.pools {
 		_ = p.Open()
 	}
-	if err := d.pools[1].Ready(); !errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrNotOpened) {
+	if err := d.pools[1].Ready(); !errors.Is(err, volume.ErrNotReady) || errors.Is(err, fault.ErrNotOpened) {
 		t.Fatal(err)
 	}
 	d.ends(t, "csi-first", d.podTarget("scratch"), codes.OK)

@@ -18,6 +18,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -33,7 +34,7 @@ func TestCodes(t *testing.T) {
 		{&volume.SpaceError{}, codes.ResourceExhausted},
 		{volume.ErrNoQuotas, codes.ResourceExhausted},
 		{volume.ErrNotReady, codes.Unavailable},
-		{&volume.HeldError{By: "another"}, codes.Unavailable},
+		{&fault.HeldError{By: "another"}, codes.Unavailable},
 		{volume.ErrInUse, codes.FailedPrecondition},
 		{volume.ErrDamaged, codes.Internal},
 		{mount.ErrTarget, codes.InvalidArgument},
@@ -45,7 +46,7 @@ func TestCodes(t *testing.T) {
 	} {
 		err := row.err
 		if err != nil && row.want != codes.OutOfRange {
-			err = &volume.Error{Op: "create volume", Name: "v", Err: err}
+			err = &fault.Error{Op: "create volume", Name: "v", Err: err}
 		}
 		if got := codeOf("CreateVolume", err); got != row.want {
 			t.Errorf("%v: %v, want %v", err, got, row.want)

@@ -11,6 +11,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Verdict is the result of the check of a PV.
@@ -85,7 +86,7 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 
 // first returns the journal of the migration to the volume's CSI PV, nil if there was
 // none.
-func first(v volume.Volume) *volume.Migration { return v.Migration.Finished() }
+func first(v volume.Volume) *record.Migration { return v.Migration.Finished() }
 
 // note returns what a finished migration left for a person to do, or "".
 func note(v volume.Volume) string {

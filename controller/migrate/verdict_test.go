@@ -215,7 +215,7 @@ func TestThereAndBack(t *testing.T) {
 	csi.UID, csi.Status.Phase = "csi-uid", corev1.VolumeBound
 	csi.Annotations["seen"] = "yes"
 	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
-	s.pv, s.v.Migration = csi, &volume.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
+	s.pv, s.v.Migration = csi, &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
 	if _, _, verdict, _ := served(Run).verdict(s); verdict != Migrated {
 		t.Errorf("%s, want %s", verdict, Migrated)
 	}
@@ -243,7 +243,7 @@ func TestThereAndBack(t *testing.T) {
 		}
 	}
 	// While it is under way, and after a kill, the same journal is looked at.
-	s.v.Migration = &volume.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
+	s.v.Migration = &record.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
 	if to, _, verdict, reason := served(Back).verdict(s); to != toHostPath || verdict != Ready {
 		t.Errorf("under way, to %q: %s, %s", to, verdict, reason)
 	}

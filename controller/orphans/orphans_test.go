@@ -19,7 +19,7 @@ func TestRemovable(t *testing.T) {
 	good := volume.Record{
 		Name: "pvc-1", State: volume.Bound, PV: "pvc-1", ReclaimPolicy: "Delete", Cluster: "here",
 		Owner:  volume.Owner{Namespace: "ns", Name: "data", UID: "1"},
-		Orphan: volume.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone", WatchedSeconds: int64(grace / time.Second)},
+		Orphan: record.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone", WatchedSeconds: int64(grace / time.Second)},
 	}
 	if why := removable(good, "here", grace, now); why != "" {
 		t.Fatalf("the good one stays: %s", why)
@@ -31,10 +31,10 @@ func TestRemovable(t *testing.T) {
 		spoil func(*volume.Record)
 		words string
 	}{
-		"no note":             {func(r *volume.Record) { r.Orphan = volume.Orphan{} }, "not an orphan"},
+		"no note":             {func(r *volume.Record) { r.Orphan = record.Orphan{} }, "not an orphan"},
 		"ready":               {func(r *volume.Record) { r.State = volume.Ready }, "never seen"},
 		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "inline volume"},
-		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &volume.Migration{Step: record.MigrationCutover} }, "being replaced"},
+		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &record.Migration{Step: record.MigrationCutover} }, "being replaced"},
 		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "was adopted"},
 		"retained":            {func(r *volume.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
 		"of unknown policy":   {func(r *volume.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},

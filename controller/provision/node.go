@@ -13,7 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // facts are what a node must know before it can serve a claim.
@@ -59,7 +59,7 @@ func agentOf(node string) string { return events.Component + " on node " + node 
 // heldHere reports whether the pool is not ready because another agent of this
 // same node has it: that one serves the node's claims, or soon ends.
 func heldHere(err error, node string) bool {
-	var held *volume.HeldError
+	var held *fault.HeldError
 	return errors.As(err, &held) && strings.HasPrefix(held.By, agentOf(node)+" ")
 }
 

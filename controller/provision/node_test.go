@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 func TestHeldHere(t *testing.T) {
@@ -13,7 +14,7 @@ func TestHeldHere(t *testing.T) {
 		Holder("node-02", "a"):             false,
 		"somebody":                         false,
 	} {
-		if got := heldHere(&volume.Error{Err: &volume.HeldError{By: by}}, "node-01"); got != want {
+		if got := heldHere(&fault.Error{Err: &fault.HeldError{By: by}}, "node-01"); got != want {
 			t.Errorf("held by %q: here %v", by, got)
 		}
 	}

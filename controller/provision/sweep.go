@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 const (
@@ -154,8 +155,8 @@ func (c *Controller) sweepForever(ctx context.Context) {
 // Expected says what the PVs of this node, of both shapes, say of a pool: whose
 // it must be, and which directories must be there before one may be founded.
 // It is asked from when Run opens the pools on.
-func (c *Controller) Expected(p *volume.Pool) volume.Expected {
-	var e volume.Expected
+func (c *Controller) Expected(p *volume.Pool) pooldir.Expected {
+	var e pooldir.Expected
 	ids := map[string]bool{}
 	note := func(pv *corev1.PersistentVolume) {
 		s := c.shapeOf(pv)

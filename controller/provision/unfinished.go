@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 const (
@@ -61,7 +62,7 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
 			c.changed(pool)
 			c.claims.Retry()
-		case errors.Is(err, volume.ErrNotEmpty):
+		case errors.Is(err, fault.ErrNotEmpty):
 			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
 		default:
 			log.Error(err, "Cannot undo an unfinished volume", "volume", v.Name)

@@ -12,13 +12,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // refuse writes to the claim why its volume cannot grow, and adds the claim to the
 // queue again. If another agent holds the pool, refuse writes nothing and returns the
 // error, because that agent serves the claim.
 func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error) error {
-	var held *volume.HeldError
+	var held *fault.HeldError
 	if errors.As(why, &held) {
 		return why
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Volumes makes and deletes the ephemeral inline volumes of the node.
@@ -78,7 +79,7 @@ func (v *Volumes) Delete(name, pv string) error {
 // nil if there is none.
 func (v *Volumes) notOpened() error {
 	for _, p := range v.Pools.All() {
-		if err := p.Ready(); errors.Is(err, volume.ErrNotOpened) {
+		if err := p.Ready(); errors.Is(err, fault.ErrNotOpened) {
 			return err
 		}
 	}
