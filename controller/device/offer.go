@@ -42,9 +42,10 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		return err
 	}
 	if clean {
-		found, err := disk.Probe(d)
-		if err != nil || !found.Found() {
+		if found, err := disk.Probe(d); err != nil {
 			return err
+		} else if !found.Found() {
+			return c.free(ctx, node, d, *name, "")
 		}
 	}
 	x, err := disk.Open(d)
