@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -32,7 +31,10 @@ const dataAt = 100 << 10
 type bench struct {
 	*testing.T
 	client     *fake.Clientset
+	recorder   *events.Recorder
 	controller *Controller
+	cancel     context.CancelFunc // of the controller that runs
+	done       chan error
 	device     string
 	path       string
 }
@@ -47,16 +49,9 @@ func newBench(t *testing.T, changes ...string) *bench {
 	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 8<<20), os.Mkdir(filepath.Join(dir, "dev"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
-	device := strings.TrimSpace(string(out))
-	if err != nil || !strings.HasPrefix(device, "/dev/loop") {
-		t.Fatalf("losetup: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() })
-	b := &bench{T: t, device: device, path: filepath.Join(dir, "dev", "disk")}
-	if err := os.Symlink(device, b.path); err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{T: t, path: filepath.Join(dir, "dev", "disk")}
+	b.device = b.loop(image)
+	b.link(b.device, "disk")
 	cm := configMap(append([]string{"deviceDir=" + filepath.Join(dir, "dev"), "deviceNameFilter=^disk"}, changes...)...)
 	cm.Namespace = "ns"
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node", Annotations: map[string]string{AnnSpec: cm.Name}}}
@@ -67,16 +62,12 @@ func newBench(t *testing.T, changes ...string) *bench {
 		pv.UID = types.UID(fmt.Sprintf("pv-%d", uids.Add(1)))
 		return false, nil, nil
 	})
-	recorder := events.New(b.client, "n")
-	t.Cleanup(recorder.Close)
-	b.controller = New(Config{Client: b.client, Events: recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.controller.Run(ctx) }()
+	b.recorder = events.New(b.client, "n")
+	t.Cleanup(b.recorder.Close)
+	b.start()
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
+		if b.cancel != nil {
+			b.stop()
 		}
 	})
 	return b

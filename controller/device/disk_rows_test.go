@@ -1,0 +1,317 @@
+//go:build disk
+
+package device
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// attach attaches one more disk, as a file of the node's directory.
+func (b *bench) attach(name string, bytes int64) (path string) {
+	b.Helper()
+	image := filepath.Join(b.TempDir(), "disk.img")
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Truncate(image, bytes); err != nil {
+		b.Fatal(err)
+	}
+	return b.link(b.loop(image), name)
+}
+
+// link puts a device into the node's directory.
+func (b *bench) link(device, name string) (path string) {
+	b.Helper()
+	path = filepath.Join(filepath.Dir(b.path), name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Symlink(device, path); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+func (b *bench) loop(backing string) (device string) {
+	b.Helper()
+	out, err := exec.Command("losetup", "--find", "--show", backing).CombinedOutput()
+	device = strings.TrimSpace(string(out))
+	if err != nil || !strings.HasPrefix(device, "/dev/loop") {
+		b.Fatalf("losetup: %v: %s", err, out)
+	}
+	b.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() })
+	return device
+}
+
+// report waits until the path has the state.
+func (b *bench) report(path string, state State) Report {
+	b.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		reports := b.controller.Reports()
+		for _, r := range reports {
+			if r.Device == path && r.State == state {
+				return r
+			}
+		}
+		if time.Now().After(end) {
+			b.Fatalf("%s is not %s: %+v", path, state, reports)
+		}
+	}
+}
+
+func (b *bench) named(name string) *corev1.PersistentVolume {
+	b.Helper()
+	pv, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pv
+}
+
+// goneSoon waits until there is no such PV.
+func (b *bench) goneSoon(name string) {
+	b.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), name, metav1.GetOptions{}); err != nil {
+			return
+		}
+		if time.Now().After(end) {
+			b.Fatalf("PV %s is there", name)
+		}
+	}
+}
+
+// event waits for an event of the reason with the words.
+func (b *bench) event(reason, words string) {
+	b.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		list, err := b.client.CoreV1().Events("default").List(b.Context(), metav1.ListOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && strings.Contains(e.Message, words) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			b.Fatalf("no event %s with %q: %+v", reason, words, list.Items)
+		}
+	}
+}
+
+func (b *bench) configure(changes ...string) {
+	b.Helper()
+	cm, err := b.client.CoreV1().ConfigMaps("ns").Get(b.Context(), "cm", metav1.GetOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, change := range changes {
+		key, value, _ := strings.Cut(change, "=")
+		cm.Data[key] = value
+	}
+	if _, err := b.client.CoreV1().ConfigMaps("ns").Update(b.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Two disks of one base name get two PVs, and one disk by two paths gets one.
+func TestDiskNames(t *testing.T) {
+	b := newBench(t)
+	b.pv("pv-1")
+	other := b.attach("below/disk", 8<<20)
+	second := b.report(other, Available)
+	if !strings.HasPrefix(second.PV, "local-n-disk-") {
+		t.Errorf("the second PV is %s", second.PV)
+	}
+	again := b.link(b.device, "disk-again")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if r := b.report(b.path, Available); len(r.Paths) == 1 && r.Paths[0] == again {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v", b.controller.Reports())
+		}
+	}
+	if len(b.controller.Reports()) != 2 {
+		t.Errorf("%+v, want two devices", b.controller.Reports())
+	}
+}
+
+// What is no device is not opened.
+func TestDiskOtherFiles(t *testing.T) {
+	b := newBench(t, "existing=wipe")
+	file := filepath.Join(filepath.Dir(b.path), "disk-file")
+	if err := os.WriteFile(file, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := b.link(file, "disk-link")
+	b.report(file, Error)
+	b.report(link, Error)
+	b.event("DeviceError", "not a block device")
+	b.report(b.path, Available)
+	if data, err := os.ReadFile(file); string(data) != "data" {
+		t.Errorf("the file has %q (%v)", data, err)
+	}
+}
+
+// A changed ConfigMap is for new disks at once; the PV before stays, with an event. A wrong one
+// changes nothing.
+func TestDiskConfigMapChanges(t *testing.T) {
+	b := newBench(t)
+	first := b.pv("pv-1")
+	b.configure("fsType=xfs", "storageClassName=other")
+	b.event("DeviceConfigDiffers", "has another fsType, storageClassName")
+	second := b.report(b.attach("disk-2", 8<<20), Available)
+	if pv := b.named(second.PV); *pv.Spec.Local.FSType != "xfs" || pv.Spec.StorageClassName != "other" {
+		t.Errorf("the new PV is %+v", pv.Spec)
+	}
+	b.configure("fsType=ntfs", "deviceNameFilter=(")
+	b.event("DeviceConfigInvalid", `ConfigMap ns/cm: fsType "ntfs" is none of ext4, xfs and btrfs; deviceNameFilter`)
+	if now := b.named(first.Name); now.UID != first.UID || *now.Spec.Local.FSType != "ext4" {
+		t.Errorf("the PV before is %+v", now)
+	}
+}
+
+// The Node loses its annotation: PVs without a claim are withdrawn, the others stay.
+func TestDiskNodeAnnotatedAway(t *testing.T) {
+	b := newBench(t)
+	bound := b.pv("pv-1")
+	b.phase(bound, corev1.VolumeBound)
+	free := b.report(b.attach("disk-2", 8<<20), Available)
+	node, err := b.client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Annotations = nil
+	if _, err := b.client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.goneSoon(free.PV)
+	if b.named(bound.Name).UID != bound.UID {
+		t.Error("the bound PV is another one")
+	}
+}
+
+// A PV goes with its disk, unless a claim has it.
+func TestDiskGone(t *testing.T) {
+	b := newBench(t)
+	b.phase(b.pv("pv-1"), corev1.VolumeBound)
+	path := b.attach("disk-2", 8<<20)
+	free := b.report(path, Available)
+	for _, p := range []string{b.path, path} {
+		if err := os.Remove(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.goneSoon(free.PV)
+	b.event("DeviceGone", b.path)
+	b.named("local-n-disk")
+	b.event("DeviceWithdrawn", path)
+}
+
+// The PV of a pod's block device is deleted by hand: nothing is written, and once the pod is gone
+// the disk is refused, because it carries data.
+func TestDiskPVDeletedByHand(t *testing.T) {
+	b := newBench(t)
+	b.phase(b.pv("pv-1"), corev1.VolumeBound)
+	b.await(Bound)
+	b.write("secret")
+	pod := b.loop(b.device)
+	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.await(Busy); !strings.Contains(r.Why, pod) || b.read() != "secret" {
+		t.Errorf("%+v; the disk has %q", r, b.read())
+	}
+	if out, err := exec.Command("losetup", "--detach", pod).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if b.await(Refused); b.read() != "secret" {
+		t.Errorf("the disk has %q", b.read())
+	}
+}
+
+// A wipe that ends with its process keeps the PV, and the next process begins it again. A disk that
+// goes while it is wiped keeps its PV too.
+func TestDiskWipeIsInterrupted(t *testing.T) {
+	b := newBench(t, "wipe=discard")
+	path := b.attach("disk-large", 1<<30)
+	large := b.report(path, Available)
+	pv := b.named(large.PV)
+	released := func() {
+		b.phase(b.named(pv.Name), corev1.VolumeReleased)
+		for b.report(path, Wiping).Wiped == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	released()
+	b.stop()
+	if now := b.named(pv.Name); now.UID != pv.UID || now.Status.Phase != corev1.VolumeReleased {
+		t.Errorf("the PV is %+v", now)
+	}
+	b.start()
+	for b.report(path, Wiping).Wiped == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	away := path + "-away"
+	if err := os.Rename(path, filepath.Join(t.TempDir(), filepath.Base(away))); err != nil {
+		t.Fatal(err)
+	}
+	b.report(path, Gone)
+	b.event("DeviceGone", path)
+	if now := b.named(pv.Name); now.UID != pv.UID || now.Status.Phase != corev1.VolumeReleased {
+		t.Errorf("the PV is %+v", now)
+	}
+}
+
+// A Released PV without the label, or with another node's affinity, is not this node's.
+func TestDiskOthersPVs(t *testing.T) {
+	b := newBench(t)
+	first := b.pv("pv-1")
+	b.phase(first, corev1.VolumeBound)
+	b.write("secret")
+	for name, edit := range map[string]func(*corev1.PersistentVolume){
+		"unlabelled": func(pv *corev1.PersistentVolume) { pv.Labels = nil },
+		"another":    func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = affinity("another") },
+	} {
+		pv := first.DeepCopy()
+		pv.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: first.Labels}
+		pv.Status.Phase = corev1.VolumeReleased
+		edit(pv)
+		if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.report(b.attach("disk-2", 8<<20), Available) // there were passes since
+	if b.named("unlabelled").UID == "" || b.named("another").UID == types.UID("") || b.read() != "secret" {
+		t.Errorf("the disk has %q", b.read())
+	}
+}
+
+// stop ends the controller, and start starts another one.
+func (b *bench) stop() {
+	b.Helper()
+	b.cancel()
+	if err := <-b.done; err != nil {
+		b.Error(err)
+	}
+	b.cancel = nil
+}
+
+func (b *bench) start() {
+	ctx, cancel := context.WithCancel(b.Context())
+	b.cancel, b.done = cancel, make(chan error, 1)
+	b.controller = New(Config{Client: b.client, Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
+	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
+}
