@@ -3,7 +3,6 @@
 package device
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,115 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// attach attaches one more disk, as a file of the node's directory.
-func (b *bench) attach(name string, bytes int64) (path string) {
-	b.Helper()
-	image := filepath.Join(b.TempDir(), "disk.img")
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.Truncate(image, bytes); err != nil {
-		b.Fatal(err)
-	}
-	return b.link(b.loop(image), name)
-}
-
-// link puts a device into the node's directory.
-func (b *bench) link(device, name string) (path string) {
-	b.Helper()
-	path = filepath.Join(filepath.Dir(b.path), name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.Symlink(device, path); err != nil {
-		b.Fatal(err)
-	}
-	return path
-}
-
-func (b *bench) loop(backing string) (device string) {
-	b.Helper()
-	out, err := exec.Command("losetup", "--find", "--show", backing).CombinedOutput()
-	device = strings.TrimSpace(string(out))
-	if err != nil || !strings.HasPrefix(device, "/dev/loop") {
-		b.Fatalf("losetup: %v: %s", err, out)
-	}
-	b.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() })
-	return device
-}
-
-// report waits until the path has the state.
-func (b *bench) report(path string, state State) Report {
-	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		reports := b.controller.Reports()
-		for _, r := range reports {
-			if r.Device == path && r.State == state {
-				return r
-			}
-		}
-		if time.Now().After(end) {
-			b.Fatalf("%s is not %s: %+v", path, state, reports)
-		}
-	}
-}
-
-func (b *bench) named(name string) *corev1.PersistentVolume {
-	b.Helper()
-	pv, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return pv
-}
-
-// goneSoon waits until there is no such PV.
-func (b *bench) goneSoon(name string) {
-	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), name, metav1.GetOptions{}); err != nil {
-			return
-		}
-		if time.Now().After(end) {
-			b.Fatalf("PV %s is there", name)
-		}
-	}
-}
-
-// event waits for an event of the reason with the words.
-func (b *bench) event(reason, words string) {
-	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		list, err := b.client.CoreV1().Events("default").List(b.Context(), metav1.ListOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, e := range list.Items {
-			if e.Reason == reason && strings.Contains(e.Message, words) {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			b.Fatalf("no event %s with %q: %+v", reason, words, list.Items)
-		}
-	}
-}
-
-func (b *bench) configure(changes ...string) {
-	b.Helper()
-	cm, err := b.client.CoreV1().ConfigMaps("ns").Get(b.Context(), "cm", metav1.GetOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, change := range changes {
-		key, value, _ := strings.Cut(change, "=")
-		cm.Data[key] = value
-	}
-	if _, err := b.client.CoreV1().ConfigMaps("ns").Update(b.Context(), cm, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-}
 
 // Two disks of one base name get two PVs, and one disk by two paths gets one.
 func TestDiskNames(t *testing.T) {
@@ -297,21 +187,4 @@ func TestDiskOthersPVs(t *testing.T) {
 	if b.named("unlabelled").UID == "" || b.named("another").UID == types.UID("") || b.read() != "secret" {
 		t.Errorf("the disk has %q", b.read())
 	}
-}
-
-// stop ends the controller, and start starts another one.
-func (b *bench) stop() {
-	b.Helper()
-	b.cancel()
-	if err := <-b.done; err != nil {
-		b.Error(err)
-	}
-	b.cancel = nil
-}
-
-func (b *bench) start() {
-	ctx, cancel := context.WithCancel(b.Context())
-	b.cancel, b.done = cancel, make(chan error, 1)
-	b.controller = New(Config{Client: b.client, Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
-	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent"
+	"kubevirt.io/hostpath-provisioner/controller/device"
+)
+
+// devicesServer answers as the process of the container does, and returns its address.
+func devicesServer(t *testing.T, reports []device.Report) (address string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != device.Path {
+			http.NotFound(w, r)
+			return
+		}
+		if err := json.NewEncoder(w).Encode(reports); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+func TestInspectDisks(t *testing.T) {
+	address := devicesServer(t, []device.Report{
+		{Device: "/dev/disk/by-id/a", ID: "wwn-1", Bytes: 10 << 30, State: device.Wiping, PV: "local-n-a", Wiped: 100, Verified: 50, WipeBytes: 100},
+		{Device: "/dev/b\x1b[2J", Bytes: 512, State: device.Refused, Why: "it carries an xfs filesystem"},
+	})
+	for format, want := range map[string][]string{
+		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem"},
+		"json":  {`"device": "/dev/disk/by-id/a"`, `"state": "refused"`, `"wipeBytes": 100`},
+		"yaml":  {"- bytes: 10737418240", "  device: /dev/disk/by-id/a", "  state: wiping"},
+	} {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"disks", "inspect", "-o", format, "--metrics-addr", address}, &out); err != nil {
+			t.Errorf("%s: %v", format, err)
+		}
+		for _, words := range want {
+			if !strings.Contains(out.String(), words) {
+				t.Errorf("%s: no %q in\n%s", format, words, out.String())
+			}
+		}
+	}
+}
+
+// Mistakes are the caller's, and say what is right.
+func TestDisksUsage(t *testing.T) {
+	t.Setenv("LP_NODE_NAME", "")
+	t.Setenv("LP_NAMESPACE_NAME", "")
+	for _, args := range [][]string{
+		{"disks"}, {"disks", "--node-name=n"}, {"disks", "inspekt"}, {"disks", "inspect", "-o", "xml"}, {"disks", "inspect", "x"}, {"disks", "inspect", "--nope"},
+	} {
+		if err := run(t.Context(), args, &strings.Builder{}); err == nil || agent.ExitCode(err) != 2 || !strings.Contains(err.Error(), "disks") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	var help strings.Builder
+	if err := run(t.Context(), []string{"disks", "--help"}, &help); err != nil || !strings.Contains(help.String(), "disks inspect") {
+		t.Errorf("--help: %v: %s", err, help.String())
+	}
+}
