@@ -80,11 +80,7 @@ type Controller struct {
 	events  *events.Recorder
 	claims  *claims.Claims
 	deleted deletedClaims
-	facts   *facts // set by Run before anything reads it
-	// lateCluster is the cluster's identity where it could be read only after Run
-	// set the facts.
-	lateCluster atomic.Pointer[string]
-	lacking     atomic.Pointer[[]permission] // as last asked; nil before that
+	info    *Info
 
 	pvs     cache.SharedIndexInformer
 	unknown chan struct{}                             // somebody asked for what has no record
@@ -118,7 +114,7 @@ func New(c Config) (*Controller, error) {
 		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		events: c.Events, unknown: make(chan struct{}, 1), started: make(chan struct{}),
-		deletions: newDeletionProgress(),
+		deletions: newDeletionProgress(), info: NewInfo(c.Client, c.Node),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{
@@ -136,7 +132,7 @@ func New(c Config) (*Controller, error) {
 	ctl.deleted = ctl.claims
 	ctl.older.Store(&[]corev1.PersistentVolume{})
 	ctl.theirs.Store(&[]corev1.PersistentVolume{})
-	ctl.status.set(stageStart, errors.New("starting"))
+	ctl.status.set(errors.New("starting"))
 	return ctl, nil
 }
 
@@ -196,5 +192,5 @@ func (c *Controller) IsLocal(name string) bool {
 
 // here is the place that new PVs of the pool name.
 func (c *Controller) here(pool *volume.Pool) class.Place {
-	return class.Place{Node: c.node, Hostname: c.facts.hostname, Pool: pool.ID()}
+	return class.Place{Node: c.node, Hostname: c.info.Hostname(), Pool: pool.ID()}
 }

@@ -50,10 +50,16 @@ func examiner(t *testing.T) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.facts = &facts{hostname: "host-a", cluster: "c"}
+	knows(c, "c")
 	has(t, c)
 	c.pvs = c.watchPVs() // which nobody runs
 	return c
+}
+
+// knows sets what the controller knows about its node, and the identity of its cluster.
+func knows(c *Controller, cluster string) {
+	c.info.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node, Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	c.info.cluster.Store(&cluster)
 }
 
 // answers makes what f says the API server's answers. Requests are JSON, so that f can read them.
@@ -68,6 +74,7 @@ func answers(t *testing.T, c *Controller, f func(*http.Request) (status int, obj
 	t.Cleanup(api.Close)
 	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
+	c.info.client = c.client
 }
 
 // failure is what the API server says where it has no object to show.

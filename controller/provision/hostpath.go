@@ -79,8 +79,8 @@ func (s *hostPathShape) examine(pv *corev1.PersistentVolume) (*volume.Pool, stri
 		}
 	}
 	// An older provisioner wrote the node's name, whatever the label is.
-	if h := class.Hostname(pv); h != s.facts.hostname && h != s.node {
-		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, s.facts.hostname)
+	if h := class.Hostname(pv); h != s.info.Hostname() && h != s.node {
+		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, s.info.Hostname())
 	}
 	if err := checkPool(pv, s.in); err != nil {
 		return nil, "", err

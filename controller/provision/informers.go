@@ -22,7 +22,7 @@ func (c *Controller) watchPVs() cache.SharedIndexInformer {
 	selector := labels.Set{class.LabelNode: class.LabelValue(c.node)}.String()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if c.may(patchPVs) {
+			if c.info.MayPatchPVs() {
 				o.LabelSelector = selector
 			}
 			list, err := c.client.CoreV1().PersistentVolumes().List(ctx, o)
@@ -32,7 +32,7 @@ func (c *Controller) watchPVs() cache.SharedIndexInformer {
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if c.may(patchPVs) {
+			if c.info.MayPatchPVs() {
 				o.LabelSelector = selector
 			}
 			w, err := c.client.CoreV1().PersistentVolumes().Watch(ctx, o)

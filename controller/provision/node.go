@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,38 +17,67 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// facts are what a node must know before it can serve a claim.
-type facts struct {
-	node     *corev1.Node
-	hostname string // the label that PV affinities match
-	cluster  string // UID of kube-system: the cluster's identity; "" if unknown
+// Info is the node as the API server has it, the identity of its cluster, and
+// the agent's permissions. Make it with NewInfo. Its methods but Name may be
+// called after Read only.
+type Info struct {
+	client kubernetes.Interface
+	name   string
+	node   *corev1.Node // set by Read
+	// cluster is the UID of the namespace kube-system, nil if it is unknown.
+	cluster atomic.Pointer[string]
+	lacking atomic.Pointer[[]permission] // as last asked; nil before that
 }
 
-// readFacts asks the API server for this node's facts.
-func readFacts(ctx context.Context, client kubernetes.Interface, name string) (*facts, error) {
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+// NewInfo returns the info of the node of that name, which is not read yet.
+func NewInfo(client kubernetes.Interface, name string) *Info {
+	return &Info{client: client, name: name}
+}
+
+// Read reads the node and the cluster's identity.
+func (i *Info) Read(ctx context.Context) error {
+	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read node %q (NODE_NAME): %w", name, err)
+		return fmt.Errorf("read node %q (NODE_NAME): %w", i.name, err)
 	}
-	hostname := node.Labels[corev1.LabelHostname]
-	if hostname == "" {
-		return nil, fmt.Errorf("node %q has no label %s, so no PV could name it: kubectl label node %s %s=<hostname>",
-			name, corev1.LabelHostname, name, corev1.LabelHostname)
+	if node.Labels[corev1.LabelHostname] == "" {
+		return fmt.Errorf("node %q has no label %s, so no PV could name it: kubectl label node %s %s=<hostname>",
+			i.name, corev1.LabelHostname, i.name, corev1.LabelHostname)
 	}
-	cluster, err := live.Cluster(ctx, client)
-	if err != nil {
-		return nil, err
+	if err := i.readCluster(ctx); err != nil {
+		return err
 	}
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
-	return &facts{node: node, hostname: hostname, cluster: cluster}, nil
+	i.node = node
+	return nil
 }
 
-// cluster returns the cluster's identity, "" as long as it is unknown.
-func (c *Controller) cluster() string {
-	if late := c.lateCluster.Load(); late != nil {
-		return *late
+// Name returns the Node's name.
+func (i *Info) Name() string { return i.name }
+
+// Node returns the node, without its status.
+func (i *Info) Node() *corev1.Node { return i.node }
+
+// Hostname returns the node's label kubernetes.io/hostname, which the affinities
+// of PVs match.
+func (i *Info) Hostname() string { return i.node.Labels[corev1.LabelHostname] }
+
+// Cluster returns the cluster's identity, "" as long as it is unknown.
+func (i *Info) Cluster() string {
+	if known := i.cluster.Load(); known != nil {
+		return *known
 	}
-	return c.facts.cluster
+	return ""
+}
+
+// readCluster reads the cluster's identity. It stays unknown if the agent may not
+// read it.
+func (i *Info) readCluster(ctx context.Context) error {
+	cluster, err := live.Cluster(ctx, i.client)
+	if cluster != "" {
+		i.cluster.Store(&cluster)
+	}
+	return err
 }
 
 // Holder is how the agent of a node names itself to one that finds its pool

@@ -29,13 +29,13 @@ func (c *Controller) Others() (all []*corev1.PersistentVolume) {
 // otherHere reports whether a PV says that it is one of Others.
 func (c *Controller) otherHere(pv *corev1.PersistentVolume) bool {
 	other := class.MadeByOther(pv, c.others)
-	return other != nil && other.On(pv, c.node, c.facts.hostname)
+	return other != nil && other.On(pv, c.node, c.info.Hostname())
 }
 
 // examineOther is Examine for a PV of another provisioner.
 func (c *Controller) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
-	if !other.On(pv, c.node, c.facts.hostname) {
+	if !other.On(pv, c.node, c.info.Hostname()) {
 		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, c.node)
 	}
 	path, err := other.Path(pv)

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
@@ -28,7 +27,7 @@ const patchPVs permission = "patch persistentvolumes"
 
 // needed is what the loop must be allowed to do, cluster-wide, and the same for
 // both shapes, and what those beside it must: the rules of manifests/legacy and
-// manifests/csi but for the one without which it does not start (readFacts). An
+// manifests/csi but for the one without which it does not start (Info.Read). An
 // object's name restricts a rule to that object.
 var needed = []struct{ group, resource, object, verbs string }{
 	{"", "persistentvolumes", "", "get list watch create patch delete"},
@@ -52,18 +51,18 @@ var without = map[permission]string{
 	"patch events":                        "repeated events are not counted",
 }
 
-// may reports whether the agent has a permission, as last asked. What was never
-// asked for, or could not be, counts as granted.
-func (c *Controller) may(p permission) bool {
-	lacking := c.lacking.Load()
-	return lacking == nil || !slices.Contains(*lacking, p)
+// MayPatchPVs reports whether the agent may change PVs, as last asked. It is true
+// before CheckPermissions, and if the API server does not let the agent ask.
+func (i *Info) MayPatchPVs() bool {
+	lacking := i.lacking.Load()
+	return lacking == nil || !slices.Contains(*lacking, patchPVs)
 }
 
-// askPermissions asks the API server which of the needed permissions are missing,
-// logs them with what is off without them if they changed, and has Ready return
-// them. An API server that does not let the agent ask is no error.
-func (c *Controller) askPermissions(ctx context.Context) error {
-	missing, err := c.missing(ctx)
+// CheckPermissions asks the API server which of the needed permissions are
+// missing, and logs them, with what is off without them, if they changed. An API
+// server that does not let the agent ask is no error.
+func (i *Info) CheckPermissions(ctx context.Context) error {
+	missing, err := i.missing(ctx)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "Cannot ask which permissions we have")
 		return nil
@@ -71,20 +70,18 @@ func (c *Controller) askPermissions(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask which permissions we have: %w", err)
 	}
-	before := c.lacking.Swap(&missing)
-	if before != nil && slices.Equal(*before, missing) {
-		return nil
+	before := i.lacking.Swap(&missing)
+	if len(missing) > 0 && (before == nil || !slices.Equal(*before, missing)) {
+		klog.FromContext(ctx).Error(lacks(missing), "The ClusterRole does not fit this version")
 	}
-	if before != nil && slices.Contains(*before, patchPVs) && c.may(patchPVs) {
-		c.Unknown() // PVs of older provisioners can be labelled now
+	return nil
+}
+
+// Ready returns nil, or an error that names the missing permissions.
+func (i *Info) Ready() error {
+	if lacking := i.lacking.Load(); lacking != nil && len(*lacking) > 0 {
+		return lacks(*lacking)
 	}
-	if len(missing) == 0 {
-		c.status.set(stagePermissions, nil)
-		return nil
-	}
-	err = lacks(missing)
-	klog.FromContext(ctx).Error(err, "The ClusterRole does not fit this version")
-	c.status.set(stagePermissions, err)
 	return nil
 }
 
@@ -101,37 +98,41 @@ func lacks(missing []permission) error {
 	return errors.New("permissions are missing: " + strings.Join(words, ", ") + "; apply the ClusterRole of this version")
 }
 
-// checkPermissions asks for the permissions again until none is missing and the
-// cluster's identity is known. A missing verb otherwise shows up much later, as a
-// PV that never goes away.
-func (c *Controller) checkPermissions(ctx context.Context) {
+// Run asks for the permissions again until none is missing and the cluster's
+// identity is known. A missing verb otherwise shows up much later, as a PV that
+// never goes away. It calls granted when the agent may patch PVs and could not
+// before.
+func (i *Info) Run(ctx context.Context, granted func()) {
 	for {
-		if lacking := c.lacking.Load(); lacking != nil && len(*lacking) == 0 && c.cluster() != "" {
+		if lacking := i.lacking.Load(); lacking != nil && len(*lacking) == 0 && i.Cluster() != "" {
 			return
 		}
 		if !sleep.For(ctx, recheck) {
 			return
 		}
-		if err := c.askPermissions(ctx); err != nil {
+		could := i.MayPatchPVs()
+		if err := i.CheckPermissions(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot check permissions; it is tried again")
 		}
-		if c.cluster() != "" {
+		if !could && i.MayPatchPVs() {
+			granted()
+		}
+		if i.Cluster() != "" {
 			continue
 		}
-		if cluster, err := live.Cluster(ctx, c.client); err == nil && cluster != "" {
-			c.lateCluster.Store(&cluster)
-			klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", cluster)
+		if err := i.readCluster(ctx); err == nil && i.Cluster() != "" {
+			klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", i.Cluster())
 		}
 	}
 }
 
 // missing returns the needed permissions that the API server does not grant.
-func (c *Controller) missing(ctx context.Context) ([]permission, error) {
+func (i *Info) missing(ctx context.Context) ([]permission, error) {
 	missing := []permission{}
 	for _, n := range needed {
 		resource, part, _ := strings.Cut(n.resource, "/")
 		for verb := range strings.FieldsSeq(n.verbs) {
-			review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			review, err := i.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 				&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 					ResourceAttributes: &authorizationv1.ResourceAttributes{
 						Group: n.group, Resource: resource, Subresource: part, Name: n.object, Verb: verb,

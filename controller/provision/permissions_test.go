@@ -81,7 +81,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 	for _, may := range []bool{true, false} {
 		c := examiner(t)
 		if !may {
-			c.lacking.Store(&[]permission{patchPVs})
+			c.info.lacking.Store(&[]permission{patchPVs})
 		}
 		pv := goodPV(t, c, "now")
 		pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
@@ -124,7 +124,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 }
 
 // The cluster's identity is optional; everything else that a node has to know is not.
-func TestFactsWithoutCluster(t *testing.T) {
+func TestInfoWithoutCluster(t *testing.T) {
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
 	for _, row := range []struct {
@@ -144,9 +144,10 @@ func TestFactsWithoutCluster(t *testing.T) {
 			}
 			return http.StatusOK, node
 		})
-		f, err := readFacts(t.Context(), c.client, "node-01")
-		if (err != nil) != row.fails || err == nil && (f.cluster != "" || f.hostname != "host-a") {
-			t.Errorf("%s answers %d: facts %+v, error %v", row.path, row.status, f, err)
+		i := NewInfo(c.client, "node-01")
+		err := i.Read(t.Context())
+		if (err != nil) != row.fails || err == nil && (i.Cluster() != "" || i.Hostname() != "host-a") {
+			t.Errorf("%s answers %d: cluster %q, error %v", row.path, row.status, i.Cluster(), err)
 		}
 	}
 }

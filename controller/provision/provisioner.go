@@ -67,7 +67,7 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	}
 	name, _ := c.directoryOf(s, pool, o.PVC)
 	spec := specOf(o.PVC, o.StorageClass)
-	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.cluster()
+	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.info.Cluster()
 	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
 	v, err := c.pools.Create(pool, spec)
 	if err != nil {

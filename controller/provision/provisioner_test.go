@@ -62,7 +62,7 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.facts, c.pvs = of.facts, of.pvs
+			c.info, c.pvs = of.info, of.pvs
 			o := options(className, "1Mi")
 			pv, _, err := c.Provision(t.Context(), o)
 			if err != nil || pv.Spec.PersistentVolumeReclaimPolicy != want {

@@ -137,7 +137,7 @@ func (r *records) sync(ctx context.Context, name string) error {
 // binding is what the PV says about a volume of that claim.
 func (c *Controller) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Binding {
 	return volume.Binding{
-		PV: pv.Name, Owner: owner, Cluster: c.cluster(),
+		PV: pv.Name, Owner: owner, Cluster: c.info.Cluster(),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	}
 }
@@ -156,7 +156,7 @@ func (r *records) remind(ctx context.Context, s shape, pv *corev1.PersistentVolu
 // namePool writes the pool's UUID on the PV of an adopted volume, so that it
 // guards the pool like any other. It does nothing where the PV has one.
 func (r *records) namePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
-	if pv.Annotations[class.AnnPool] != "" || !r.may(patchPVs) {
+	if pv.Annotations[class.AnnPool] != "" || !r.info.MayPatchPVs() {
 		return nil
 	}
 	return r.patchMeta(ctx, pv, "annotations", class.AnnPool, pool.ID())
@@ -232,7 +232,7 @@ func (c *Controller) take(ctx context.Context, pv *corev1.PersistentVolume, pool
 		return err
 	}
 	_, err = pool.Adopt(volume.Spec{
-		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: c.cluster(), Owner: ownerOf(pv),
+		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: c.info.Cluster(), Owner: ownerOf(pv),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	})
 	if err == nil {

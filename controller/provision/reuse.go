@@ -140,7 +140,7 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 	if err != nil {
 		return none, err
 	}
-	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.cluster()); err != nil {
+	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.info.Cluster()); err != nil {
 		return none, err
 	}
 	switch {

@@ -141,8 +141,8 @@ func TestFollow(t *testing.T) {
 		"the claim has another PV":             {func(k *kept) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the claim is gone, the PV not known":  {func(k *kept) { k.next = nil }, unsettled},
 		"a claim of the name":                  {func(k *kept) { k.next.UID = "third" }, unsettled},
-		"gone, in another cluster":             {func(k *kept) { k.release(); k.facts.cluster = "c2" }, "another cluster"},
-		"bound, in another cluster":            {func(k *kept) { k.facts.cluster = "c2" }, ""},
+		"gone, in another cluster":             {func(k *kept) { k.release(); knows(k.Controller, "c2") }, "another cluster"},
+		"bound, in another cluster":            {func(k *kept) { knows(k.Controller, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newKept(t, className)

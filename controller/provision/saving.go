@@ -54,7 +54,7 @@ type savingPVs struct {
 //
 // The PV gets no finalizer of the library if the agent could not remove it again.
 func (s savingPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o metav1.CreateOptions) (*corev1.PersistentVolume, error) {
-	if !s.controller.may(patchPVs) {
+	if !s.controller.info.MayPatchPVs() {
 		pv = pv.DeepCopy()
 		pv.Finalizers = withoutFinalizer(pv)
 	}
@@ -137,7 +137,7 @@ func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType,
 		if s.controller.deletions.isOver(there) {
 			return there, nil
 		}
-		if !s.controller.may(patchPVs) && !slices.Contains(there.Finalizers, class.Finalizer) {
+		if !s.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, class.Finalizer) {
 			return there, nil
 		}
 	}

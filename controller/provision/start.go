@@ -28,10 +28,10 @@ const (
 // The order matters: the pools are opened only once it is known what the PVs of
 // this node say of them, and PVs are looked at only once that was tried.
 func (c *Controller) Run(ctx context.Context) error {
-	if !c.eventually(ctx, c.learn) {
+	if !c.eventually(ctx, c.info.Read) {
 		return nil
 	}
-	if !c.eventually(ctx, c.askPermissions) {
+	if !c.eventually(ctx, c.info.CheckPermissions) {
 		return nil
 	}
 	c.pvs = c.watchPVs()
@@ -52,10 +52,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
-	c.status.set(stageStart, nil)
+	c.status.set(nil)
 	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs) }
+	permissions := func(ctx context.Context) { c.info.Run(ctx, c.Unknown) } // granted: PVs of older provisioners can be labelled now
 	c.run(ctx, c.opened, beside, local.RunWithContext, records.run, records.run,
-		c.claims.RunRetries, c.sweepForever, c.finishForever, c.checkPermissions)
+		c.claims.RunRetries, c.sweepForever, c.finishForever, permissions)
 	library.Run(ctx)
 	return nil
 }
@@ -65,13 +66,6 @@ func (c *Controller) Run(ctx context.Context) error {
 // listed or watched before, by this loop or by others in the process: the
 // scheme is not guarded.
 func (c *Controller) Started() <-chan struct{} { return c.started }
-
-// learn reads this node's facts.
-func (c *Controller) learn(ctx context.Context) error {
-	f, err := readFacts(ctx, c.client, c.node)
-	c.facts = f
-	return err
-}
 
 // eventually does f until it succeeds, with growing pauses; false means that
 // the context ended first. What stands in the way is logged and shown by Ready.
@@ -85,7 +79,7 @@ func (c *Controller) eventually(ctx context.Context, f func(context.Context) err
 		if ctx.Err() != nil {
 			return false
 		}
-		c.status.set(stageStart, err)
+		c.status.set(err)
 		klog.FromContext(ctx).Error(err, "Cannot start yet; trying again")
 		if !sleep.For(ctx, pause.Step()) {
 			return false
@@ -119,7 +113,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		lib.FailedProvisionThreshold(0),
 		lib.FailedDeleteThreshold(0),
 		lib.AddFinalizer(true),
-		lib.NodesLister(thisNode{c.facts.node}),
+		lib.NodesLister(thisNode{c.info.Node()}),
 		lib.ClaimsInformer(local),
 		lib.VolumesInformer(c.pvs),
 		lib.ClassesInformer(c.claims.Classes()),

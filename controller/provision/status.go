@@ -2,40 +2,17 @@ package provision
 
 import (
 	"errors"
-	"sync"
+	"sync/atomic"
 )
 
-// stage is a part of the loop that can stand in the way of readiness.
-type stage string
+// status is why the loop has not started, nil once it has.
+type status struct{ reason atomic.Pointer[error] }
 
-const (
-	stageStart       stage = "start"
-	stagePermissions stage = "permissions"
-)
+func (s *status) set(err error) { s.reason.Store(&err) }
 
-// status is why the loop is not ready, a reason a stage.
-type status struct {
-	mu      sync.Mutex
-	reasons map[stage]error
-}
-
-// set notes that a stage is fine (nil) or why not.
-func (s *status) set(at stage, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reasons == nil {
-		s.reasons = map[stage]error{}
-	}
-	s.reasons[at] = err
-}
-
-func (s *status) err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return errors.Join(s.reasons[stageStart], s.reasons[stagePermissions])
-}
+func (s *status) err() error { return *s.reason.Load() }
 
 // Ready returns nil where the loop serves claims, or why it does not: the API
 // server does not answer, a permission is missing. The pool's own state is not
 // part of it.
-func (c *Controller) Ready() error { return c.status.err() }
+func (c *Controller) Ready() error { return errors.Join(c.status.err(), c.info.Ready()) }

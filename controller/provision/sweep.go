@@ -67,7 +67,7 @@ func (c *Controller) unlabelled(pv *corev1.PersistentVolume) bool {
 // them and they are adopted. One that only pretends to be ours is left alone.
 // It reports whether some have to wait for their pool.
 func (c *Controller) label(ctx context.Context) (later bool) {
-	if !c.may(patchPVs) {
+	if !c.info.MayPatchPVs() {
 		return false // they are watched without the label
 	}
 	for _, pv := range *c.older.Load() {

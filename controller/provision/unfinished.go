@@ -97,5 +97,5 @@ func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, erro
 // elsewhere reports whether a PV, of whatever shape, is clearly another node's.
 func (c *Controller) elsewhere(pv *corev1.PersistentVolume) bool {
 	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
-	return hostname != "" && hostname != c.facts.hostname && hostname != c.node || node != "" && node != c.node
+	return hostname != "" && hostname != c.info.Hostname() && hostname != c.node || node != "" && node != c.node
 }
