@@ -42,6 +42,7 @@ type agent struct {
 
 	recorder  *events.Recorder      // nil in a plain CSI driver
 	client    kubernetes.Interface  // nil in a plain CSI driver
+	pvs       *provision.PVs        // of this node; nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
@@ -146,7 +147,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	}
 	if !a.plain() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
-		c.Expected = func() pooldir.Expected { return a.loop.Expected(pool) }
+		c.Expected = func() pooldir.Expected { return a.pvs.Expected(pool) }
 	}
 	pool, err = volume.New(c)
 	return pool, err
@@ -158,16 +159,19 @@ func (a *agent) newLoop() (err error) {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
-	c := provision.Config{
-		Client: a.client, Node: a.nodeName, Events: a.recorder, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
-		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,
-		Others: a.migrate.others,
-	}
+	info := provision.NewInfo(a.client, a.nodeName)
+	p := provision.PVsConfig{Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Others: a.migrate.others, Changed: a.changed}
 	if a.provision.hostPath {
-		c.HostPath = a.pools.Named(a.layout.hostPath)
+		p.HostPath = a.pools.Named(a.layout.hostPath)
 	}
 	if a.provision.csi {
-		c.CSIDriver = a.options.driver.name
+		p.CSIDriver = a.options.driver.name
+	}
+	a.pvs = provision.NewPVs(p)
+	c := provision.Config{
+		Client: a.client, Node: a.nodeName, Events: a.recorder, Info: info, PVs: a.pvs, Pools: a.pools, HostPath: p.HostPath, CSIDriver: p.CSIDriver,
+		Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
+		Opened: a.keep, Beside: a.beside, Changed: a.changed,
 	}
 	a.loop, err = provision.New(c)
 	return err
@@ -178,7 +182,7 @@ func (a *agent) newResizer() (err error) {
 	if a.plain() {
 		return nil
 	}
-	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.loop, Events: a.recorder, Changed: a.changed})
+	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.pvs, Events: a.recorder, Changed: a.changed})
 	return err
 }
 

@@ -38,8 +38,8 @@ func (a *agent) tell() {
 
 // unknown is told by the driver that it has to mount what has no record.
 func (a *agent) unknown() {
-	if a.loop != nil {
-		a.loop.Unknown()
+	if a.pvs != nil {
+		a.pvs.Unknown()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,7 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -26,9 +24,13 @@ type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Events *events.Recorder
+	// Info is not read yet: Run reads it.
+	Info *Info
+	// PVs of this node. Run runs them.
+	PVs *PVs
 	// Pools of this node. They are opened by Run, once it is known what the
 	// PVs of this node say of them; the volume.Config.Expected of each should
-	// be Expected for that pool.
+	// be PVs.Expected for that pool.
 	Pools *volume.Pools
 	// HostPath is the pool of hostPath claims, one of Pools; nil: they are not
 	// served.
@@ -43,9 +45,6 @@ type Config struct {
 	// WholeDisk writes the size of the filesystem on new PVs in place of what
 	// was asked for, as older provisioners did. What is promised is the same.
 	WholeDisk bool
-	// Others are the provisioners whose PVs of this node may be taken over; see
-	// Controller.Others. Where there are any, all PVs are swept every few minutes.
-	Others []class.Other
 	// Workers handle claims, and as many handle PVs; 0 means 4.
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
@@ -68,7 +67,6 @@ type Controller struct {
 	node    string
 	pools   *volume.Pools
 	shapes  []shape // that are served: one or two
-	others  []class.Other
 	workers int
 	whole   bool                                 // Config.WholeDisk
 	policy  corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
@@ -79,14 +77,9 @@ type Controller struct {
 
 	events  *events.Recorder
 	claims  *claims.Claims
-	deleted deletedClaims
 	info    *Info
-
-	pvs     cache.SharedIndexInformer
-	unknown chan struct{}                             // somebody asked for what has no record
-	started chan struct{}                             // closed by Run; see Started
-	older   atomic.Pointer[[]corev1.PersistentVolume] // PVs of ours without our label, as last swept
-	theirs  atomic.Pointer[[]corev1.PersistentVolume] // PVs of others' on this node, likewise
+	pvs     *PVs
+	started chan struct{} // closed by Run; see Started
 	status  status
 
 	deletions     *deletionProgress
@@ -111,10 +104,9 @@ func New(c Config) (*Controller, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	ctl := &Controller{
-		client: c.Client, node: c.Node, pools: c.Pools, others: c.Others,
+		client: c.Client, node: c.Node, pools: c.Pools, info: c.Info, pvs: c.PVs,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
-		events: c.Events, unknown: make(chan struct{}, 1), started: make(chan struct{}),
-		deletions: newDeletionProgress(), info: NewInfo(c.Client, c.Node),
+		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(),
 	}
 	if c.HostPath != nil {
 		ctl.shapes = append(ctl.shapes, &hostPathShape{
@@ -128,10 +120,7 @@ func New(c Config) (*Controller, error) {
 	for _, s := range ctl.shapes {
 		rules[s.provisioner()] = s.rule()
 	}
-	ctl.claims = claims.New(claims.Config{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: ctl, Refusal: ctl.neverServed})
-	ctl.deleted = ctl.claims
-	ctl.older.Store(&[]corev1.PersistentVolume{})
-	ctl.theirs.Store(&[]corev1.PersistentVolume{})
+	ctl.claims = claims.New(claims.Config{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: c.PVs, Refusal: ctl.neverServed})
 	ctl.status.set(errors.New("starting"))
 	return ctl, nil
 }
@@ -144,6 +133,8 @@ func (c *Config) check() error {
 		return errors.New("the node's name is required: set NODE_NAME")
 	case c.Events == nil:
 		return errors.New("a recorder of events is required")
+	case c.Info == nil, c.PVs == nil:
+		return errors.New("the node's info and its PVs are required")
 	case c.Pools == nil:
 		return errors.New("the pools of the node are required")
 	case c.HostPath == nil && c.CSIDriver == "":
@@ -162,32 +153,6 @@ func (c *Config) check() error {
 // had to wait for that is tried again at once. It never blocks.
 func (c *Controller) PoolChanged() {
 	c.claims.Retry()
-}
-
-// Unknown tells the loop that a volume without a record is asked for. Its PV may
-// carry no label of ours, and so not be seen before the next sweep; that comes
-// soon then. It never blocks.
-func (c *Controller) Unknown() { sleep.Wake(c.unknown) }
-
-// savedPV returns the PV of that name if it is one of this node's and the API
-// server has it. The library puts PVs into the store before they are saved;
-// those have no UID yet.
-func (c *Controller) savedPV(name string) *corev1.PersistentVolume {
-	obj, ok, err := c.pvs.GetStore().GetByKey(name)
-	if err != nil || !ok {
-		return nil
-	}
-	if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
-		return pv
-	}
-	return nil
-}
-
-// IsLocal reports whether the PV of that name is one of this node's that is
-// served here.
-func (c *Controller) IsLocal(name string) bool {
-	pv := c.savedPV(name)
-	return pv != nil && c.shapeOf(pv) != nil
 }
 
 // here is the place that new PVs of the pool name.

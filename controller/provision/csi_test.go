@@ -19,7 +19,7 @@ func TestExamineCSI(t *testing.T) {
 	c := examiner(t)
 	for className, want := range map[string]string{"csi": "legacy", "csi-fast": "fast"} {
 		pv := goodPV(t, c, className)
-		pool, name, err := c.shapeOf(pv).examine(pv)
+		pool, name, err := c.pvs.backendOf(pv).validate(pv)
 		if err != nil || name != pv.Name || pool.Name() != want {
 			t.Fatalf("our own PV of %s: %v, %q, %v", className, pool, name, err)
 		}
@@ -54,7 +54,7 @@ func TestExamineCSI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pv := goodPV(t, c, "csi")
 			row.spoil(pv)
-			_, name, err := c.shapeNamed(class.CSIProvisioner).examine(pv)
+			_, name, err := c.pvs.backendNamed(class.CSIProvisioner).validate(pv)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
 			}
@@ -76,7 +76,7 @@ func handmade(t *testing.T, c *Controller) *corev1.PersistentVolume {
 func TestAdoptableCSI(t *testing.T) {
 	c := examiner(t)
 	pool := c.pools.All()[0]
-	s := c.shapeNamed(class.CSIProvisioner)
+	s := c.pvs.backendNamed(class.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
 	delete(plain.Annotations, class.AnnPool)
 	if err := s.adoptable(annotated, pool, "backup.2024"); err != nil {
@@ -97,14 +97,14 @@ func TestAdoptableCSI(t *testing.T) {
 		}
 	}
 	hostPath := goodPV(t, c, "wait")
-	if c.shapeOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
+	if c.pvs.backendOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
 		t.Error("a hostPath PV with the pool's UUID adopts any directory")
 	}
 	for what, row := range map[string]struct {
 		pv   *corev1.PersistentVolume
 		want int64
 	}{"by hand": {annotated, 3 << 30}, "an older driver's": {older, 0}, "hostPath": {hostPath, 0}} {
-		if got := c.shapeOf(row.pv).unclaimed(row.pv); got != row.want {
+		if got := c.pvs.backendOf(row.pv).unclaimed(row.pv); got != row.want {
 			t.Errorf("%s is promised %d, want %d", what, got, row.want)
 		}
 	}
@@ -115,7 +115,6 @@ func TestAdoptableCSI(t *testing.T) {
 func TestHandmade(t *testing.T) {
 	c := examiner(t)
 	pool := c.pools.All()[0]
-	c.pvs = c.watchPVs()
 	pv := handmade(t, c)
 	data := filepath.Join(pool.Path(), pv.Spec.CSI.VolumeHandle, "data")
 	if err := os.MkdirAll(data, 0o777); err != nil {
@@ -123,10 +122,10 @@ func TestHandmade(t *testing.T) {
 	}
 	sync := func(pv *corev1.PersistentVolume) volume.Volume {
 		t.Helper()
-		if err := c.pvs.GetStore().Add(pv); err != nil {
+		if err := c.pvs.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
-		if err := (&records{Controller: c}).sync(t.Context(), pv.Name); err != nil {
+		if err := c.pvs.sync(t.Context(), pv.Name); err != nil {
 			t.Fatal(err)
 		}
 		v, err := pool.Get(pv.Spec.CSI.VolumeHandle)
@@ -159,13 +158,13 @@ func TestHandmade(t *testing.T) {
 func TestDeletes(t *testing.T) {
 	c := examiner(t)
 	pv := handmade(t, c)
-	err := c.shapeOf(pv).deletes(pv)
+	err := c.pvs.backendOf(pv).deletable(pv)
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+class.CSIProvisioner) {
 		t.Error(err)
 	}
 	for _, className := range []string{"wait", "csi"} {
 		pv := goodPV(t, c, className)
-		if err := c.shapeOf(pv).deletes(pv); err != nil {
+		if err := c.pvs.backendOf(pv).deletable(pv); err != nil {
 			t.Errorf("%s: %v", className, err)
 		}
 	}

@@ -2,122 +2,22 @@ package provision
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// deletion is the volume of a PV that may be deleted.
-type deletion struct {
-	shape shape
-	pool  *volume.Pool
-	name  string // of the directory
-	// recorded is false if the volume went in an earlier call, or if an older
-	// provisioner made it. vanished tells the two apart: the directory is not
-	// there either.
-	recorded, vanished bool
-	volume             volume.Volume // if recorded
-	// otherClaim is nil unless the record names another claim than the PV, which
-	// may have been given to it since.
-	otherClaim error
-}
-
-// deletable decides whether the volume of a PV may be deleted, by what the PV says
-// and the pool has. It asks the API server nothing and changes nothing. The error
-// says why the volume stays; it is an ErrNotReady if the pool cannot tell now.
-func (c *Controller) deletable(pv *corev1.PersistentVolume) (d deletion, err error) {
-	if d.shape = c.shapeOf(pv); d.shape == nil {
-		return d, fmt.Errorf("node %s serves no PVs like this one", c.node)
-	}
-	if d.pool, d.name, err = d.shape.examine(pv); err != nil {
-		return d, err
-	}
-	if err := d.shape.deletes(pv); err != nil {
-		return d, err
-	}
-	d.volume, err = d.pool.Get(d.name)
-	switch {
-	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, d.pool, d.name):
-		d.vanished = true
-		return d, nil
-	case errors.Is(err, volume.ErrNotFound):
-		return d, d.shape.adoptable(pv, d.pool, d.name)
-	case err != nil:
-		return d, err
-	case d.volume.Held() != nil:
-		return d, fmt.Errorf("PV %s: %w", pv.Name, d.volume.Held())
-	}
-	d.recorded = true
-	if err = d.shape.matches(d.volume, pv); errors.As(err, new(otherClaim)) && class.Leaving(pv) {
-		d.otherClaim, err = err, nil
-	}
-	return d, err
-}
-
 // ShouldDelete decides without an event whether this PV names a volume of ours
-// that may go. Events about the PV are recorded when it is first seen, in pvs.go.
+// that may go. Events about the PV are recorded when it is first seen.
 func (c *Controller) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolume) bool {
-	if waitsForClaim(pv) {
-		return false
-	}
-	if c.deletions.isOver(pv) {
-		return false // the watch is behind
-	}
-	d, err := c.deletable(pv)
-	if err == nil && d.otherClaim != nil {
-		_, err = c.heir(ctx, pv, d.pool, d.volume, d.otherClaim)
-	}
-	// Delete returns an ErrNotReady again, and is retried. That is so too if another
-	// agent has the pool: the library forgets a PV that may not be deleted, and that
-	// agent may end before it deleted the volume.
-	return err == nil || errors.Is(err, volume.ErrNotReady)
+	// If its deletion is over, the watch is behind.
+	return !c.deletions.isOver(pv) && c.pvs.ShouldDelete(ctx, pv)
 }
 
-// Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready. One that is still
-// mounted is an error, and tried again.
+// Delete puts the PV's volume into the trash. It may be called again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
-	err := c.empty(ctx, pv)
+	err := c.pvs.Delete(ctx, pv)
 	if err == nil && pv.UID != "" {
 		c.deletions.volumeGone(pv)
 	}
 	return err
-}
-
-func (c *Controller) empty(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if err := c.claimGone(ctx, pv); err != nil {
-		return err
-	}
-	d, err := c.deletable(pv)
-	if err != nil {
-		return err
-	}
-	switch {
-	case d.vanished:
-		return nil
-	case d.recorded:
-		_, err = c.follow(ctx, d.shape, pv, d.pool, d.volume)
-	default:
-		// Either it went in an earlier call, or an older provisioner made it.
-		if err = c.adopt(ctx, d.shape, pv, d.pool, d.name); errors.Is(err, volume.ErrNotFound) {
-			return nil
-		}
-	}
-	if err != nil {
-		return err
-	}
-	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // which may have another claim meanwhile
-		return d.shape.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
-	})
-	if err != nil {
-		return fmt.Errorf("node %s: %w", c.node, err)
-	}
-	c.changed(d.pool)
-	c.claims.Retry()
-	return nil
 }

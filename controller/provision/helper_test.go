@@ -45,14 +45,17 @@ func examiner(t *testing.T) *Controller {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
-	c, err := New(Config{Client: client, Node: "node-01", Events: events.New(client, "node-01"),
+	info, recorder := NewInfo(client, "node-01"), events.New(client, "node-01")
+	pvs := NewPVs(PVsConfig{Client: client, Node: info, Events: recorder, Pools: pools,
+		HostPath: all[0], CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	c, err := New(Config{Client: client, Node: "node-01", Events: recorder, Info: info, PVs: pvs,
 		Pools: pools, HostPath: all[0], CSIDriver: class.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}
+	pvs.claims = c.claims
 	knows(c, "c")
 	has(t, c)
-	c.pvs = c.watchPVs() // which nobody runs
 	return c
 }
 
@@ -74,7 +77,7 @@ func answers(t *testing.T, c *Controller, f func(*http.Request) (status int, obj
 	t.Cleanup(api.Close)
 	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
-	c.info.client = c.client
+	c.info.client, c.pvs.client = c.client, c.client
 }
 
 // failure is what the API server says where it has no object to show.
@@ -139,11 +142,11 @@ func goodPV(t *testing.T, c *Controller, className string) *corev1.PersistentVol
 
 // examine is what the loop does with a PV that it sees.
 func examine(c *Controller, pv *corev1.PersistentVolume) (string, error) {
-	s := c.shapeOf(pv)
-	if s == nil {
-		return "", errors.New("nobody's")
+	b := c.pvs.backendOf(pv)
+	if b == nil {
+		return "", errors.New("no backend")
 	}
-	_, name, err := s.examine(pv)
+	_, name, err := b.validate(pv)
 	return name, err
 }
 

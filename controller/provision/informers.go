@@ -18,26 +18,26 @@ import (
 // watchPVs returns an informer of the PVs that carry this node's label. Without
 // permission to patch PVs the agent can label none, so it watches all PVs of the
 // cluster and keeps those that are this node's.
-func (c *Controller) watchPVs() cache.SharedIndexInformer {
-	selector := labels.Set{class.LabelNode: class.LabelValue(c.node)}.String()
+func (p *PVs) watchPVs() cache.SharedIndexInformer {
+	selector := labels.Set{class.LabelNode: class.LabelValue(p.node.Name())}.String()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if c.info.MayPatchPVs() {
+			if p.node.MayPatchPVs() {
 				o.LabelSelector = selector
 			}
-			list, err := c.client.CoreV1().PersistentVolumes().List(ctx, o)
+			list, err := p.client.CoreV1().PersistentVolumes().List(ctx, o)
 			if err == nil && o.LabelSelector == "" {
-				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !c.labelledOrOlder(&pv) })
+				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !p.labelledOrOlder(&pv) })
 			}
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if c.info.MayPatchPVs() {
+			if p.node.MayPatchPVs() {
 				o.LabelSelector = selector
 			}
-			w, err := c.client.CoreV1().PersistentVolumes().Watch(ctx, o)
+			w, err := p.client.CoreV1().PersistentVolumes().Watch(ctx, o)
 			if err == nil && o.LabelSelector == "" {
-				w = watch.Filter(w, c.thisNodes)
+				w = watch.Filter(w, p.thisNodes)
 			}
 			return w, err
 		},
@@ -46,16 +46,16 @@ func (c *Controller) watchPVs() cache.SharedIndexInformer {
 }
 
 // labelledOrOlder reports whether a PV carries this node's label, or would get it.
-func (c *Controller) labelledOrOlder(pv *corev1.PersistentVolume) bool {
-	return pv.Labels[class.LabelNode] == class.LabelValue(c.node) || c.unlabelled(pv)
+func (p *PVs) labelledOrOlder(pv *corev1.PersistentVolume) bool {
+	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.unlabelled(pv)
 }
 
 // thisNodes filters a watch of all PVs as a selector would: a PV that is this
 // node's no more is deleted to the reader.
-func (c *Controller) thisNodes(e watch.Event) (watch.Event, bool) {
+func (p *PVs) thisNodes(e watch.Event) (watch.Event, bool) {
 	pv, ok := e.Object.(*corev1.PersistentVolume)
 	switch {
-	case !ok, e.Type == watch.Bookmark, c.labelledOrOlder(pv):
+	case !ok, e.Type == watch.Bookmark, p.labelledOrOlder(pv):
 		return e, true
 	case e.Type == watch.Modified:
 		e.Type = watch.Deleted

@@ -11,8 +11,8 @@ import (
 
 // VolumeOf is Examine for those who act on the volume: while its PV is being
 // replaced, the error is ErrMigrating.
-func (c *Controller) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	pool, v, err := c.examine(pv)
+func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	pool, v, err := p.volumeOf(pv)
 	if err == nil && v.Held() != nil {
 		err = fmt.Errorf("PV %s: %w", pv.Name, v.Held())
 	}
@@ -28,19 +28,19 @@ func (c *Controller) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume
 //
 // A PV of another provisioner that may be taken over is one of the loop's here.
 // Its volume has no state before it is adopted.
-func (c *Controller) Examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	if other := class.MadeByOther(pv, c.others); other != nil {
-		return c.examineOther(other, pv)
+func (p *PVs) Examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	if other := class.MadeByOther(pv, p.others); other != nil {
+		return p.examineOther(other, pv)
 	}
-	return c.examine(pv)
+	return p.volumeOf(pv)
 }
 
-func (c *Controller) examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	s := c.shapeOf(pv)
-	if s == nil {
-		return nil, volume.Volume{}, fmt.Errorf("node %s serves no PVs like this one", c.node)
+func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	b := p.backendOf(pv)
+	if b == nil {
+		return nil, volume.Volume{}, fmt.Errorf("node %s serves no PVs like this one", p.node.Name())
 	}
-	pool, name, err := s.examine(pv)
+	pool, name, err := b.validate(pv)
 	if err != nil {
 		return nil, volume.Volume{}, err
 	}
@@ -48,19 +48,19 @@ func (c *Controller) examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.
 	if err != nil {
 		return pool, volume.Volume{}, err
 	}
-	return pool, v, s.matches(v, pv)
+	return pool, v, b.matches(v, pv)
 }
 
 // PVs returns the saved PVs of this node that the loop knows of, from memory: the
 // watched ones, and those of the last sweep that have no label of ours yet.
-func (c *Controller) PVs() (all []*corev1.PersistentVolume) {
+func (p *PVs) PVs() (all []*corev1.PersistentVolume) {
 	seen := map[string]bool{}
-	for _, obj := range c.pvs.GetStore().List() {
+	for _, obj := range p.informer.GetStore().List() {
 		if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
 			all, seen[pv.Name] = append(all, pv), true
 		}
 	}
-	older := *c.older.Load()
+	older := *p.older.Load()
 	for i := range older {
 		if !seen[older[i].Name] {
 			all = append(all, &older[i])
@@ -70,12 +70,12 @@ func (c *Controller) PVs() (all []*corev1.PersistentVolume) {
 }
 
 // Names returns the pool and the directory that a PV names, nil where that is no
-// pool of this node, or where PVs of its shape are not served here. What else the
+// pool of this node, or where PVs of its backend are not served here. What else the
 // PV says may contradict it.
-func (c *Controller) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
-	s := c.shapeOf(pv)
-	if s == nil {
+func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
+	b := p.backendOf(pv)
+	if b == nil {
 		return nil, ""
 	}
-	return s.names(pv)
+	return b.names(pv)
 }

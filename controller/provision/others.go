@@ -16,10 +16,10 @@ import (
 // be taken over, as last swept. What carries our label by now is not among them.
 // The loop itself does nothing about them: as long as a PV is another
 // provisioner's, that one deletes it.
-func (c *Controller) Others() (all []*corev1.PersistentVolume) {
-	theirs := *c.theirs.Load()
+func (p *PVs) Others() (all []*corev1.PersistentVolume) {
+	theirs := *p.theirs.Load()
 	for i := range theirs {
-		if c.savedPV(theirs[i].Name) == nil {
+		if p.Saved(theirs[i].Name) == nil {
 			all = append(all, &theirs[i])
 		}
 	}
@@ -27,22 +27,22 @@ func (c *Controller) Others() (all []*corev1.PersistentVolume) {
 }
 
 // otherHere reports whether a PV says that it is one of Others.
-func (c *Controller) otherHere(pv *corev1.PersistentVolume) bool {
-	other := class.MadeByOther(pv, c.others)
-	return other != nil && other.On(pv, c.node, c.info.Hostname())
+func (p *PVs) otherHere(pv *corev1.PersistentVolume) bool {
+	other := class.MadeByOther(pv, p.others)
+	return other != nil && other.On(pv, p.node.Name(), p.node.Hostname())
 }
 
 // examineOther is Examine for a PV of another provisioner.
-func (c *Controller) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
-	if !other.On(pv, c.node, c.info.Hostname()) {
-		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, c.node)
+	if !other.On(pv, p.node.Name(), p.node.Hostname()) {
+		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, p.node.Name())
 	}
 	path, err := other.Path(pv)
 	if err != nil {
 		return nil, none, err
 	}
-	pool, name := c.poolAt(path)
+	pool, name := p.poolAt(path)
 	if pool == nil {
 		return nil, none, fmt.Errorf("its directory %s is not right below a pool of this node; its parent must be one (PV_DIR, --datadir)", path)
 	}
@@ -70,8 +70,8 @@ func (c *Controller) examineOther(other *class.Other, pv *corev1.PersistentVolum
 }
 
 // poolAt returns the pool that a path is right below, and the rest of the path.
-func (c *Controller) poolAt(path string) (*volume.Pool, string) {
-	for _, pool := range c.pools.All() {
+func (p *PVs) poolAt(path string) (*volume.Pool, string) {
+	for _, pool := range p.pools.All() {
 		if pool.Path() == filepath.Dir(path) {
 			return pool, filepath.Base(path)
 		}
@@ -82,15 +82,15 @@ func (c *Controller) poolAt(path string) (*volume.Pool, string) {
 // Adopt gives the directory of a PV of another provisioner a record, as the
 // first step of taking it over. It does nothing where that has one. The errors
 // are those of Examine.
-func (c *Controller) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
-	other := class.MadeByOther(pv, c.others)
+func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
+	other := class.MadeByOther(pv, p.others)
 	if other == nil {
 		return fmt.Errorf("PV %s is not one that may be taken over", pv.Name)
 	}
-	pool, v, err := c.examineOther(other, pv)
+	pool, v, err := p.examineOther(other, pv)
 	if err != nil || v.State != "" {
 		return err
 	}
 	// These provisioners write what was asked for as the capacity.
-	return c.take(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
+	return p.take(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
 }

@@ -65,14 +65,14 @@ func TestExamineOther(t *testing.T) {
 		}, ""},
 		"recorded for another PV": {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
 		"recorded":                {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
-		"not named by the flag":   {func(_ *testing.T, c *Controller, _ *pv) { c.others = nil }, "annotation"},
+		"not named by the flag":   {func(_ *testing.T, c *Controller, _ *pv) { c.pvs.others = nil }, "annotation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := examiner(t)
-			c.others, _ = class.ParseOthers("hostpath")
+			c.pvs.others, _ = class.ParseOthers("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
-			pool, v, err := c.Examine(pv)
+			pool, v, err := c.pvs.Examine(pv)
 			switch {
 			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 				t.Errorf("%v, want %q", err, row.want)
@@ -80,7 +80,7 @@ func TestExamineOther(t *testing.T) {
 				t.Errorf("%v, %+v, %v", pool, v, err)
 			}
 			// To those who act on volumes it is nobody's, whatever label it has.
-			if _, _, err := c.VolumeOf(pv); err == nil {
+			if _, _, err := c.pvs.VolumeOf(pv); err == nil {
 				t.Error("the loop takes it for its own")
 			}
 		})
@@ -89,12 +89,12 @@ func TestExamineOther(t *testing.T) {
 
 func TestExamineOtherPoolNotReady(t *testing.T) {
 	c := examiner(t)
-	c.others, _ = class.ParseOthers("hostpath")
+	c.pvs.others, _ = class.ParseOthers("hostpath")
 	pv := otherPV(t, c)
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
+	if _, _, err := c.pvs.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want that the pool is not ready", err)
 	}
 }

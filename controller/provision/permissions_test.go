@@ -109,7 +109,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 			if !has {
 				saved.Finalizers = nil
 			}
-			if err := c.pvs.GetStore().Add(saved); err != nil {
+			if err := c.pvs.informer.GetStore().Add(saved); err != nil {
 				t.Fatal(err)
 			}
 			before := patched
@@ -170,7 +170,7 @@ func TestWatchWithoutLabels(t *testing.T) {
 		{"another node's", other, watch.Added, ""}, {"ours no more", other, watch.Modified, watch.Deleted}, {"another node's, gone", other, watch.Deleted, ""},
 		{"a bookmark", &corev1.PersistentVolume{}, watch.Bookmark, watch.Bookmark},
 	} {
-		e, keep := c.thisNodes(watch.Event{Type: row.before, Object: row.pv})
+		e, keep := c.pvs.thisNodes(watch.Event{Type: row.before, Object: row.pv})
 		if keep != (row.after != "") || keep && e.Type != row.after {
 			t.Errorf("%s: %s, kept %v; want %q", row.name, e.Type, keep, row.after)
 		}

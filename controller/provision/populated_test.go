@@ -40,7 +40,7 @@ func TestFollowWithoutPods(t *testing.T) {
 		}
 		return http.StatusOK, k.next
 	})
-	k.events = events.New(k.client, k.node)
+	k.pvs.events = events.New(k.client, k.node)
 	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
@@ -55,7 +55,7 @@ func TestClaimChanged(t *testing.T) {
 	ordinary := goodPV(t, k.Controller, "csi")
 	ordinary.Name, ordinary.UID, ordinary.Spec.ClaimRef.UID = "pvc-third", "pv-uid-3", "third"
 	for _, pv := range []*corev1.PersistentVolume{k.seen, ordinary} {
-		if err := k.pvs.GetStore().Add(pv); err != nil {
+		if err := k.pvs.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,12 +71,12 @@ func TestClaimChanged(t *testing.T) {
 		"a claim without PV":        {classtest.Claim("fourth", "csi", ""), 0},
 		"a claim of a PV elsewhere": {classtest.Claim("fifth", "csi", "pvc-elsewhere"), 0},
 	} {
-		r := &records{Controller: k.Controller, queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))}
-		if r.claimChanged(row.obj); r.queue.Len() != row.want {
-			t.Errorf("%s: %d PVs are looked at", what, r.queue.Len())
+		k.pvs.queue = workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))
+		if k.pvs.claimChanged(row.obj); k.pvs.queue.Len() != row.want {
+			t.Errorf("%s: %d PVs are in the queue", what, k.pvs.queue.Len())
 		}
-		r.queue.ShutDown()
+		k.pvs.queue.ShutDown()
 	}
 }
 
@@ -96,11 +96,10 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 		"the PV is as it was": {func(pv *corev1.PersistentVolume) *corev1.PersistentVolume { return pv }, 1},
 	} {
 		c := examiner(t)
-		c.pvs = c.watchPVs()
 		seen := goodPV(t, c, "wait")
 		seen.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		seen.UID, seen.Status.Phase, seen.Spec.ClaimRef.UID = "pv-uid", corev1.VolumeBound, nextUID
-		if err := c.pvs.GetStore().Add(seen); err != nil {
+		if err := c.pvs.informer.GetStore().Add(seen); err != nil {
 			t.Fatal(err)
 		}
 		now, warnings := row.now(seen.DeepCopy()), 0
@@ -114,8 +113,8 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 			}
 			return http.StatusOK, now
 		})
-		c.events = events.New(c.client, c.node)
-		if err := (&records{Controller: c}).sync(t.Context(), seen.Name); err != nil || warnings != row.want {
+		c.pvs.events = events.New(c.client, c.node)
+		if err := c.pvs.sync(t.Context(), seen.Name); err != nil || warnings != row.want {
 			t.Errorf("%s: %d warnings, %v; want %d", what, warnings, err, row.want)
 		}
 	}

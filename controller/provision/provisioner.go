@@ -31,7 +31,7 @@ func (c *Controller) SupportsBlock(context.Context) bool { return true }
 // A claim of ours that cannot be served is refused with an event, once; one
 // that the scheduler may place elsewhere goes to Provision, which says so.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.savedPV(class.PVName(claim)) != nil {
+	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(class.PVName(claim)) != nil {
 		return false
 	}
 	sc := c.claims.Class(class.Of(claim))

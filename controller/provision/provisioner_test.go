@@ -57,12 +57,11 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			of := examiner(t)
-			c, err := New(Config{Client: of.client, Node: of.node, Events: of.events, Pools: of.pools, HostPath: of.pools.All()[0],
+			c, err := New(Config{Client: of.client, Node: of.node, Events: of.events, Info: of.info, PVs: of.pvs, Pools: of.pools, HostPath: of.pools.All()[0],
 				CSIDriver: class.CSIProvisioner, ReclaimPolicy: given})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.info, c.pvs = of.info, of.pvs
 			o := options(className, "1Mi")
 			pv, _, err := c.Provision(t.Context(), o)
 			if err != nil || pv.Spec.PersistentVolumeReclaimPolicy != want {

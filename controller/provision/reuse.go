@@ -60,24 +60,18 @@ var errUnsettled = errors.New("PV and claim are not bound or released yet")
 // is then anybody's guess, and the phase may still be that of the one before.
 func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
 
-// deletedClaims is what a PV needs to know of this node's claims.
-type deletedClaims interface {
-	// IsDeleted reports whether the watch has seen the deletion of that claim.
-	IsDeleted(types.UID) bool
-}
-
 // claimGone returns nil where the API server says that a PV's claim is gone, or
 // has another PV. The phase alone does not tell: a PV is Released for a moment
 // after it got its next claim, or its claim back. It is asked only where the
 // watch has not told already.
-func (c *Controller) claimGone(ctx context.Context, pv *corev1.PersistentVolume) error {
+func (p *PVs) claimGone(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if waitsForClaim(pv) {
 		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
 	}
-	if c.deleted.IsDeleted(types.UID(class.ClaimUID(pv))) {
+	if p.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
 		return nil
 	}
-	claim, err := live.Claim(ctx, c.client, ownerOf(pv))
+	claim, err := live.Claim(ctx, p.client, ownerOf(pv))
 	if err == nil && claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
 		return &lib.IgnoredError{Reason: fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
 	}
@@ -96,16 +90,16 @@ func nothingLeft(pv *corev1.PersistentVolume, pool *volume.Pool, directory strin
 // PV's claim; it writes that where the PV was given to another. The error says
 // why the PV is not the volume's, is errUnsettled where that is only not known
 // yet, or an ErrNotReady where the API server does not answer.
-func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
-	err := s.matches(v, pv)
+func (p *PVs) follow(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
+	err := b.matches(v, pv)
 	if !errors.As(err, new(otherClaim)) {
 		return v, err
 	}
-	next, err := c.heir(ctx, pv, pool, v, err)
+	next, err := p.heir(ctx, pv, pool, v, err)
 	if err != nil {
 		return v, err
 	}
-	if err := pool.Transfer(v.Name, v.Owner.UID, c.binding(pv, next)); err != nil {
+	if err := pool.Transfer(v.Name, v.Owner.UID, p.binding(pv, next)); err != nil {
 		return v, fmt.Errorf("%w: %w", errUnsettled, err)
 	}
 	klog.FromContext(ctx).Info("Gave a kept volume to another claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)
@@ -115,7 +109,7 @@ func (c *Controller) follow(ctx context.Context, s shape, pv *corev1.PersistentV
 
 // heir returns the claim that a PV was given to, of which why says that it is
 // not the volume's yet. It changes nothing; the errors are those of follow.
-func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Owner, error) {
+func (p *PVs) heir(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Owner, error) {
 	var none volume.Owner
 	if v.State == volume.Deleting || v.PV != pv.Name {
 		return none, why
@@ -124,11 +118,11 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 		return none, fmt.Errorf("%w; to give a kept volume to another claim, say with the pool's UUID that it is the PV's: "+
 			"kubectl annotate pv %s %s=%s", why, pv.Name, class.AnnPool, pool.ID())
 	}
-	before, err := live.Claim(ctx, c.client, v.Owner)
+	before, err := live.Claim(ctx, p.client, v.Owner)
 	if err != nil {
 		return none, err
 	}
-	now, err := live.PV(ctx, c.client, pv.Name)
+	now, err := live.PV(ctx, p.client, pv.Name)
 	switch {
 	case err != nil:
 		return none, err
@@ -136,11 +130,11 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 		return none, errUnsettled
 	}
 	next := ownerOf(now)
-	claim, err := live.Claim(ctx, c.client, next)
+	claim, err := live.Claim(ctx, p.client, next)
 	if err != nil {
 		return none, err
 	}
-	if err := takes(now, claim, v.Cluster == "" || v.Cluster == c.info.Cluster()); err != nil {
+	if err := takes(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
 		return none, err
 	}
 	switch {
@@ -149,24 +143,24 @@ func (c *Controller) heir(ctx context.Context, pv *corev1.PersistentVolume, pool
 	case claim == nil:
 		return none, fmt.Errorf("%w; the first one is still there, and must go before another can have the volume", why)
 	}
-	return next, c.unused(ctx, now, before)
+	return next, p.unused(ctx, now, before)
 }
 
 // unused returns nil if no pod of this node uses the claim, and errUnsettled if one
 // does, or if the agent may not list pods.
-func (c *Controller) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
-	pods, err := c.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", c.node).String(),
+func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
+	pods, err := p.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", p.node.Name()).String(),
 	})
 	key := claim.Namespace + "/" + claim.Name
 	switch {
 	case apierrors.IsForbidden(err):
-		c.events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
+		p.events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
 			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
-				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", c.node, key))
+				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", p.node.Name(), key))
 		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)
 	case err != nil:
-		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + c.node, Err: err}
+		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(), Err: err}
 	}
 	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
 		return fmt.Errorf("%w: pod %s uses claim %s", errUnsettled, pod, key)

@@ -35,7 +35,7 @@ func newKept(t *testing.T, className string) *kept {
 	k := &kept{Controller: examiner(t)}
 	k.seen = goodPV(t, k.Controller, className)
 	k.seen.UID, k.seen.Status.Phase = "pv-uid", corev1.VolumeBound
-	k.pool, k.name = k.shapeOf(k.seen).names(k.seen)
+	k.pool, k.name = k.pvs.backendOf(k.seen).names(k.seen)
 	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func (k *kept) follow(t *testing.T) (owner string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.Controller.follow(t.Context(), k.shapeOf(k.seen), k.seen, k.pool, v)
+	_, err = k.pvs.follow(t.Context(), k.pvs.backendOf(k.seen), k.seen, k.pool, v)
 	v, getErr := k.pool.Get(k.name)
 	if getErr != nil {
 		t.Fatal(getErr)
@@ -175,12 +175,12 @@ func TestFollowWaits(t *testing.T) {
 // One that lost its label gets it back, so that it is watched, and judged.
 func TestReusedIsLabelled(t *testing.T) {
 	k := newKept(t, "wait")
-	s := k.shapeOf(k.seen)
-	if err := k.pretends(s, k.seen); err != nil {
+	b := k.pvs.backendOf(k.seen)
+	if err := k.pvs.pretends(b, k.seen); err != nil {
 		t.Error(err)
 	}
 	k.seen.Name = "pvc-second"
-	if k.pretends(s, k.seen) == nil {
+	if k.pvs.pretends(b, k.seen) == nil {
 		t.Error("a second PV of the directory is labelled")
 	}
 }
@@ -198,11 +198,11 @@ func TestFollowWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = volume.Owner{UID: testUID}
-		if _, err := k.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
+		if _, err := k.pvs.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // not told either, so nobody knows that it is this PV's
-		if _, err := k.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
+		if _, err := k.pvs.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}
@@ -278,12 +278,12 @@ func TestClaimGoneUnasked(t *testing.T) {
 		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
 	seen := deletions{}
-	c.deleted = seen
-	if err := c.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
+	c.pvs.claims = seen
+	if err := c.pvs.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want the API server's answer", err)
 	}
 	seen[pv.Spec.ClaimRef.UID] = true
-	if err := c.claimGone(t.Context(), pv); err != nil {
+	if err := c.pvs.claimGone(t.Context(), pv); err != nil {
 		t.Error(err)
 	}
 }
@@ -293,8 +293,10 @@ type deletions map[types.UID]bool
 
 func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 
+func (d deletions) Retry() {}
+
 func (k *kept) mustFollow() {
-	if err := k.pool.Transfer(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
+	if err := k.pool.Transfer(k.name, testUID, k.pvs.binding(k.seen, ownerOf(k.seen))); err != nil {
 		panic(err)
 	}
 }

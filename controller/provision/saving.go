@@ -133,7 +133,7 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 // finalizer; without permission to patch PVs that does nothing.
 func (s savingPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
 	*corev1.PersistentVolume, error) {
-	if there := s.controller.savedPV(name); there != nil {
+	if there := s.controller.pvs.Saved(name); there != nil {
 		if s.controller.deletions.isOver(there) {
 			return there, nil
 		}

@@ -43,7 +43,7 @@ func TestDeletePV(t *testing.T) {
 			pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 			pv.UID, pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = "first", "7", row.finalizers, row.deleted
 			pv.Status.Phase = corev1.VolumeReleased
-			if err := c.pvs.GetStore().Add(pv); err != nil { // which is all the library sees until the end
+			if err := c.pvs.informer.GetStore().Add(pv); err != nil { // which is all the library sees until the end
 				t.Fatal(err)
 			}
 			var got, bodies []string

@@ -61,9 +61,9 @@ func TestNamedAfterClaim(t *testing.T) {
 	}
 }
 
-func TestShapeOf(t *testing.T) {
+func TestBackendOf(t *testing.T) {
 	c := examiner(t)
-	alone := func(keep int) *Controller { return &Controller{shapes: c.shapes[keep : keep+1]} }
+	alone := func(keep int) *PVs { return &PVs{backends: c.pvs.backends[keep : keep+1]} }
 	hostPath, csi := goodPV(t, c, "wait"), goodPV(t, c, "csi")
 	change := func(pv *corev1.PersistentVolume, driver, by string) *corev1.PersistentVolume {
 		pv = pv.DeepCopy()
@@ -75,28 +75,28 @@ func TestShapeOf(t *testing.T) {
 	}
 	const ours, theirs = class.CSIProvisioner, "example.com.driver"
 	for what, row := range map[string]struct {
-		c    *Controller
+		p    *PVs
 		pv   *corev1.PersistentVolume
 		want string
 	}{
-		"hostPath":                              {c, hostPath, class.HostPathProvisioner},
-		"CSI":                                   {c, csi, ours},
-		"CSI, made by hand":                     {c, change(csi, ours, ""), ours},
-		"CSI that says it is hostPath":          {c, change(csi, ours, class.HostPathProvisioner), ours},
-		"another's CSI":                         {c, change(csi, theirs, theirs), ""},
-		"another's CSI that says it is ours":    {c, change(csi, theirs, ours), ours},
-		"another's CSI, says it is hostPath":    {c, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
-		"hostPath that says it is the driver's": {c, change(hostPath, "", ours), ours},
-		"hostPath that says nothing":            {c, change(hostPath, "", ""), class.HostPathProvisioner},
+		"hostPath":                              {c.pvs, hostPath, class.HostPathProvisioner},
+		"CSI":                                   {c.pvs, csi, ours},
+		"CSI, made by hand":                     {c.pvs, change(csi, ours, ""), ours},
+		"CSI that says it is hostPath":          {c.pvs, change(csi, ours, class.HostPathProvisioner), ours},
+		"another's CSI":                         {c.pvs, change(csi, theirs, theirs), ""},
+		"another's CSI that says it is ours":    {c.pvs, change(csi, theirs, ours), ours},
+		"another's CSI, says it is hostPath":    {c.pvs, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
+		"hostPath that says it is the driver's": {c.pvs, change(hostPath, "", ours), ours},
+		"hostPath that says nothing":            {c.pvs, change(hostPath, "", ""), class.HostPathProvisioner},
 		"hostPath, served elsewhere":            {alone(1), hostPath, ""},
 		"CSI, served elsewhere":                 {alone(0), csi, ""},
 	} {
 		got := ""
-		if s := row.c.shapeOf(row.pv); s != nil {
-			got = s.provisioner()
+		if b := row.p.backendOf(row.pv); b != nil {
+			got = b.provisioner
 		}
 		if got != row.want {
-			t.Errorf("%s: shape of %q, want %q", what, got, row.want)
+			t.Errorf("%s: backend of %q, want %q", what, got, row.want)
 		}
 	}
 }
@@ -106,11 +106,11 @@ func TestMatchesWithoutPV(t *testing.T) {
 	for className, want := range map[string]bool{"wait": false, "csi": true} {
 		pv := goodPV(t, c, className)
 		v := volume.Volume{Record: volume.Record{Name: pv.Name, Owner: volume.Owner{UID: testUID}}}
-		if got := c.shapeOf(pv).matches(v, pv) == nil; got != want {
+		if got := c.pvs.backendOf(pv).matches(v, pv) == nil; got != want {
 			t.Errorf("%s: a record without PV matches: %v", className, got)
 		}
 		v.Ephemeral = true
-		if c.shapeOf(pv).matches(v, pv) == nil {
+		if c.pvs.backendOf(pv).matches(v, pv) == nil {
 			t.Errorf("%s: a PV matches a pod's own volume", className)
 		}
 	}
@@ -123,7 +123,7 @@ func TestShapesKeepOffEachOther(t *testing.T) {
 		other := map[string]string{"wait": "csi", "csi": "wait"}[made]
 		good, bad := goodPV(t, c, made), goodPV(t, c, other)
 		bad.Name = "pvc-another"
-		pool, name, err := c.shapeOf(good).examine(good)
+		pool, name, err := c.pvs.backendOf(good).validate(good)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestShapesKeepOffEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, n, err := c.shapeOf(bad).examine(bad); p != pool || n != name || err != nil {
+		if p, n, err := c.pvs.backendOf(bad).validate(bad); p != pool || n != name || err != nil {
 			t.Fatalf("%s: the row is wrong: %s, %v", other, n, err)
 		}
 		if c.ShouldDelete(t.Context(), bad) || c.Delete(t.Context(), bad) == nil {
@@ -170,7 +170,7 @@ func TestUnlabelled(t *testing.T) {
 		pv := goodPV(t, c, row.class)
 		pv.Labels = map[string]string{}
 		row.spoil(pv)
-		if got := c.unlabelled(pv); got != row.want {
+		if got := c.pvs.unlabelled(pv); got != row.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -178,7 +178,6 @@ func TestUnlabelled(t *testing.T) {
 
 func TestExpected(t *testing.T) {
 	c := examiner(t)
-	c.pvs = c.watchPVs()
 	legacy, fast := c.pools.All()[0], c.pools.All()[1]
 	var older []corev1.PersistentVolume
 	add := func(class, name, id, node string, labelled bool) {
@@ -193,7 +192,7 @@ func TestExpected(t *testing.T) {
 		}
 		if !labelled {
 			older = append(older, *pv)
-		} else if err := c.pvs.GetStore().Add(pv); err != nil {
+		} else if err := c.pvs.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,12 +203,12 @@ func TestExpected(t *testing.T) {
 	add("csi", "e", "", "node-02", true)
 	add("csi-fast", "f", "", "node-01", false)
 	add("csi-fast", "g", "id-g", "node-01", true)
-	c.older.Store(&older)
+	c.pvs.older.Store(&older)
 	for _, row := range []struct {
 		pool         *volume.Pool
 		ids, volumes string
 	}{{legacy, "id-a id-c", "b d"}, {fast, "id-g", "f"}} {
-		e := c.Expected(row.pool)
+		e := c.pvs.Expected(row.pool)
 		slices.Sort(e.IDs)
 		slices.Sort(e.Volumes)
 		if strings.Join(e.IDs, " ") != row.ids || strings.Join(e.Volumes, " ") != row.volumes {
@@ -222,15 +221,15 @@ func TestElsewhere(t *testing.T) {
 	c := examiner(t)
 	for _, className := range []string{"wait", "csi"} {
 		pv := goodPV(t, c, className)
-		if c.elsewhere(pv) {
+		if c.pvs.elsewhere(pv) {
 			t.Errorf("%s: our own PV is elsewhere", className)
 		}
 		value(pv)[0] = "another"
-		if !c.elsewhere(pv) {
+		if !c.pvs.elsewhere(pv) {
 			t.Errorf("%s: another node's PV is not", className)
 		}
 		pv.Spec.NodeAffinity = nil
-		if c.elsewhere(pv) {
+		if c.pvs.elsewhere(pv) {
 			t.Errorf("%s: a PV of nowhere is", className)
 		}
 	}
@@ -238,7 +237,7 @@ func TestElsewhere(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	c := examiner(t)
-	good := Config{Client: c.client, Node: "node-01", Events: c.events, Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
+	good := Config{Client: c.client, Node: "node-01", Events: c.events, Info: c.info, PVs: c.pvs, Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
 	if _, err := New(good); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +253,7 @@ func TestNewRefuses(t *testing.T) {
 		"no client":           {func(c *Config) { c.Client = nil }, "client"},
 		"no node":             {func(c *Config) { c.Node = "" }, "NODE_NAME"},
 		"no recorder":         {func(c *Config) { c.Events = nil }, "recorder"},
+		"no PVs":              {func(c *Config) { c.PVs = nil }, "PVs"},
 		"no pools":            {func(c *Config) { c.Pools = nil }, "pools"},
 		"nothing to serve":    {func(c *Config) { c.HostPath, c.CSIDriver = nil, "" }, "nothing to serve"},
 		"a pool of its own":   {func(c *Config) { c.HostPath = foreign }, "none of the node's pools"},

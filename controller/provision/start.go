@@ -34,29 +34,26 @@ func (c *Controller) Run(ctx context.Context) error {
 	if !c.eventually(ctx, c.info.CheckPermissions) {
 		return nil
 	}
-	c.pvs = c.watchPVs()
 	local, err := c.claims.Watch(ctx)
 	if err != nil {
 		return err
 	}
 	library := c.newLibrary(ctx, local)
 	close(c.started)
-	c.run(ctx, c.pvs.RunWithContext, c.claims.Classes().RunWithContext)
-	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.sweep) {
+	c.run(ctx, c.pvs.Informer().RunWithContext, c.claims.Classes().RunWithContext)
+	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.Informer().HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.pvs.Sweep) {
 		return nil
 	}
 	for pool, err := range c.pools.Open() {
 		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
 	}
-	records, err := c.newRecords(local)
-	if err != nil {
+	if err := c.pvs.Watch(c.claims, local); err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
 	c.status.set(nil)
-	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs) }
-	permissions := func(ctx context.Context) { c.info.Run(ctx, c.Unknown) } // granted: PVs of older provisioners can be labelled now
-	c.run(ctx, c.opened, beside, local.RunWithContext, records.run, records.run,
-		c.claims.RunRetries, c.sweepForever, c.finishForever, permissions)
+	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs.Informer()) }
+	permissions := func(ctx context.Context) { c.info.Run(ctx, c.pvs.Unknown) } // granted: PVs of older provisioners can be labelled now
+	c.run(ctx, c.opened, beside, local.RunWithContext, c.pvs.Run, c.claims.RunRetries, permissions)
 	library.Run(ctx)
 	return nil
 }
@@ -115,7 +112,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		lib.AddFinalizer(true),
 		lib.NodesLister(thisNode{c.info.Node()}),
 		lib.ClaimsInformer(local),
-		lib.VolumesInformer(c.pvs),
+		lib.VolumesInformer(c.pvs.Informer()),
 		lib.ClassesInformer(c.claims.Classes()),
 		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.metrics),

@@ -33,19 +33,19 @@ const (
 	askedFirst = 2 * time.Second
 )
 
-// sweep finds PVs that carry our names and this node but not our label: made
+// Sweep finds PVs that carry our names and this node but not our label: made
 // by an older provisioner, by a backup tool, by hand. It remembers them, for
 // what they say of the pool. Nothing is changed.
 //
 // It reads every PV of the cluster, a page at a time, so it runs seldom.
-func (c *Controller) sweep(ctx context.Context) error {
+func (p *PVs) Sweep(ctx context.Context) error {
 	var found, theirs []corev1.PersistentVolume
-	err := live.EachPV(ctx, c.client, func(pv *corev1.PersistentVolume) bool {
+	err := live.EachPV(ctx, p.client, func(pv *corev1.PersistentVolume) bool {
 		pv.ManagedFields = nil
 		switch {
-		case c.otherHere(pv):
+		case p.otherHere(pv):
 			theirs = append(theirs, *pv)
-		case c.unlabelled(pv):
+		case p.unlabelled(pv):
 			found = append(found, *pv)
 		}
 		return true
@@ -53,34 +53,34 @@ func (c *Controller) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for PVs that older provisioners made: %w", err)
 	}
-	c.older.Store(&found)
-	c.theirs.Store(&theirs)
+	p.older.Store(&found)
+	p.theirs.Store(&theirs)
 	return nil
 }
 
-func (c *Controller) unlabelled(pv *corev1.PersistentVolume) bool {
-	s := c.shapeOf(pv)
-	return s != nil && pv.Labels[class.LabelNode] != class.LabelValue(c.node) && s.ofThisNode(pv)
+func (p *PVs) unlabelled(pv *corev1.PersistentVolume) bool {
+	b := p.backendOf(pv)
+	return b != nil && pv.Labels[class.LabelNode] != class.LabelValue(p.node.Name()) && b.ofThisNode(pv)
 }
 
 // label gives the PVs of the last sweep our label, so that the watch brings
 // them and they are adopted. One that only pretends to be ours is left alone.
 // It reports whether some have to wait for their pool.
-func (c *Controller) label(ctx context.Context) (later bool) {
-	if !c.info.MayPatchPVs() {
+func (p *PVs) label(ctx context.Context) (later bool) {
+	if !p.node.MayPatchPVs() {
 		return false // they are watched without the label
 	}
-	for _, pv := range *c.older.Load() {
-		s := c.shapeOf(&pv)
-		if pool, _ := s.names(&pv); pool != nil && pool.Ready() != nil {
+	for _, pv := range *p.older.Load() {
+		b := p.backendOf(&pv)
+		if pool, _ := b.names(&pv); pool != nil && pool.Ready() != nil {
 			later = true
 			continue
 		}
-		if err := c.pretends(s, &pv); err != nil {
-			c.disown(ctx, &pv, err)
+		if err := p.pretends(b, &pv); err != nil {
+			p.disown(ctx, &pv, err)
 			continue
 		}
-		if err := c.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(c.node)); err != nil {
+		if err := p.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(p.node.Name())); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV that an older provisioner made", "PV", pv.Name)
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Controller) label(ctx context.Context) (later bool) {
 
 // patchMeta sets one label or annotation of a PV. It does nothing where the PV
 // is gone, or where another one has its name by now.
-func (c *Controller) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field, key, value string) error {
+func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field, key, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,
 		field: map[string]string{key: value},
@@ -97,7 +97,7 @@ func (c *Controller) patchMeta(ctx context.Context, pv *corev1.PersistentVolume,
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = p.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -106,47 +106,50 @@ func (c *Controller) patchMeta(ctx context.Context, pv *corev1.PersistentVolume,
 
 // pretends returns nil where the PV is one that we or the older provisioner
 // could have made.
-func (c *Controller) pretends(s shape, pv *corev1.PersistentVolume) error {
-	pool, name, err := s.examine(pv)
+func (p *PVs) pretends(b *backend, pv *corev1.PersistentVolume) error {
+	pool, name, err := b.validate(pv)
 	if err != nil {
 		return err
 	}
 	if v, err := pool.Get(name); err == nil {
-		if err := s.matches(v, pv); !errors.As(err, new(otherClaim)) {
+		if err := b.matches(v, pv); !errors.As(err, new(otherClaim)) {
 			return err
 		}
 		return nil // once it is watched, it is seen whether that is its next claim
 	}
-	return s.labels(pv, pool, name)
+	if b.labelsUnchecked {
+		return nil
+	}
+	return b.adoptable(pv, pool, name)
 }
 
 // sweepForever sweeps at start and then about once an hour; the jitter keeps
 // the nodes of a cluster from doing it all at once.
-func (c *Controller) sweepForever(ctx context.Context) {
+func (p *PVs) sweepForever(ctx context.Context) {
 	asked := askedFirst
 	for {
 		every := sweepEvery
-		if len(c.others) > 0 {
+		if len(p.others) > 0 {
 			every = sweepOthers
 		}
 		pause := every + rand.N(every/2)
-		if c.label(ctx) {
+		if p.label(ctx) {
 			pause = claims.LookAgain // label them as soon as the pool is back
 		}
-		if len(*c.older.Load()) > 0 {
+		if len(*p.older.Load()) > 0 {
 			asked = askedFirst
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
-		case <-c.unknown:
+		case <-p.wake:
 			if !sleep.For(ctx, asked) {
 				return
 			}
 			asked = min(2*asked, sweepEvery)
 		}
-		if err := c.sweep(ctx); err != nil && ctx.Err() == nil {
+		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Sweep failed; it is tried again within two hours")
 		}
 	}
@@ -155,16 +158,16 @@ func (c *Controller) sweepForever(ctx context.Context) {
 // Expected says what the PVs of this node, of both shapes, say of a pool: whose
 // it must be, and which directories must be there before one may be founded.
 // It is asked from when Run opens the pools on.
-func (c *Controller) Expected(p *volume.Pool) pooldir.Expected {
+func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}
 	note := func(pv *corev1.PersistentVolume) {
-		s := c.shapeOf(pv)
-		if s == nil {
+		b := p.backendOf(pv)
+		if b == nil {
 			return
 		}
-		pool, directory := s.names(pv)
-		if pool != p {
+		pool, directory := b.names(pv)
+		if pool != of {
 			return
 		}
 		if id := pv.Annotations[class.AnnPool]; id != "" {
@@ -173,11 +176,11 @@ func (c *Controller) Expected(p *volume.Pool) pooldir.Expected {
 			e.Volumes = append(e.Volumes, directory)
 		}
 	}
-	for _, obj := range c.pvs.GetStore().List() {
+	for _, obj := range p.informer.GetStore().List() {
 		note(obj.(*corev1.PersistentVolume))
 	}
-	for i := range *c.older.Load() {
-		note(&(*c.older.Load())[i])
+	for i := range *p.older.Load() {
+		note(&(*p.older.Load())[i])
 	}
 	for id := range ids {
 		e.IDs = append(e.IDs, id)

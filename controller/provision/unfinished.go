@@ -26,17 +26,17 @@ const (
 // killed, or the API server away, between the directory and its PV, and the
 // claim has gone meanwhile. Before, it finishes what was left half done because
 // the disk was full.
-func (c *Controller) finishForever(ctx context.Context) {
-	wait.UntilWithContext(ctx, c.finish, unfinishedEvery)
+func (p *PVs) finishForever(ctx context.Context) {
+	wait.UntilWithContext(ctx, p.finish, unfinishedEvery)
 }
 
-func (c *Controller) finish(ctx context.Context) {
-	for _, pool := range c.pools.All() {
-		c.finishIn(ctx, pool)
+func (p *PVs) finish(ctx context.Context) {
+	for _, pool := range p.pools.All() {
+		p.finishIn(ctx, pool)
 	}
 }
 
-func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
+func (p *PVs) finishIn(ctx context.Context, pool *volume.Pool) {
 	log := klog.FromContext(ctx)
 	if err := pool.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
 		log.Error(err, "Cannot finish what was begun", "pool", pool.Name())
@@ -46,10 +46,10 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 		return // the pool is not ready, which is said elsewhere
 	}
 	for _, v := range volumes {
-		if !c.unfinished(v, time.Now()) {
+		if !p.unfinished(v, time.Now()) {
 			continue
 		}
-		abandoned, err := c.abandoned(ctx, v)
+		abandoned, err := p.abandoned(ctx, v)
 		if err != nil {
 			log.Error(err, "Cannot tell whether a volume without a PV is still wanted", "volume", v.Name)
 			continue
@@ -60,8 +60,8 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 		switch err := pool.RollBack(v.Name); {
 		case err == nil:
 			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
-			c.changed(pool)
-			c.claims.Retry()
+			p.changed(pool)
+			p.claims.Retry()
 		case errors.Is(err, fault.ErrNotEmpty):
 			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
 		default:
@@ -72,30 +72,30 @@ func (c *Controller) finishIn(ctx context.Context, pool *volume.Pool) {
 
 // unfinished reports whether the volume was made for a claim and its PV should
 // have been saved by now, and is not known.
-func (c *Controller) unfinished(v volume.Volume, now time.Time) bool {
+func (p *PVs) unfinished(v volume.Volume, now time.Time) bool {
 	if v.Ephemeral || v.PV == "" {
 		return false // not made for a claim
 	}
-	return v.State == volume.Ready && now.Sub(v.Created) >= unfinishedAge && c.savedPV(v.PV) == nil
+	return v.State == volume.Ready && now.Sub(v.Created) >= unfinishedAge && p.Saved(v.PV) == nil
 }
 
 // abandoned asks the API server itself, not a cache, whether nobody will ever
 // ask for the volume again: no PV of this node has its PV's name, and either the
 // claim is gone or its PV is on another node.
-func (c *Controller) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
-	pv, err := live.PV(ctx, c.client, v.PV)
+func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
+	pv, err := live.PV(ctx, p.client, v.PV)
 	if err != nil {
 		return false, err
 	}
 	if pv != nil {
-		return c.elsewhere(pv), nil
+		return p.elsewhere(pv), nil
 	}
-	claim, err := live.Claim(ctx, c.client, v.Owner)
+	claim, err := live.Claim(ctx, p.client, v.Owner)
 	return claim == nil && err == nil, err
 }
 
 // elsewhere reports whether a PV, of whatever shape, is clearly another node's.
-func (c *Controller) elsewhere(pv *corev1.PersistentVolume) bool {
+func (p *PVs) elsewhere(pv *corev1.PersistentVolume) bool {
 	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
-	return hostname != "" && hostname != c.info.Hostname() && hostname != c.node || node != "" && node != c.node
+	return hostname != "" && hostname != p.node.Hostname() && hostname != p.node.Name() || node != "" && node != p.node.Name()
 }

@@ -35,21 +35,21 @@ func TestUnfinished(t *testing.T) {
 	} {
 		v := v
 		row.edit(&v)
-		if got := c.unfinished(v, row.now); got != row.want {
+		if got := c.pvs.unfinished(v, row.now); got != row.want {
 			t.Errorf("%s: unfinished: %v", what, got)
 		}
 	}
 
 	// The API server has neither PV nor claim, and still it is too early.
-	c.finishIn(t.Context(), pool)
+	c.pvs.finishIn(t.Context(), pool)
 	if _, err := pool.Get(v.Name); err != nil {
 		t.Errorf("a volume whose PV may still be saved: %v", err)
 	}
 	pv.UID = "saved"
-	if err := c.pvs.GetStore().Add(pv); err != nil {
+	if err := c.pvs.informer.GetStore().Add(pv); err != nil {
 		t.Fatal(err)
 	}
-	if c.unfinished(v, late) {
+	if c.pvs.unfinished(v, late) {
 		t.Error("a volume whose PV is saved is unfinished")
 	}
 }

@@ -1,0 +1,82 @@
+package provision
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// csiDriver are the rules of CSI PVs, which name the pool and the directory.
+type csiDriver struct {
+	node  Node
+	name  string
+	pools *volume.Pools
+}
+
+func newCSIBackend(node Node, driver string, pools *volume.Pools) *backend {
+	return &backend{rules: csiDriver{node: node, name: driver, pools: pools}, provisioner: driver,
+		labelsUnchecked: true, mayLackPV: true, trustsCapacity: true}
+}
+
+func (c csiDriver) ofThisNode(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == c.name && class.TopologyOf(pv) == c.node.Name()
+}
+
+func (c csiDriver) names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
+	if !c.ofThisNode(pv) {
+		return nil, ""
+	}
+	return c.pools.Named(class.PoolName(pv.Spec.CSI.VolumeAttributes)), pv.Spec.CSI.VolumeHandle
+}
+
+func (c csiDriver) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
+	source := pv.Spec.CSI
+	if source == nil || source.Driver != c.name {
+		return nil, "", fmt.Errorf("it names our provisioner but has no volume of the CSI driver %s", c.name)
+	}
+	// One that an administrator made has no such annotation.
+	if by := pv.Annotations[class.AnnProvisionedBy]; by != "" && by != c.name {
+		return nil, "", fmt.Errorf("annotation %s is %q, not %q", class.AnnProvisionedBy, by, c.name)
+	}
+	if class.TopologyOf(pv) != c.node.Name() {
+		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", class.TopologyNode, c.node.Name())
+	}
+	name := class.PoolName(source.VolumeAttributes)
+	pool := c.pools.Named(name)
+	if pool == nil {
+		return nil, "", fmt.Errorf("its volume attribute %s names the pool %q, and this node has %q", class.StoragePool, name, c.pools.Names())
+	}
+	if err := checkPool(pv, pool); err != nil {
+		return nil, "", err
+	}
+	if err := volume.CheckName(source.VolumeHandle); err != nil {
+		return nil, "", fmt.Errorf("its volume handle: %w", err)
+	}
+	return pool, source.VolumeHandle, nil
+}
+
+// adoptable trusts a PV with the pool's UUID: its author has read it in the pool,
+// which an older provisioner did not.
+func (c csiDriver) adoptable(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	if pv.Annotations[class.AnnPool] == pool.ID() {
+		return nil
+	}
+	if err := namedAfterClaim(pv, directory); err != nil {
+		return fmt.Errorf("%w; if directory %q of pool %s is really this PV's, say so with the pool's UUID: "+
+			"kubectl annotate pv %s %s=%s", err, directory, pool.Path(), pv.Name, class.AnnPool, pool.ID())
+	}
+	return nil
+}
+
+// deletable refuses PVs that an administrator made: the library asks for the
+// deletion of any CSI PV of the driver.
+func (c csiDriver) deletable(pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnProvisionedBy] == c.name {
+		return nil
+	}
+	return fmt.Errorf("no provisioner made this PV, so its volume is not deleted; to have it deleted, "+
+		"kubectl annotate pv %s %s=%s; to keep it, set its reclaim policy to Retain", pv.Name, class.AnnProvisionedBy, c.name)
+}
