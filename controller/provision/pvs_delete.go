@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -27,10 +29,68 @@ type deletion struct {
 	otherClaim error
 }
 
-// deletable decides whether the volume of a PV may be deleted, by what the PV says
-// and the pool has. It asks the API server nothing and changes nothing. The error
-// says why the volume stays; it is an ErrNotReady if the pool cannot tell now.
-func (p *PVs) deletable(pv *corev1.PersistentVolume) (d deletion, err error) {
+// Kept is why the volume of a PV is not deleted although the pool could.
+type Kept struct{ Reason string }
+
+func (e Kept) Error() string { return e.Reason }
+
+// Deletable returns nil if Delete may delete the volume of a PV, as far as the agent
+// can tell from memory. The error is an ErrNotReady if the pool cannot tell now.
+func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
+	_, err := p.deletable(pv, nil)
+	return err
+}
+
+// Delete puts the PV's volume into the trash. It may be called again: it returns nil
+// if the volume is gone, but only on a pool that is ready. It returns a Kept if the
+// volume stays until the PV or a claim changes, and an error if it is still mounted.
+func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
+	claim, err := p.claimOf(ctx, pv)
+	if err != nil {
+		return err
+	}
+	d, err := p.deletable(pv, claim)
+	if err != nil || d.vanished {
+		return err
+	}
+	if err := p.record(ctx, pv, d); errors.Is(err, volume.ErrNotFound) {
+		return nil // the directory went in an earlier call
+	} else if err != nil {
+		return err
+	}
+	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // which may have another claim meanwhile
+		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
+	})
+	if err != nil {
+		return fmt.Errorf("node %s: %w", p.node.Name(), err)
+	}
+	p.changed(d.pool)
+	p.claims.Retry()
+	return nil
+}
+
+// claimOf returns the claim that a PV names, nil if it names none or the claim is
+// gone. It asks the API server unless the watch has seen the claim's deletion. The
+// PV's phase does not answer this: a PV is Released for a moment after it got its
+// next claim, or its claim back.
+func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	if waitsForClaim(pv) || p.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
+		return nil, nil
+	}
+	return live.Claim(ctx, p.client, ownerOf(pv))
+}
+
+// deletable decides whether the volume of a PV may be deleted, by the PV, its claim,
+// nil if that is gone, and the pool. It asks the API server nothing and changes
+// nothing. The error is why the volume stays: a Kept if a claim has it, an
+// ErrNotReady if the pool cannot tell now.
+func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
+	switch {
+	case waitsForClaim(pv):
+		return d, Kept{"its claimRef has no claim's UID, so it waits for a claim"}
+	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name):
+		return d, Kept{fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
+	}
 	if d.backend = p.backendOf(pv); d.backend == nil {
 		return d, fmt.Errorf("node %s serves no PVs like this one", p.node.Name())
 	}
@@ -59,54 +119,19 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume) (d deletion, err error) {
 	return d, err
 }
 
-// ShouldDelete reports whether Delete may delete the volume of a PV, or cannot tell
-// yet.
-func (p *PVs) ShouldDelete(ctx context.Context, pv *corev1.PersistentVolume) bool {
-	if waitsForClaim(pv) {
-		return false
-	}
-	d, err := p.deletable(pv)
-	if err == nil && d.otherClaim != nil {
-		_, err = p.heir(ctx, pv, d.pool, d.volume, d.otherClaim)
-	}
-	// Delete returns an ErrNotReady again, and is retried. That is so too if another
-	// agent has the pool: the library forgets a PV that may not be deleted, and that
-	// agent may end before it deleted the volume.
-	return err == nil || errors.Is(err, volume.ErrNotReady)
-}
-
-// Delete puts the PV's volume into the trash. It may be called again; a volume
-// that is gone is a success, but only on a pool that is ready. One that is still
-// mounted is an error.
-func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if err := p.claimGone(ctx, pv); err != nil {
-		return err
-	}
-	d, err := p.deletable(pv)
-	if err != nil {
-		return err
-	}
+// record makes the record of a volume that may be deleted name the PV and its claim:
+// it adopts a directory of an older provisioner, and rebinds a volume whose PV was
+// given to another claim since.
+func (p *PVs) record(ctx context.Context, pv *corev1.PersistentVolume, d deletion) error {
 	switch {
-	case d.vanished:
+	case !d.recorded:
+		return p.take(ctx, pv, d.pool, d.name, d.backend.unclaimed(pv))
+	case d.otherClaim == nil:
 		return nil
-	case d.recorded:
-		_, err = p.follow(ctx, d.backend, pv, d.pool, d.volume)
-	default:
-		// Either it went in an earlier call, or an older provisioner made it.
-		if err = p.adopt(ctx, d.backend, pv, d.pool, d.name); errors.Is(err, volume.ErrNotFound) {
-			return nil
-		}
 	}
-	if err != nil {
-		return err
+	_, err := p.rebind(ctx, pv, d.pool, d.volume, d.otherClaim)
+	if err != nil && !errors.Is(err, volume.ErrNotReady) {
+		return Kept{err.Error()}
 	}
-	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // which may have another claim meanwhile
-		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
-	})
-	if err != nil {
-		return fmt.Errorf("node %s: %w", p.node.Name(), err)
-	}
-	p.changed(d.pool)
-	p.claims.Retry()
-	return nil
+	return err
 }

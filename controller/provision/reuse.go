@@ -9,9 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -60,24 +58,6 @@ var errUnsettled = errors.New("PV and claim are not bound or released yet")
 // is then anybody's guess, and the phase may still be that of the one before.
 func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
 
-// claimGone returns nil where the API server says that a PV's claim is gone, or
-// has another PV. The phase alone does not tell: a PV is Released for a moment
-// after it got its next claim, or its claim back. It is asked only where the
-// watch has not told already.
-func (p *PVs) claimGone(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if waitsForClaim(pv) {
-		return &lib.IgnoredError{Reason: "its claimRef has no claim's UID, so it waits for a claim"}
-	}
-	if p.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
-		return nil
-	}
-	claim, err := live.Claim(ctx, p.client, ownerOf(pv))
-	if err == nil && claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name) {
-		return &lib.IgnoredError{Reason: fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
-	}
-	return err
-}
-
 // nothingLeft reports whether a PV that names the pool by its UUID has neither
 // record nor directory there, as far as the pool can tell: its volume went in an
 // earlier call. The caller has seen that there is no record.
@@ -86,16 +66,22 @@ func nothingLeft(pv *corev1.PersistentVolume, pool *volume.Pool, directory strin
 	return namesPool(pv) && !there && err == nil
 }
 
-// follow returns the volume of a PV that was examined, once its record has the
-// PV's claim; it writes that where the PV was given to another. The error says
-// why the PV is not the volume's, is errUnsettled where that is only not known
-// yet, or an ErrNotReady where the API server does not answer.
+// follow returns the volume of a valid PV, once its record has the PV's claim. It
+// rebinds the volume if the PV was given to another claim. The error is that of
+// rebind, or why the PV is not the volume's.
 func (p *PVs) follow(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
 	err := b.matches(v, pv)
 	if !errors.As(err, new(otherClaim)) {
 		return v, err
 	}
-	next, err := p.heir(ctx, pv, pool, v, err)
+	return p.rebind(ctx, pv, pool, v, err)
+}
+
+// rebind writes the next claim of a PV to the volume's record, which has another
+// claim, as why describes. The error is why it stays so: an errUnsettled if the agent
+// cannot tell yet, an ErrNotReady if the API server does not answer.
+func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Volume, error) {
+	next, err := p.nextClaim(ctx, pv, pool, v, why)
 	if err != nil {
 		return v, err
 	}
@@ -107,9 +93,10 @@ func (p *PVs) follow(ctx context.Context, b *backend, pv *corev1.PersistentVolum
 	return v, nil
 }
 
-// heir returns the claim that a PV was given to, of which why says that it is
-// not the volume's yet. It changes nothing; the errors are those of follow.
-func (p *PVs) heir(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Owner, error) {
+// nextClaim returns the claim that a PV was given to, and that the volume's record
+// does not have yet, as why describes. It changes nothing. The errors are those of
+// rebind.
+func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Owner, error) {
 	var none volume.Owner
 	if v.State == volume.Deleting || v.PV != pv.Name {
 		return none, why

@@ -198,11 +198,11 @@ func TestFollowWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = volume.Owner{UID: testUID}
-		if _, err := k.pvs.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
+		if _, err := k.pvs.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // not told either, so nobody knows that it is this PV's
-		if _, err := k.pvs.heir(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
+		if _, err := k.pvs.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}
@@ -242,9 +242,9 @@ func TestDeleteReused(t *testing.T) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })
 		}, true, false, false},
-		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, false, true, false},
-		"the first has a pod":      {func(k *kept) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, false, true, true},
-		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, false, true, true},
+		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, true, true, true},
+		"the first has a pod":      {func(k *kept) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, true, true, true},
+		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, true, true, true},
 		"recorded, and it has it":  {func(k *kept) { k.mustFollow(); next := k.next; k.release(); k.next = next }, true, true, true},
 		"waits for a claim":        {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},
 		"waits for one of a name":  {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }) }, false, true, true},
@@ -270,7 +270,7 @@ func TestDeleteReused(t *testing.T) {
 	}
 }
 
-// What the watch told of a claim's end is not asked for.
+// ShouldDelete asks the API server nothing, and Delete not for a claim whose deletion the watch has seen.
 func TestClaimGoneUnasked(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(t, c, "now")
@@ -279,12 +279,12 @@ func TestClaimGoneUnasked(t *testing.T) {
 	})
 	seen := deletions{}
 	c.pvs.claims = seen
-	if err := c.pvs.claimGone(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
+	if _, err := c.pvs.claimOf(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want the API server's answer", err)
 	}
 	seen[pv.Spec.ClaimRef.UID] = true
-	if err := c.pvs.claimGone(t.Context(), pv); err != nil {
-		t.Error(err)
+	if claim, err := c.pvs.claimOf(t.Context(), pv); claim != nil || err != nil {
+		t.Error(claim, err)
 	}
 }
 
