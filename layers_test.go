@@ -130,9 +130,9 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // layers are the packages below controller, the lowest layer first. A package
 // imports those of lower layers alone; those of one layer do not know each other.
 var layers = [][]string{
-	{"class", "sleep"},              // what both sides of a claim agree on; how loops wait
-	{"classtest", "events", "live"}, // how the API server is asked and told
-	{"claims", "pvs"},               // which claims and PVs are of this node
+	{"class", "sleep"},                         // what both sides of a claim agree on; how loops wait
+	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
+	{"claims", "pvs"},                          // which claims and PVs are of this node
 	{"capacity", "csi", "device", "httpserver", "migrate", "monitor", "orphans", "provision", "resize"}, // one duty each
 	{"agent", "disks"}, // joins them
 }

@@ -1,21 +1,18 @@
 package provision
 
 import (
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -45,7 +42,7 @@ func examiner(t *testing.T) *Controller {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
-	info, recorder := NewInfo(client, "node-01"), events.New(client, "node-01")
+	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
 	pvs := NewPVs(PVsConfig{Client: client, Node: info, Events: recorder, Pools: pools,
 		HostPath: all[0], CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
 	c, err := New(Config{Client: client, Node: "node-01", Events: recorder, Info: info, PVs: pvs,
@@ -54,76 +51,33 @@ func examiner(t *testing.T) *Controller {
 		t.Fatal(err)
 	}
 	pvs.claims = c.claims
-	knows(c, "c")
 	has(t, c)
 	return c
 }
 
-// knows sets what the controller knows about its node, and the identity of its cluster.
-func knows(c *Controller, cluster string) {
-	c.info.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.node, Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
-	c.info.cluster.Store(&cluster)
-}
-
-// answers makes what f says the API server's answers. Requests are JSON, so that f can read them.
-func answers(t *testing.T, c *Controller, f func(*http.Request) (status int, object any)) {
+// infoOf is what the API server of that cluster has about the node node-01.
+func infoOf(t *testing.T, cluster types.UID) *Info {
 	t.Helper()
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		status, object := f(r)
-		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(object)
-	}))
-	t.Cleanup(api.Close)
-	c.client = kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL,
-		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
-	c.info.client, c.pvs.client = c.client, c.client
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: cluster}}
+	info := NewInfo(apitest.Client(t, apitest.Objects(node.Name, node, system)), node.Name)
+	if err := info.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
-// failure is what the API server says where it has no object to show.
-func failure(status int, reason metav1.StatusReason) metav1.Status {
-	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status: metav1.StatusFailure, Reason: reason, Code: int32(status)}
+// answers sets what the API server answers.
+func answers(t *testing.T, c *Controller, answer apitest.Answer) {
+	t.Helper()
+	c.client = apitest.Client(t, answer)
+	c.pvs.client = c.client
 }
 
 // has makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
 func has(t *testing.T, c *Controller, objects ...metav1.Object) {
 	t.Helper()
-	there := map[string]any{}
-	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}}
-	for _, o := range objects {
-		switch o := o.(type) {
-		case *corev1.PersistentVolume:
-			o = o.DeepCopy()
-			o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-			there["/api/v1/persistentvolumes/"+o.Name] = o
-		case *corev1.PersistentVolumeClaim:
-			o = o.DeepCopy()
-			o.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
-			there["/api/v1/namespaces/"+o.Namespace+"/persistentvolumeclaims/"+o.Name] = o
-			claims.Items = append(claims.Items, *o)
-		}
-	}
-	there["/api/v1/persistentvolumeclaims"] = claims
-	answers(t, c, func(r *http.Request) (int, any) {
-		if parts := strings.Split(r.URL.Path, "/"); parts[len(parts)-1] == "pods" && r.URL.Query().Get("fieldSelector") == "spec.nodeName="+c.node {
-			return http.StatusOK, podList(objects, parts[len(parts)-2], c.node)
-		}
-		if o := there[r.URL.Path]; o != nil {
-			return http.StatusOK, o
-		}
-		return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
-	})
-}
-
-func podList(objects []metav1.Object, namespace, node string) *corev1.PodList {
-	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
-	for _, o := range objects {
-		if pod, ok := o.(*corev1.Pod); ok && pod.Namespace == namespace && pod.Spec.NodeName == node {
-			list.Items = append(list.Items, *pod)
-		}
-	}
-	return list
+	answers(t, c, apitest.Objects(c.node, objects...))
 }
 
 // goodPV is what the agent itself makes for classtest.Claim in a class, with what the

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/yaml"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
@@ -140,7 +141,7 @@ func TestInfoWithoutCluster(t *testing.T) {
 			http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusInternalServerError: metav1.StatusReasonInternalError}
 		answers(t, c, func(r *http.Request) (int, any) {
 			if r.URL.Path == row.path {
-				return row.status, failure(row.status, reasons[row.status])
+				return row.status, apitest.Failure(row.status, reasons[row.status])
 			}
 			return http.StatusOK, node
 		})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
@@ -32,7 +33,7 @@ func TestFollowWithoutPods(t *testing.T) {
 			recorded = append(recorded, e)
 			return http.StatusCreated, e
 		case strings.HasSuffix(path, "/pods"):
-			return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+			return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 		case strings.Contains(path, "/persistentvolumes/"):
 			return http.StatusOK, k.now
 		case strings.HasSuffix(path, k.first.Name):
@@ -109,7 +110,7 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 				warnings++
 				return http.StatusCreated, corev1.Event{}
 			case now == nil || !strings.HasSuffix(r.URL.Path, "/persistentvolumes/"+now.Name):
-				return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+				return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
 			}
 			return http.StatusOK, now
 		})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -141,8 +142,8 @@ func TestFollow(t *testing.T) {
 		"the claim has another PV":             {func(k *kept) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the claim is gone, the PV not known":  {func(k *kept) { k.next = nil }, unsettled},
 		"a claim of the name":                  {func(k *kept) { k.next.UID = "third" }, unsettled},
-		"gone, in another cluster":             {func(k *kept) { k.release(); knows(k.Controller, "c2") }, "another cluster"},
-		"bound, in another cluster":            {func(k *kept) { knows(k.Controller, "c2") }, ""},
+		"gone, in another cluster":             {func(k *kept) { k.release(); k.pvs.node = infoOf(t, "c2") }, "another cluster"},
+		"bound, in another cluster":            {func(k *kept) { k.pvs.node = infoOf(t, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newKept(t, className)
@@ -215,11 +216,11 @@ func TestFollowUnanswered(t *testing.T) {
 		answers(t, k.Controller, func(r *http.Request) (int, any) {
 			switch path := r.URL.Path; {
 			case strings.Contains(path, silent):
-				return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+				return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 			case strings.Contains(path, "/persistentvolumes/"):
 				return http.StatusOK, k.now
 			}
-			return http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+			return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
 		})
 		k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		if owner, err := k.follow(t); owner != testUID || !errors.Is(err, volume.ErrNotReady) {
@@ -275,7 +276,7 @@ func TestClaimGoneUnasked(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(t, c, "now")
 	answers(t, c, func(*http.Request) (int, any) {
-		return http.StatusForbidden, failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
 	seen := deletions{}
 	c.pvs.claims = seen

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -57,9 +58,9 @@ func TestDeletePV(t *testing.T) {
 				got, bodies = append(got, what), append(bodies, string(body))
 				switch {
 				case row.refused == http.StatusNotFound:
-					return row.refused, failure(row.refused, metav1.StatusReasonNotFound)
+					return row.refused, apitest.Failure(row.refused, metav1.StatusReasonNotFound)
 				case row.refused != 0 && what == release:
-					return row.refused, failure(row.refused, metav1.StatusReasonConflict)
+					return row.refused, apitest.Failure(row.refused, metav1.StatusReasonConflict)
 				}
 				return http.StatusOK, pv
 			})

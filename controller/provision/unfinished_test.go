@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -70,7 +71,7 @@ func TestSaveOverAnothersPV(t *testing.T) {
 			case r.Method == http.MethodGet:
 				return http.StatusOK, there
 			case r.URL.Path == "/api/v1/persistentvolumes":
-				return http.StatusConflict, failure(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+				return http.StatusConflict, apitest.Failure(http.StatusConflict, metav1.StatusReasonAlreadyExists)
 			}
 			said++
 			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}

@@ -1,0 +1,90 @@
+// Package apitest gives tests a client of an API server whose answers they choose.
+package apitest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Answer returns the status and the object that a request gets.
+type Answer func(*http.Request) (status int, object any)
+
+// Client returns a client of an API server until the test ends. Requests are JSON,
+// so that answer can read them.
+func Client(t *testing.T, answer Answer) kubernetes.Interface {
+	t.Helper()
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status, object := answer(r)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(object)
+	}))
+	t.Cleanup(api.Close)
+	return kubernetes.NewForConfigOrDie(&rest.Config{Host: api.URL,
+		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}})
+}
+
+// Failure is the object of an answer that is an error.
+func Failure(status int, reason metav1.StatusReason) metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure, Reason: reason, Code: int32(status)}
+}
+
+// Objects answers as an API server that has these nodes, namespaces, PVs, claims and
+// pods alone. It lists the pods of the named node only.
+func Objects(node string, objects ...metav1.Object) Answer {
+	there := map[string]any{}
+	claims := &corev1.PersistentVolumeClaimList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaimList"}}
+	kind := func(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: name} }
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *corev1.Node:
+			o = o.DeepCopy()
+			o.TypeMeta = kind("Node")
+			there["/api/v1/nodes/"+o.Name] = o
+		case *corev1.Namespace:
+			o = o.DeepCopy()
+			o.TypeMeta = kind("Namespace")
+			there["/api/v1/namespaces/"+o.Name] = o
+		case *corev1.PersistentVolume:
+			o = o.DeepCopy()
+			o.TypeMeta = kind("PersistentVolume")
+			there["/api/v1/persistentvolumes/"+o.Name] = o
+		case *corev1.PersistentVolumeClaim:
+			o = o.DeepCopy()
+			o.TypeMeta = kind("PersistentVolumeClaim")
+			there["/api/v1/namespaces/"+o.Namespace+"/persistentvolumeclaims/"+o.Name] = o
+			claims.Items = append(claims.Items, *o)
+		}
+	}
+	there["/api/v1/persistentvolumeclaims"] = claims
+	return func(r *http.Request) (int, any) {
+		parts := strings.Split(r.URL.Path, "/")
+		if parts[len(parts)-1] == "pods" && r.URL.Query().Get("fieldSelector") == "spec.nodeName="+node {
+			return http.StatusOK, podList(objects, parts[len(parts)-2], node)
+		}
+		if o := there[r.URL.Path]; o != nil {
+			return http.StatusOK, o
+		}
+		return http.StatusNotFound, Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+	}
+}
+
+func podList(objects []metav1.Object, namespace, node string) *corev1.PodList {
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for _, o := range objects {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Namespace == namespace && pod.Spec.NodeName == node {
+			list.Items = append(list.Items, *pod)
+		}
+	}
+	return list
+}
