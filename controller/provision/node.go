@@ -2,19 +2,14 @@ package provision
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
-	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Info is the node as the API server has it, the identity of its cluster, and
@@ -79,24 +74,3 @@ func (i *Info) readCluster(ctx context.Context) error {
 	}
 	return err
 }
-
-// Holder is how the agent of a node names itself to one that finds its pool
-// taken.
-func Holder(node, host string) string { return fmt.Sprintf("%s (host %s)", agentOf(node), host) }
-
-func agentOf(node string) string { return events.Component + " on node " + node }
-
-// heldHere reports whether the pool is not ready because another agent of this
-// same node has it: that one serves the node's claims, or soon ends.
-func heldHere(err error, node string) bool {
-	var held *fault.HeldError
-	return errors.As(err, &held) && strings.HasPrefix(held.By, agentOf(node)+" ")
-}
-
-// thisNode is a NodeLister that knows one node and always answers with it. The
-// library would take the scheduler's choice off a claim if the lister said that
-// the node is not there; ShouldProvision has let through this node's claims only.
-type thisNode struct{ node *corev1.Node }
-
-func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }
-func (n thisNode) Get(string) (*corev1.Node, error)             { return n.node, nil }
