@@ -25,6 +25,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
@@ -159,7 +160,7 @@ func (a *agent) newLoop() (err error) {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
-	info := provision.NewInfo(a.client, a.nodeName)
+	info := nodeinfo.New(a.client, a.nodeName)
 	p := provision.PVsConfig{Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Others: a.migrate.others, Changed: a.changed}
 	if a.provision.hostPath {
 		p.HostPath = a.pools.Named(a.layout.hostPath)

@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -25,7 +26,7 @@ type Config struct {
 	Node   string // the Node's name
 	Events *events.Recorder
 	// Info is not read yet: Run reads it.
-	Info *Info
+	Info *nodeinfo.Info
 	// PVs of this node. Run runs them.
 	PVs *PVs
 	// Pools of this node. They are opened by Run, once it is known what the
@@ -77,7 +78,7 @@ type Controller struct {
 
 	events  *events.Recorder
 	claims  *claims.Claims
-	info    *Info
+	info    *nodeinfo.Info
 	pvs     *PVs
 	started chan struct{} // closed by Run; see Started
 	status  status

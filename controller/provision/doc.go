@@ -17,7 +17,7 @@
 //	unfinished.go  volumes whose PV was never saved
 //	saving.go      how PVs are saved and deleted for the library
 //	progress.go    how far the deletion of each PV is
-//	node.go        what this node says about itself
+//	holder.go      which agent has a pool
 //	start.go       the order of things
 //	lend.go        what the loop does for those beside it
 //

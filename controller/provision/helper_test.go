@@ -1,10 +1,13 @@
 package provision
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
 	"path/filepath"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -56,15 +60,39 @@ func examiner(t *testing.T) *Controller {
 }
 
 // infoOf is what the API server of that cluster has about the node node-01.
-func infoOf(t *testing.T, cluster types.UID) *Info {
+func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: cluster}}
-	info := NewInfo(apitest.Client(t, apitest.Objects(node.Name, node, system)), node.Name)
+	info := nodeinfo.New(apitest.Client(t, apitest.Objects(node.Name, node, system)), node.Name)
 	if err := info.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return info
+}
+
+// forbidPatch makes the agent one that may not patch PVs.
+func forbidPatch(t *testing.T, c *Controller) {
+	t.Helper()
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.node, Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	c.info = nodeinfo.New(apitest.Client(t, func(r *http.Request) (int, any) {
+		if r.Method == http.MethodGet {
+			return http.StatusOK, node
+		}
+		var review authorizationv1.SelfSubjectAccessReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		asked := review.Spec.ResourceAttributes
+		review.Status.Allowed = asked.Verb != "patch" || asked.Resource != "persistentvolumes"
+		return http.StatusCreated, review
+	}), c.node)
+	for _, err := range []error{c.info.Read(t.Context()), c.info.CheckPermissions(t.Context())} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // answers sets what the API server answers.

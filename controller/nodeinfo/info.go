@@ -1,4 +1,6 @@
-package provision
+// Package nodeinfo is what the agent reads about its node before it serves claims: the
+// node itself, the identity of its cluster, and the agent's own permissions.
+package nodeinfo
 
 import (
 	"context"
@@ -13,7 +15,7 @@ import (
 )
 
 // Info is the node as the API server has it, the identity of its cluster, and
-// the agent's permissions. Make it with NewInfo. Its methods but Name may be
+// the agent's permissions. Make it with New. Its methods but Name may be
 // called after Read only.
 type Info struct {
 	client kubernetes.Interface
@@ -24,8 +26,8 @@ type Info struct {
 	lacking atomic.Pointer[[]permission] // as last asked; nil before that
 }
 
-// NewInfo returns the info of the node of that name, which is not read yet.
-func NewInfo(client kubernetes.Interface, name string) *Info {
+// New returns the info of the node of that name, which is not read yet.
+func New(client kubernetes.Interface, name string) *Info {
 	return &Info{client: client, name: name}
 }
 
