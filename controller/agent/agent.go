@@ -28,6 +28,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/resize"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -43,7 +44,7 @@ type agent struct {
 
 	recorder  *events.Recorder      // nil in a plain CSI driver
 	client    kubernetes.Interface  // nil in a plain CSI driver
-	pvs       *provision.PVs        // of this node; nil in a plain CSI driver
+	pvs       *pvs.PVs              // of this node; nil in a plain CSI driver
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
@@ -161,14 +162,14 @@ func (a *agent) newLoop() (err error) {
 	}
 	a.library = metrics.New("kubevirt_hpp")
 	info := nodeinfo.New(a.client, a.nodeName)
-	p := provision.PVsConfig{Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Others: a.migrate.others, Changed: a.changed}
+	p := pvs.Config{Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Others: a.migrate.others, Changed: a.changed}
 	if a.provision.hostPath {
 		p.HostPath = a.pools.Named(a.layout.hostPath)
 	}
 	if a.provision.csi {
 		p.CSIDriver = a.options.driver.name
 	}
-	a.pvs = provision.NewPVs(p)
+	a.pvs = pvs.New(p)
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, Info: info, PVs: a.pvs, Pools: a.pools, HostPath: p.HostPath, CSIDriver: p.CSIDriver,
 		Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,

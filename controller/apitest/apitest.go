@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -87,4 +88,13 @@ func podList(objects []metav1.Object, namespace, node string) *corev1.PodList {
 		}
 	}
 	return list
+}
+
+// Node returns a node of that name and hostname, and the namespace by whose UID the
+// agent identifies the cluster.
+func Node(name, hostname string, cluster types.UID) []metav1.Object {
+	return []metav1.Object{
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: hostname}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: cluster}},
+	}
 }

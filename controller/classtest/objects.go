@@ -1,4 +1,4 @@
-// Package classtest builds classes and claims for the tests of other packages.
+// Package classtest has the classes, claims, PVs and pools of tests.
 package classtest
 
 import (
@@ -10,9 +10,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// Class returns the class of that name, nil if there is none. Classes wait, now and
-// unset use the hostPath provisioner; csi, csi-fast, csi-now and csi-unset the CSI
-// driver; theirs another provisioner.
+// Class returns one of the classes that tests use, by its name: wait, now and unset
+// get hostPath PVs; csi, csi-fast, csi-now and csi-unset CSI PVs; theirs is another
+// provisioner's. It returns nil for any other name.
 func Class(name string) *storagev1.StorageClass {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
@@ -39,8 +39,7 @@ func Class(name string) *storagev1.StorageClass {
 	return c
 }
 
-// Claim returns a claim of the class that names the volume. The annotations are
-// pairs of key and value.
+// Claim makes a claim; annotations come in pairs.
 func Claim(uid, className, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + uid, UID: types.UID(uid), ResourceVersion: "7",

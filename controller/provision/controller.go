@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -28,7 +29,7 @@ type Config struct {
 	// Info is not read yet: Run reads it.
 	Info *nodeinfo.Info
 	// PVs of this node. Run runs them.
-	PVs *PVs
+	PVs *pvs.PVs
 	// Pools of this node. They are opened by Run, once it is known what the
 	// PVs of this node say of them; the volume.Config.Expected of each should
 	// be PVs.Expected for that pool.
@@ -79,7 +80,7 @@ type Controller struct {
 	events  *events.Recorder
 	claims  *claims.Claims
 	info    *nodeinfo.Info
-	pvs     *PVs
+	pvs     *pvs.PVs
 	started chan struct{} // closed by Run; see Started
 	status  status
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -26,7 +27,7 @@ func (c *Controller) ShouldDelete(_ context.Context, pv *corev1.PersistentVolume
 // Delete puts the PV's volume into the trash. It may be called again.
 func (c *Controller) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	err := c.pvs.Delete(ctx, pv)
-	if kept := (Kept{}); errors.As(err, &kept) {
+	if kept := (pvs.Kept{}); errors.As(err, &kept) {
 		return &lib.IgnoredError{Reason: kept.Reason}
 	}
 	if err == nil && pv.UID != "" {

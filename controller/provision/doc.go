@@ -11,19 +11,11 @@
 //	hostpath.go    so it is for hostPath PVs
 //	csi.go         and so for CSI PVs
 //	refuse.go      why a claim cannot be served, in words
-//	pvs.go         PVs of this node: bound to their records, adopted, or refused
-//	reuse.go       kept PVs that are given to another claim
-//	sweep.go       finds PVs of ours that others made
-//	unfinished.go  volumes whose PV was never saved
 //	saving.go      how PVs are saved and deleted for the library
 //	progress.go    how far the deletion of each PV is
 //	holder.go      which agent has a pool
 //	start.go       the order of things
-//	lend.go        what the loop does for those beside it
 //
 // Nothing is decided by an error that the library would report on every node:
 // what is not ours is refused in silence by ShouldProvision and ShouldDelete.
-//
-// A node may have two agents, one for each name. Both watch the PVs with the
-// node's label, and each leaves the other's shape alone without a word.
 package provision

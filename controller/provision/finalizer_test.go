@@ -21,7 +21,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 		if !may {
 			forbidPatch(t, c)
 		}
-		pv := goodPV(t, c, "now")
+		pv := goodPV(c, "now")
 		pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		pv.Finalizers = []string{"example.com/keep", class.Finalizer}
 		var created corev1.PersistentVolume
@@ -47,7 +47,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 			if !has {
 				saved.Finalizers = nil
 			}
-			if err := c.pvs.informer.GetStore().Add(saved); err != nil {
+			if err := c.pvs.Informer().GetStore().Add(saved); err != nil {
 				t.Fatal(err)
 			}
 			before := patched

@@ -2,9 +2,7 @@ package provision
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -13,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -29,42 +27,24 @@ const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 // which is that of hostPath claims, and fast. Its API server has nothing.
 func examiner(t *testing.T) *Controller {
 	t.Helper()
-	var all []*volume.Pool
-	for _, name := range []string{"legacy", "fast"} {
-		pool, err := volume.New(volume.Config{Name: name, Path: filepath.Join(t.TempDir(), name)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := pool.Open(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { pool.Close() })
-		all = append(all, pool)
-	}
-	pools, err := volume.NewPools(all...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
-	pvs := NewPVs(PVsConfig{Client: client, Node: info, Events: recorder, Pools: pools,
-		HostPath: all[0], CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
-	c, err := New(Config{Client: client, Node: "node-01", Events: recorder, Info: info, PVs: pvs,
-		Pools: pools, HostPath: all[0], CSIDriver: class.CSIProvisioner})
+	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
+		HostPath: pools.All()[0], CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	c, err := New(Config{Client: client, Node: "node-01", Events: recorder, Info: info, PVs: ofNode,
+		Pools: pools, HostPath: pools.All()[0], CSIDriver: class.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pvs.claims = c.claims
-	has(t, c)
+	answers(t, c, apitest.Objects(c.node))
 	return c
 }
 
 // infoOf is what the API server of that cluster has about the node node-01.
 func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
-	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: cluster}}
-	info := nodeinfo.New(apitest.Client(t, apitest.Objects(node.Name, node, system)), node.Name)
+	info := nodeinfo.New(apitest.Client(t, apitest.Objects("node-01", apitest.Node("node-01", "host-a", cluster)...)), "node-01")
 	if err := info.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,40 +79,9 @@ func forbidPatch(t *testing.T, c *Controller) {
 func answers(t *testing.T, c *Controller, answer apitest.Answer) {
 	t.Helper()
 	c.client = apitest.Client(t, answer)
-	c.pvs.client = c.client
 }
 
-// has makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
-func has(t *testing.T, c *Controller, objects ...metav1.Object) {
-	t.Helper()
-	answers(t, c, apitest.Objects(c.node, objects...))
-}
-
-// goodPV is what the agent itself makes for classtest.Claim in a class, with what the
-// library adds.
-func goodPV(t *testing.T, c *Controller, className string) *corev1.PersistentVolume {
-	t.Helper()
-	claim, sc := classtest.Claim(testUID, className, ""), classtest.Class(className)
-	s := c.shapeNamed(sc.Provisioner)
-	name, pool := class.PVName(claim), s.pool(sc)
-	pv := s.newPV(lib.ProvisionOptions{PVName: name, PVC: claim, StorageClass: sc}, pool,
-		volume.Volume{Record: volume.Record{Name: name}, Path: filepath.Join(pool.Path(), name)})
-	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, class.AnnProvisionedBy, sc.Provisioner)
-	return pv
-}
-
-// examine is what the loop does with a PV that it sees.
-func examine(c *Controller, pv *corev1.PersistentVolume) (string, error) {
-	b := c.pvs.backendOf(pv)
-	if b == nil {
-		return "", errors.New("no backend")
-	}
-	_, name, err := b.validate(pv)
-	return name, err
-}
-
-// value is what the PV's affinity names.
-func value(pv *corev1.PersistentVolume) []string {
-	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values
+// goodPV is what the agent itself makes for classtest.Claim in a class.
+func goodPV(c *Controller, className string) *corev1.PersistentVolume {
+	return classtest.PV(c.pools, testUID, className)
 }

@@ -31,7 +31,7 @@ func TestProvision(t *testing.T) {
 			if err != nil || state != lib.ProvisioningFinished || pv.Name != o.PVName {
 				t.Fatalf("%s: %v, %v, %v", className, pv, state, err)
 			}
-			if _, err := examine(c, withClaim(pv, o)); err != nil {
+			if _, _, err := c.pvs.VolumeOf(withClaim(pv, o)); err != nil {
 				t.Errorf("%s: its own PV is refused: %v", className, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -8,11 +9,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -40,11 +44,11 @@ func TestDeletePV(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := examiner(t)
-			pv := goodPV(t, c, "now")
+			pv := goodPV(c, "now")
 			pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 			pv.UID, pv.ResourceVersion, pv.Finalizers, pv.DeletionTimestamp = "first", "7", row.finalizers, row.deleted
 			pv.Status.Phase = corev1.VolumeReleased
-			if err := c.pvs.informer.GetStore().Add(pv); err != nil { // which is all the library sees until the end
+			if err := c.pvs.Informer().GetStore().Add(pv); err != nil { // which is all the library sees until the end
 				t.Fatal(err)
 			}
 			var got, bodies []string
@@ -92,12 +96,25 @@ func TestDeletePV(t *testing.T) {
 	}
 }
 
+// A PV that a claim has, or may get, is left alone.
+func TestDeleteIgnored(t *testing.T) {
+	c := examiner(t)
+	pv := goodPV(c, "now")
+	pv.Spec.ClaimRef.UID = ""
+	if c.ShouldDelete(t.Context(), pv) {
+		t.Error("a PV that waits for a claim should be deleted")
+	}
+	if err := c.Delete(t.Context(), pv); !errors.As(err, new(*lib.IgnoredError)) {
+		t.Errorf("%v, want that the library ignores it", err)
+	}
+}
+
 // What the library's own last write says of a PV is known before the watch tells.
 func TestShouldDeleteFinished(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(t, c, "now")
+	pv := goodPV(c, "now")
 	pv.UID = "first"
-	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv)}); err != nil {
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: volume.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}
 	deleted := metav1.Now()
@@ -116,6 +133,38 @@ func TestShouldDeleteFinished(t *testing.T) {
 		}
 		if got := c.ShouldDelete(t.Context(), pv); got != row.should {
 			t.Errorf("finalizers %v: should be deleted: %v", row.finalizers, got)
+		}
+	}
+}
+
+// The library takes any PV of the name for the one that it wanted to save.
+func TestSaveOverAnothersPV(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		c := examiner(t)
+		pv := goodPV(c, "now")
+		there := pv.DeepCopy()
+		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		if !ours {
+			there.Spec.ClaimRef.UID = "another"
+		}
+		said := 0
+		answers(t, c, func(r *http.Request) (int, any) {
+			switch {
+			case r.Method == http.MethodGet:
+				return http.StatusOK, there
+			case r.URL.Path == "/api/v1/persistentvolumes":
+				return http.StatusConflict, apitest.Failure(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+			}
+			said++
+			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}
+		})
+		c.events = events.New(c.client, c.node)
+		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) != ours || err == nil {
+			t.Errorf("the claim's PV: %v: %v", ours, err)
+		}
+		if (said == 0) != ours {
+			t.Errorf("the claim's PV: %v: %d events", ours, said)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"errors"
@@ -16,15 +16,15 @@ func TestVolumeOf(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for _, className := range []string{"now", "csi"} {
 		c := examiner(t)
-		good := goodPV(t, c, className)
-		pool, name := c.pvs.backendOf(good).names(good)
-		if _, _, err := c.pvs.VolumeOf(good); !errors.Is(err, volume.ErrNotFound) {
+		good := goodPV(c, className)
+		pool, name := c.backendOf(good).names(good)
+		if _, _, err := c.VolumeOf(good); !errors.Is(err, volume.ErrNotFound) {
 			t.Errorf("%s: %v, want that there is no volume yet", className, err)
 		}
 		if _, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: good.Name, Owner: ownerOf(good)}); err != nil {
 			t.Fatal(err)
 		}
-		if in, v, err := c.pvs.VolumeOf(good); err != nil || in != pool || v.Name != name || v.Bytes != 1<<20 {
+		if in, v, err := c.VolumeOf(good); err != nil || in != pool || v.Name != name || v.Bytes != 1<<20 {
 			t.Errorf("%s: %v, %+v, %v", className, in, v, err)
 		}
 		for what, spoil := range map[string]func(*pv){
@@ -36,14 +36,14 @@ func TestVolumeOf(t *testing.T) {
 		} {
 			pv := good.DeepCopy()
 			spoil(pv)
-			if _, _, err := c.pvs.VolumeOf(pv); err == nil || errors.Is(err, volume.ErrNotReady) {
+			if _, _, err := c.VolumeOf(pv); err == nil || errors.Is(err, volume.ErrNotReady) {
 				t.Errorf("%s: %s: %v", className, what, err)
 			}
 		}
 		if err := pool.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if in, _, err := c.pvs.VolumeOf(good); !errors.Is(err, volume.ErrNotReady) || in != pool {
+		if in, _, err := c.VolumeOf(good); !errors.Is(err, volume.ErrNotReady) || in != pool {
 			t.Errorf("%s: %v, %v, want the pool and that it is not ready", className, in, err)
 		}
 	}

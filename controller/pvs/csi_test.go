@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"os"
@@ -7,19 +7,17 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 func TestExamineCSI(t *testing.T) {
 	c := examiner(t)
 	for className, want := range map[string]string{"csi": "legacy", "csi-fast": "fast"} {
-		pv := goodPV(t, c, className)
-		pool, name, err := c.pvs.backendOf(pv).validate(pv)
+		pv := goodPV(c, className)
+		pool, name, err := c.backendOf(pv).validate(pv)
 		if err != nil || name != pv.Name || pool.Name() != want {
 			t.Fatalf("our own PV of %s: %v, %q, %v", className, pool, name, err)
 		}
@@ -52,9 +50,9 @@ func TestExamineCSI(t *testing.T) {
 		"attributes of other uses": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes["x"] = "y" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pv := goodPV(t, c, "csi")
+			pv := goodPV(c, "csi")
 			row.spoil(pv)
-			_, name, err := c.pvs.backendNamed(class.CSIProvisioner).validate(pv)
+			_, name, err := c.backendNamed(class.CSIProvisioner).validate(pv)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
 			}
@@ -63,9 +61,9 @@ func TestExamineCSI(t *testing.T) {
 }
 
 // handmade spoils a PV of our own until it is one that an administrator wrote.
-func handmade(t *testing.T, c *Controller) *corev1.PersistentVolume {
+func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
-	pv := goodPV(t, c, "csi")
+	pv := goodPV(c, "csi")
 	pv.Name, pv.UID, pv.Spec.ClaimRef = "my-data", "pv-uid", nil
 	pv.Spec.CSI.VolumeHandle = "backup.2024"
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
@@ -76,7 +74,7 @@ func handmade(t *testing.T, c *Controller) *corev1.PersistentVolume {
 func TestAdoptableCSI(t *testing.T) {
 	c := examiner(t)
 	pool := c.pools.All()[0]
-	s := c.pvs.backendNamed(class.CSIProvisioner)
+	s := c.backendNamed(class.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
 	delete(plain.Annotations, class.AnnPool)
 	if err := s.adoptable(annotated, pool, "backup.2024"); err != nil {
@@ -86,7 +84,7 @@ func TestAdoptableCSI(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data hostpath-provisioner.kubevirt.io/pool="+pool.ID()) {
 		t.Errorf("the words do not say how: %v", err)
 	}
-	older := goodPV(t, c, "csi")
+	older := goodPV(c, "csi")
 	older.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")}
 	delete(older.Annotations, class.AnnPool)
 	for directory, want := range map[string]bool{
@@ -96,15 +94,15 @@ func TestAdoptableCSI(t *testing.T) {
 			t.Errorf("an older driver's PV adopts %q: %v", directory, got)
 		}
 	}
-	hostPath := goodPV(t, c, "wait")
-	if c.pvs.backendOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
+	hostPath := goodPV(c, "wait")
+	if c.backendOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
 		t.Error("a hostPath PV with the pool's UUID adopts any directory")
 	}
 	for what, row := range map[string]struct {
 		pv   *corev1.PersistentVolume
 		want int64
 	}{"by hand": {annotated, 3 << 30}, "an older driver's": {older, 0}, "hostPath": {hostPath, 0}} {
-		if got := c.pvs.backendOf(row.pv).unclaimed(row.pv); got != row.want {
+		if got := c.backendOf(row.pv).unclaimed(row.pv); got != row.want {
 			t.Errorf("%s is promised %d, want %d", what, got, row.want)
 		}
 	}
@@ -122,10 +120,10 @@ func TestHandmade(t *testing.T) {
 	}
 	sync := func(pv *corev1.PersistentVolume) volume.Volume {
 		t.Helper()
-		if err := c.pvs.informer.GetStore().Add(pv); err != nil {
+		if err := c.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.pvs.sync(t.Context(), pv.Name); err != nil {
+		if err := c.sync(t.Context(), pv.Name); err != nil {
 			t.Fatal(err)
 		}
 		v, err := pool.Get(pv.Spec.CSI.VolumeHandle)
@@ -142,7 +140,7 @@ func TestHandmade(t *testing.T) {
 	if v := sync(bound); v.Owner != (volume.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
 		t.Errorf("bound to %v with %d bytes", v.Owner, v.Bytes)
 	}
-	if c.ShouldDelete(t.Context(), bound) || c.Delete(t.Context(), bound) == nil {
+	if c.Deletable(bound) == nil || c.Delete(t.Context(), bound) == nil {
 		t.Error("a PV that no provisioner made is deleted")
 	}
 	if _, err := os.Stat(data); err != nil {
@@ -150,7 +148,7 @@ func TestHandmade(t *testing.T) {
 	}
 	ours := bound.DeepCopy()
 	ours.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
-	if !c.ShouldDelete(t.Context(), ours) || c.Delete(t.Context(), ours) != nil {
+	if c.Deletable(ours) != nil || c.Delete(t.Context(), ours) != nil {
 		t.Error("with the annotation it is not deleted")
 	}
 }
@@ -158,51 +156,14 @@ func TestHandmade(t *testing.T) {
 func TestDeletes(t *testing.T) {
 	c := examiner(t)
 	pv := handmade(t, c)
-	err := c.pvs.backendOf(pv).deletable(pv)
+	err := c.backendOf(pv).deletable(pv)
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+class.CSIProvisioner) {
 		t.Error(err)
 	}
 	for _, className := range []string{"wait", "csi"} {
-		pv := goodPV(t, c, className)
-		if err := c.pvs.backendOf(pv).deletable(pv); err != nil {
+		pv := goodPV(c, className)
+		if err := c.backendOf(pv).deletable(pv); err != nil {
 			t.Errorf("%s: %v", className, err)
-		}
-	}
-}
-
-func TestCheck(t *testing.T) {
-	c := examiner(t)
-	block := corev1.PersistentVolumeBlock
-	for what, row := range map[string]struct {
-		claim         func(*corev1.PersistentVolumeClaim)
-		class         func(*storagev1.StorageClass)
-		hostPath, csi string // in the error; empty means offered
-	}{
-		"plain": {nil, nil, "", ""},
-		"one pod": {func(p *corev1.PersistentVolumeClaim) {
-			p.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-		}, nil, "use ReadWriteOnce", ""},
-		"block":             {func(p *corev1.PersistentVolumeClaim) { p.Spec.VolumeMode = &block }, nil, "Filesystem", "Filesystem"},
-		"unknown parameter": {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"pool": "x"} }, "", `"pool"`},
-		"quota policy":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"quota": "x"} }, "best-effort", "best-effort"},
-		"former quota":      {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"limit": "none"} }, "now named quota", "now named quota"},
-		"inodes":            {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"inodes": "x"} }, "whole number", "whole number"},
-		"quota":             {nil, func(s *storagev1.StorageClass) { s.Parameters = map[string]string{"quota": "required"} }, "", ""},
-		"mount option":      {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"discard"} }, "without them", `"discard"`},
-		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, `"noatime"`, ""},
-	} {
-		for className, want := range map[string]string{"wait": row.hostPath, "csi": row.csi} {
-			claim, sc := classtest.Claim(testUID, className, ""), classtest.Class(className)
-			if row.claim != nil {
-				row.claim(claim)
-			}
-			if row.class != nil {
-				row.class(sc)
-			}
-			err := c.shapeNamed(sc.Provisioner).check(claim, sc)
-			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-				t.Errorf("%s, %s: %v, want words %q", what, className, err, want)
-			}
 		}
 	}
 }

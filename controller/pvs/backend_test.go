@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 func TestMatches(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(t, c, "wait")
+	pv := goodPV(c, "wait")
 	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
 	if err := matches(v, pv); err != nil {
 		t.Error(err)
@@ -42,7 +42,7 @@ func TestMatches(t *testing.T) {
 
 func TestNamedAfterClaim(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(t, c, "wait")
+	pv := goodPV(c, "wait")
 	claim := pv.Spec.ClaimRef.Name
 	for name, want := range map[string]bool{
 		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
@@ -63,8 +63,8 @@ func TestNamedAfterClaim(t *testing.T) {
 
 func TestBackendOf(t *testing.T) {
 	c := examiner(t)
-	alone := func(keep int) *PVs { return &PVs{backends: c.pvs.backends[keep : keep+1]} }
-	hostPath, csi := goodPV(t, c, "wait"), goodPV(t, c, "csi")
+	alone := func(keep int) *PVs { return &PVs{backends: c.backends[keep : keep+1]} }
+	hostPath, csi := goodPV(c, "wait"), goodPV(c, "csi")
 	change := func(pv *corev1.PersistentVolume, driver, by string) *corev1.PersistentVolume {
 		pv = pv.DeepCopy()
 		if pv.Spec.CSI != nil {
@@ -79,15 +79,15 @@ func TestBackendOf(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want string
 	}{
-		"hostPath":                              {c.pvs, hostPath, class.HostPathProvisioner},
-		"CSI":                                   {c.pvs, csi, ours},
-		"CSI, made by hand":                     {c.pvs, change(csi, ours, ""), ours},
-		"CSI that says it is hostPath":          {c.pvs, change(csi, ours, class.HostPathProvisioner), ours},
-		"another's CSI":                         {c.pvs, change(csi, theirs, theirs), ""},
-		"another's CSI that says it is ours":    {c.pvs, change(csi, theirs, ours), ours},
-		"another's CSI, says it is hostPath":    {c.pvs, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
-		"hostPath that says it is the driver's": {c.pvs, change(hostPath, "", ours), ours},
-		"hostPath that says nothing":            {c.pvs, change(hostPath, "", ""), class.HostPathProvisioner},
+		"hostPath":                              {c, hostPath, class.HostPathProvisioner},
+		"CSI":                                   {c, csi, ours},
+		"CSI, made by hand":                     {c, change(csi, ours, ""), ours},
+		"CSI that says it is hostPath":          {c, change(csi, ours, class.HostPathProvisioner), ours},
+		"another's CSI":                         {c, change(csi, theirs, theirs), ""},
+		"another's CSI that says it is ours":    {c, change(csi, theirs, ours), ours},
+		"another's CSI, says it is hostPath":    {c, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
+		"hostPath that says it is the driver's": {c, change(hostPath, "", ours), ours},
+		"hostPath that says nothing":            {c, change(hostPath, "", ""), class.HostPathProvisioner},
 		"hostPath, served elsewhere":            {alone(1), hostPath, ""},
 		"CSI, served elsewhere":                 {alone(0), csi, ""},
 	} {
@@ -104,13 +104,13 @@ func TestBackendOf(t *testing.T) {
 func TestMatchesWithoutPV(t *testing.T) {
 	c := examiner(t)
 	for className, want := range map[string]bool{"wait": false, "csi": true} {
-		pv := goodPV(t, c, className)
+		pv := goodPV(c, className)
 		v := volume.Volume{Record: volume.Record{Name: pv.Name, Owner: volume.Owner{UID: testUID}}}
-		if got := c.pvs.backendOf(pv).matches(v, pv) == nil; got != want {
+		if got := c.backendOf(pv).matches(v, pv) == nil; got != want {
 			t.Errorf("%s: a record without PV matches: %v", className, got)
 		}
 		v.Ephemeral = true
-		if c.pvs.backendOf(pv).matches(v, pv) == nil {
+		if c.backendOf(pv).matches(v, pv) == nil {
 			t.Errorf("%s: a PV matches a pod's own volume", className)
 		}
 	}
@@ -121,9 +121,9 @@ func TestShapesKeepOffEachOther(t *testing.T) {
 	for _, made := range []string{"wait", "csi"} {
 		c := examiner(t)
 		other := map[string]string{"wait": "csi", "csi": "wait"}[made]
-		good, bad := goodPV(t, c, made), goodPV(t, c, other)
+		good, bad := goodPV(c, made), goodPV(c, other)
 		bad.Name = "pvc-another"
-		pool, name, err := c.pvs.backendOf(good).validate(good)
+		pool, name, err := c.backendOf(good).validate(good)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,16 +131,16 @@ func TestShapesKeepOffEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, n, err := c.pvs.backendOf(bad).validate(bad); p != pool || n != name || err != nil {
+		if p, n, err := c.backendOf(bad).validate(bad); p != pool || n != name || err != nil {
 			t.Fatalf("%s: the row is wrong: %s, %v", other, n, err)
 		}
-		if c.ShouldDelete(t.Context(), bad) || c.Delete(t.Context(), bad) == nil {
+		if c.Deletable(bad) == nil || c.Delete(t.Context(), bad) == nil {
 			t.Errorf("a %s PV deletes the volume of a %s PV", other, made)
 		}
 		if now, err := pool.Get(name); err != nil || now.Path != v.Path {
 			t.Fatalf("%+v, %v", now, err)
 		}
-		if !c.ShouldDelete(t.Context(), good) || c.Delete(t.Context(), good) != nil {
+		if c.Deletable(good) != nil || c.Delete(t.Context(), good) != nil {
 			t.Errorf("the %s PV does not delete its own volume", made)
 		}
 		if _, err := pool.Get(name); err == nil {
@@ -167,10 +167,10 @@ func TestUnlabelled(t *testing.T) {
 		"hostPath of somebody":        {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
 		"hostPath that says it's CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
 	} {
-		pv := goodPV(t, c, row.class)
+		pv := goodPV(c, row.class)
 		pv.Labels = map[string]string{}
 		row.spoil(pv)
-		if got := c.pvs.unlabelled(pv); got != row.want {
+		if got := c.unlabelled(pv); got != row.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -181,7 +181,7 @@ func TestExpected(t *testing.T) {
 	legacy, fast := c.pools.All()[0], c.pools.All()[1]
 	var older []corev1.PersistentVolume
 	add := func(class, name, id, node string, labelled bool) {
-		pv := goodPV(t, c, class)
+		pv := goodPV(c, class)
 		pv.Name = name
 		pv.Annotations["hostpath-provisioner.kubevirt.io/pool"] = id
 		if pv.Spec.CSI != nil {
@@ -192,7 +192,7 @@ func TestExpected(t *testing.T) {
 		}
 		if !labelled {
 			older = append(older, *pv)
-		} else if err := c.pvs.informer.GetStore().Add(pv); err != nil {
+		} else if err := c.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,12 +203,12 @@ func TestExpected(t *testing.T) {
 	add("csi", "e", "", "node-02", true)
 	add("csi-fast", "f", "", "node-01", false)
 	add("csi-fast", "g", "id-g", "node-01", true)
-	c.pvs.older.Store(&older)
+	c.older.Store(&older)
 	for _, row := range []struct {
 		pool         *volume.Pool
 		ids, volumes string
 	}{{legacy, "id-a id-c", "b d"}, {fast, "id-g", "f"}} {
-		e := c.pvs.Expected(row.pool)
+		e := c.Expected(row.pool)
 		slices.Sort(e.IDs)
 		slices.Sort(e.Volumes)
 		if strings.Join(e.IDs, " ") != row.ids || strings.Join(e.Volumes, " ") != row.volumes {
@@ -220,52 +220,17 @@ func TestExpected(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	c := examiner(t)
 	for _, className := range []string{"wait", "csi"} {
-		pv := goodPV(t, c, className)
-		if c.pvs.elsewhere(pv) {
+		pv := goodPV(c, className)
+		if c.elsewhere(pv) {
 			t.Errorf("%s: our own PV is elsewhere", className)
 		}
 		value(pv)[0] = "another"
-		if !c.pvs.elsewhere(pv) {
+		if !c.elsewhere(pv) {
 			t.Errorf("%s: another node's PV is not", className)
 		}
 		pv.Spec.NodeAffinity = nil
-		if c.pvs.elsewhere(pv) {
+		if c.elsewhere(pv) {
 			t.Errorf("%s: a PV of nowhere is", className)
-		}
-	}
-}
-
-func TestNewRefuses(t *testing.T) {
-	c := examiner(t)
-	good := Config{Client: c.client, Node: "node-01", Events: c.events, Info: c.info, PVs: c.pvs, Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
-	if _, err := New(good); err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := volume.New(volume.Config{Name: "x", Path: "/x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("n", 64)
-	for what, row := range map[string]struct {
-		spoil func(*Config)
-		want  string
-	}{
-		"no client":           {func(c *Config) { c.Client = nil }, "client"},
-		"no node":             {func(c *Config) { c.Node = "" }, "NODE_NAME"},
-		"no recorder":         {func(c *Config) { c.Events = nil }, "recorder"},
-		"no PVs":              {func(c *Config) { c.PVs = nil }, "PVs"},
-		"no pools":            {func(c *Config) { c.Pools = nil }, "pools"},
-		"nothing to serve":    {func(c *Config) { c.HostPath, c.CSIDriver = nil, "" }, "nothing to serve"},
-		"a pool of its own":   {func(c *Config) { c.HostPath = foreign }, "none of the node's pools"},
-		"a long node and CSI": {func(c *Config) { c.Node = long }, "serve hostPath claims only"},
-		"a long node":         {func(c *Config) { c.Node, c.CSIDriver = long, "" }, ""},
-		"CSI alone":           {func(c *Config) { c.HostPath = nil }, ""},
-	} {
-		config := good
-		row.spoil(&config)
-		_, err := New(config)
-		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
-			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -21,7 +20,7 @@ const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
 
 // A kept is a volume whose first claim is gone, and whose PV was given to the next one, which has it.
 type kept struct {
-	*Controller
+	*PVs
 	seen *corev1.PersistentVolume // by the loop
 	now  *corev1.PersistentVolume // at the API server; nil where it is gone
 	// first and next are the claims there; nil where that is gone.
@@ -33,10 +32,10 @@ type kept struct {
 
 func newKept(t *testing.T, className string) *kept {
 	t.Helper()
-	k := &kept{Controller: examiner(t)}
-	k.seen = goodPV(t, k.Controller, className)
+	k := &kept{PVs: examiner(t)}
+	k.seen = goodPV(k.PVs, className)
 	k.seen.UID, k.seen.Status.Phase = "pv-uid", corev1.VolumeBound
-	k.pool, k.name = k.pvs.backendOf(k.seen).names(k.seen)
+	k.pool, k.name = k.backendOf(k.seen).names(k.seen)
 	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,7 @@ func (k *kept) serve(t *testing.T) {
 	for _, pod := range k.pods {
 		all = append(all, pod)
 	}
-	has(t, k.Controller, all...)
+	has(t, k.PVs, all...)
 }
 
 // runs puts a pod of the first claim on a node.
@@ -95,7 +94,7 @@ func (k *kept) follow(t *testing.T) (owner string, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.pvs.follow(t.Context(), k.pvs.backendOf(k.seen), k.seen, k.pool, v)
+	_, err = k.PVs.follow(t.Context(), k.backendOf(k.seen), k.seen, k.pool, v)
 	v, getErr := k.pool.Get(k.name)
 	if getErr != nil {
 		t.Fatal(getErr)
@@ -142,8 +141,8 @@ func TestFollow(t *testing.T) {
 		"the claim has another PV":             {func(k *kept) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the claim is gone, the PV not known":  {func(k *kept) { k.next = nil }, unsettled},
 		"a claim of the name":                  {func(k *kept) { k.next.UID = "third" }, unsettled},
-		"gone, in another cluster":             {func(k *kept) { k.release(); k.pvs.node = infoOf(t, "c2") }, "another cluster"},
-		"bound, in another cluster":            {func(k *kept) { k.pvs.node = infoOf(t, "c2") }, ""},
+		"gone, in another cluster":             {func(k *kept) { k.release(); k.node = infoOf(t, "c2") }, "another cluster"},
+		"bound, in another cluster":            {func(k *kept) { k.node = infoOf(t, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newKept(t, className)
@@ -176,12 +175,12 @@ func TestFollowWaits(t *testing.T) {
 // One that lost its label gets it back, so that it is watched, and judged.
 func TestReusedIsLabelled(t *testing.T) {
 	k := newKept(t, "wait")
-	b := k.pvs.backendOf(k.seen)
-	if err := k.pvs.pretends(b, k.seen); err != nil {
+	b := k.backendOf(k.seen)
+	if err := k.pretends(b, k.seen); err != nil {
 		t.Error(err)
 	}
 	k.seen.Name = "pvc-second"
-	if k.pvs.pretends(b, k.seen) == nil {
+	if k.pretends(b, k.seen) == nil {
 		t.Error("a second PV of the directory is labelled")
 	}
 }
@@ -199,11 +198,11 @@ func TestFollowWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = volume.Owner{UID: testUID}
-		if _, err := k.pvs.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
+		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // not told either, so nobody knows that it is this PV's
-		if _, err := k.pvs.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
+		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}
@@ -213,7 +212,7 @@ func TestFollowUnanswered(t *testing.T) {
 	k := newKept(t, "wait")
 	k.serve(t)
 	for _, silent := range []string{"/persistentvolumes/", "/persistentvolumeclaims/claim-", "/persistentvolumeclaims/restored"} {
-		answers(t, k.Controller, func(r *http.Request) (int, any) {
+		answers(t, k.PVs, func(r *http.Request) (int, any) {
 			switch path := r.URL.Path; {
 			case strings.Contains(path, silent):
 				return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
@@ -257,11 +256,11 @@ func TestDeleteReused(t *testing.T) {
 			k.serve(t)
 			row.spoil(k)
 			k.serve(t)
-			if got := k.ShouldDelete(t.Context(), k.seen); got != row.should {
+			if got := k.Deletable(k.seen) == nil; got != row.should {
 				t.Errorf("%s: %s: should be deleted: %v", className, what, got)
 			}
 			err := k.Delete(t.Context(), k.seen)
-			if (err == nil) != row.should && !row.ignored || errors.As(err, new(*lib.IgnoredError)) != row.ignored {
+			if (err == nil) != row.should && !row.ignored || errors.As(err, new(Kept)) != row.ignored {
 				t.Errorf("%s: %s: %v", className, what, err)
 			}
 			if there, err := k.pool.HasDirectory(k.name); there != row.stays || err != nil {
@@ -274,17 +273,17 @@ func TestDeleteReused(t *testing.T) {
 // ShouldDelete asks the API server nothing, and Delete not for a claim whose deletion the watch has seen.
 func TestClaimGoneUnasked(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(t, c, "now")
+	pv := goodPV(c, "now")
 	answers(t, c, func(*http.Request) (int, any) {
 		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
 	seen := deletions{}
-	c.pvs.claims = seen
-	if _, err := c.pvs.claimOf(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
+	c.claims = seen
+	if _, err := c.claimOf(t.Context(), pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want the API server's answer", err)
 	}
 	seen[pv.Spec.ClaimRef.UID] = true
-	if claim, err := c.pvs.claimOf(t.Context(), pv); claim != nil || err != nil {
+	if claim, err := c.claimOf(t.Context(), pv); claim != nil || err != nil {
 		t.Error(claim, err)
 	}
 }
@@ -297,7 +296,7 @@ func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 func (d deletions) Retry() {}
 
 func (k *kept) mustFollow() {
-	if err := k.pool.Transfer(k.name, testUID, k.pvs.binding(k.seen, ownerOf(k.seen))); err != nil {
+	if err := k.pool.Transfer(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
 		panic(err)
 	}
 }

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"fmt"
@@ -49,33 +49,4 @@ func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 		return pool, volume.Volume{}, err
 	}
 	return pool, v, b.matches(v, pv)
-}
-
-// PVs returns the saved PVs of this node that the loop knows of, from memory: the
-// watched ones, and those of the last sweep that have no label of ours yet.
-func (p *PVs) PVs() (all []*corev1.PersistentVolume) {
-	seen := map[string]bool{}
-	for _, obj := range p.informer.GetStore().List() {
-		if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
-			all, seen[pv.Name] = append(all, pv), true
-		}
-	}
-	older := *p.older.Load()
-	for i := range older {
-		if !seen[older[i].Name] {
-			all = append(all, &older[i])
-		}
-	}
-	return all
-}
-
-// Names returns the pool and the directory that a PV names, nil where that is no
-// pool of this node, or where PVs of its backend are not served here. What else the
-// PV says may contradict it.
-func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
-	b := p.backendOf(pv)
-	if b == nil {
-		return nil, ""
-	}
-	return b.names(pv)
 }

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"context"
@@ -11,9 +11,48 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
+
+// Watch has a PV handled when it changes, or one of the claims that it is or was
+// bound to. The informer is that of the claims.
+func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
+	p.claims = claims
+	add := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			p.queue.Add(key)
+		}
+	}
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, obj any) { add(obj) },
+	})
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.claimChanged,
+		UpdateFunc: func(_, obj any) { p.claimChanged(obj) },
+		DeleteFunc: p.claimChanged,
+	})
+	return err
+}
+
+// claimChanged looks at the claim's PV if that was made for another claim, or is
+// another claim's now.
+func (p *PVs) claimChanged(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.VolumeName == "" {
+		return
+	}
+	pv := p.Saved(claim.Spec.VolumeName)
+	if pv != nil && (pv.Name != class.PVName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
+		p.queue.Add(pv.Name)
+	}
+}
 
 // watchPVs returns an informer of the PVs that carry this node's label. Without
 // permission to patch PVs the agent can label none, so it watches all PVs of the
@@ -42,7 +81,7 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 			return w, err
 		},
 	}
-	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, claims.Resync, cache.Indexers{})
+	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
 }
 
 // labelledOrOlder reports whether a PV carries this node's label, or would get it.

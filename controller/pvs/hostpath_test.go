@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"strings"
@@ -11,8 +11,8 @@ import (
 
 func TestExamineHostPath(t *testing.T) {
 	c := examiner(t)
-	good := goodPV(t, c, "wait")
-	if name, err := examine(c, good); err != nil || name != good.Name {
+	good := goodPV(c, "wait")
+	if name, err := validate(c, good); err != nil || name != good.Name {
 		t.Fatalf("our own PV: %q, %v", name, err)
 	}
 	annotate := func(key, value string) func(*corev1.PersistentVolume) {
@@ -51,9 +51,9 @@ func TestExamineHostPath(t *testing.T) {
 		"nothing":            {path(""), "right below"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pv := goodPV(t, c, "wait")
+			pv := goodPV(c, "wait")
 			row.spoil(pv)
-			name, err := examine(c, pv)
+			name, err := validate(c, pv)
 			if err == nil || !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
 			}
@@ -64,10 +64,10 @@ func TestExamineHostPath(t *testing.T) {
 // An older provisioner wrote the node's name into the affinity, whatever the label.
 func TestExamineOlderAffinity(t *testing.T) {
 	c := examiner(t)
-	pv := goodPV(t, c, "wait")
+	pv := goodPV(c, "wait")
 	delete(pv.Annotations, class.AnnPool)
 	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01"}
-	if _, err := examine(c, pv); err != nil {
+	if _, err := validate(c, pv); err != nil {
 		t.Error(err)
 	}
 }

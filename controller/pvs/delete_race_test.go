@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 		k.mustFollow()
 		k.release()
 		k.serve(t)
-		given := k.pvs.binding(k.seen, volume.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
+		given := k.binding(k.seen, volume.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
 
 		pinned, release, reowned, deleted := make(chan bool), make(chan bool), make(chan error), make(chan error)
 		go func() {

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
@@ -31,6 +30,8 @@ const (
 	// with every one that found nothing: a pod whose volume is gone for good
 	// asks for ever, and the cluster may have many PVs.
 	askedFirst = 2 * time.Second
+	// readyAgain is the pause before PVs are labelled whose pool was not ready.
+	readyAgain = 10 * time.Second
 )
 
 // Sweep finds PVs that carry our names and this node but not our label: made
@@ -134,7 +135,7 @@ func (p *PVs) sweepForever(ctx context.Context) {
 		}
 		pause := every + rand.N(every/2)
 		if p.label(ctx) {
-			pause = claims.LookAgain // label them as soon as the pool is back
+			pause = readyAgain // label them as soon as the pool is back
 		}
 		if len(*p.older.Load()) > 0 {
 			asked = askedFirst

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ func TestFollowWithoutPods(t *testing.T) {
 	firstClaim(k)
 	k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	var recorded []corev1.Event
-	answers(t, k.Controller, func(r *http.Request) (int, any) {
+	answers(t, k.PVs, func(r *http.Request) (int, any) {
 		switch path := r.URL.Path; {
 		case r.Method == http.MethodPost:
 			var e corev1.Event
@@ -41,7 +41,7 @@ func TestFollowWithoutPods(t *testing.T) {
 		}
 		return http.StatusOK, k.next
 	})
-	k.pvs.events = events.New(k.client, k.node)
+	k.events = events.New(k.client, k.node.Name())
 	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
@@ -53,10 +53,10 @@ func TestFollowWithoutPods(t *testing.T) {
 // A change of either claim is what makes the record follow at once. Ordinary claims cost nothing.
 func TestClaimChanged(t *testing.T) {
 	k := newKept(t, "csi")
-	ordinary := goodPV(t, k.Controller, "csi")
+	ordinary := goodPV(k.PVs, "csi")
 	ordinary.Name, ordinary.UID, ordinary.Spec.ClaimRef.UID = "pvc-third", "pv-uid-3", "third"
 	for _, pv := range []*corev1.PersistentVolume{k.seen, ordinary} {
-		if err := k.pvs.informer.GetStore().Add(pv); err != nil {
+		if err := k.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,12 +72,12 @@ func TestClaimChanged(t *testing.T) {
 		"a claim without PV":        {classtest.Claim("fourth", "csi", ""), 0},
 		"a claim of a PV elsewhere": {classtest.Claim("fifth", "csi", "pvc-elsewhere"), 0},
 	} {
-		k.pvs.queue = workqueue.NewTypedRateLimitingQueue(
+		k.queue = workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast))
-		if k.pvs.claimChanged(row.obj); k.pvs.queue.Len() != row.want {
-			t.Errorf("%s: %d PVs are in the queue", what, k.pvs.queue.Len())
+		if k.claimChanged(row.obj); k.queue.Len() != row.want {
+			t.Errorf("%s: %d PVs are in the queue", what, k.queue.Len())
 		}
-		k.pvs.queue.ShutDown()
+		k.queue.ShutDown()
 	}
 }
 
@@ -97,10 +97,10 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 		"the PV is as it was": {func(pv *corev1.PersistentVolume) *corev1.PersistentVolume { return pv }, 1},
 	} {
 		c := examiner(t)
-		seen := goodPV(t, c, "wait")
+		seen := goodPV(c, "wait")
 		seen.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		seen.UID, seen.Status.Phase, seen.Spec.ClaimRef.UID = "pv-uid", corev1.VolumeBound, nextUID
-		if err := c.pvs.informer.GetStore().Add(seen); err != nil {
+		if err := c.informer.GetStore().Add(seen); err != nil {
 			t.Fatal(err)
 		}
 		now, warnings := row.now(seen.DeepCopy()), 0
@@ -114,8 +114,8 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 			}
 			return http.StatusOK, now
 		})
-		c.pvs.events = events.New(c.client, c.node)
-		if err := c.pvs.sync(t.Context(), seen.Name); err != nil || warnings != row.want {
+		c.events = events.New(c.client, c.node.Name())
+		if err := c.sync(t.Context(), seen.Name); err != nil || warnings != row.want {
 			t.Errorf("%s: %d warnings, %v; want %d", what, warnings, err, row.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package provision
+package pvs
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 )
 
 // otherPV is a PV of another provisioner, whose directory is in the pool fast and holds a file.
-func otherPV(t *testing.T, c *Controller) *corev1.PersistentVolume {
+func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + testUID, UID: "pv-uid", Annotations: map[string]string{
@@ -37,42 +37,42 @@ func otherPV(t *testing.T, c *Controller) *corev1.PersistentVolume {
 func TestExamineOther(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for name, row := range map[string]struct {
-		edit func(*testing.T, *Controller, *pv)
+		edit func(*testing.T, *PVs, *pv)
 		want string // in the error, "" for none
 	}{
-		"as made": {func(*testing.T, *Controller, *pv) {}, ""},
-		"another node": {func(_ *testing.T, _ *Controller, pv *pv) { pv.Annotations[class.AnnIdentity] = "node-02" },
+		"as made": {func(*testing.T, *PVs, *pv) {}, ""},
+		"another node": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnIdentity] = "node-02" },
 			"on node node-01"},
-		"another pool's UUID": {func(_ *testing.T, _ *Controller, pv *pv) { pv.Annotations[class.AnnPool] = "other" },
+		"another pool's UUID": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnPool] = "other" },
 			"it names pool other"},
-		"another parent": {func(t *testing.T, _ *Controller, pv *pv) {
+		"another parent": {func(t *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(t.TempDir(), filepath.Base(pv.Spec.HostPath.Path))
 		}, "not right below a pool"},
-		"below a volume": {func(_ *testing.T, _ *Controller, pv *pv) {
+		"below a volume": {func(_ *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(filepath.Dir(pv.Spec.HostPath.Path), "sub", filepath.Base(pv.Spec.HostPath.Path))
 		}, "not right below a pool"},
-		"not there": {func(t *testing.T, _ *Controller, pv *pv) { remove(t, pv) }, "is not there"},
-		"a link": {func(t *testing.T, _ *Controller, pv *pv) {
+		"not there": {func(t *testing.T, _ *PVs, pv *pv) { remove(t, pv) }, "is not there"},
+		"a link": {func(t *testing.T, _ *PVs, pv *pv) {
 			remove(t, pv)
 			if err := os.Symlink(t.TempDir(), pv.Spec.HostPath.Path); err != nil {
 				t.Fatal(err)
 			}
 		}, "a file or a link"},
-		"empty": {func(t *testing.T, _ *Controller, pv *pv) { emptied(t, pv) }, "names no node"},
-		"empty, and looked at": {func(t *testing.T, _ *Controller, pv *pv) {
+		"empty": {func(t *testing.T, _ *PVs, pv *pv) { emptied(t, pv) }, "names no node"},
+		"empty, and looked at": {func(t *testing.T, _ *PVs, pv *pv) {
 			emptied(t, pv)
 			pv.Annotations[class.AnnMigrate] = "run"
 		}, ""},
-		"recorded for another PV": {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
-		"recorded":                {func(t *testing.T, c *Controller, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
-		"not named by the flag":   {func(_ *testing.T, c *Controller, _ *pv) { c.pvs.others = nil }, "annotation"},
+		"recorded for another PV": {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
+		"recorded":                {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
+		"not named by the flag":   {func(_ *testing.T, c *PVs, _ *pv) { c.others = nil }, "annotation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := examiner(t)
-			c.pvs.others, _ = class.ParseOthers("hostpath")
+			c.others, _ = class.ParseOthers("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
-			pool, v, err := c.pvs.Examine(pv)
+			pool, v, err := c.Examine(pv)
 			switch {
 			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 				t.Errorf("%v, want %q", err, row.want)
@@ -80,7 +80,7 @@ func TestExamineOther(t *testing.T) {
 				t.Errorf("%v, %+v, %v", pool, v, err)
 			}
 			// To those who act on volumes it is nobody's, whatever label it has.
-			if _, _, err := c.pvs.VolumeOf(pv); err == nil {
+			if _, _, err := c.VolumeOf(pv); err == nil {
 				t.Error("the loop takes it for its own")
 			}
 		})
@@ -89,12 +89,12 @@ func TestExamineOther(t *testing.T) {
 
 func TestExamineOtherPoolNotReady(t *testing.T) {
 	c := examiner(t)
-	c.pvs.others, _ = class.ParseOthers("hostpath")
+	c.others, _ = class.ParseOthers("hostpath")
 	pv := otherPV(t, c)
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.pvs.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
+	if _, _, err := c.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want that the pool is not ready", err)
 	}
 }
@@ -114,7 +114,7 @@ func emptied(t *testing.T, pv *corev1.PersistentVolume) {
 	}
 }
 
-func recordedAs(t *testing.T, c *Controller, pv *corev1.PersistentVolume, name string) {
+func recordedAs(t *testing.T, c *PVs, pv *corev1.PersistentVolume, name string) {
 	t.Helper()
 	_, err := c.pools.Named("fast").Adopt(volume.Spec{
 		Name: filepath.Base(pv.Spec.HostPath.Path), Bytes: 1, PV: name, Owner: ownerOf(pv),

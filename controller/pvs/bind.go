@@ -1,0 +1,131 @@
+package pvs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// handle binds the PVs of the queue until the context ends.
+func (p *PVs) handle(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		p.queue.ShutDown()
+	}()
+	for {
+		name, stop := p.queue.Get()
+		if stop {
+			return
+		}
+		if err := p.sync(ctx, name); err != nil {
+			klog.FromContext(ctx).V(2).Info("Cannot bind a PV to its volume yet", "PV", name, "err", err)
+			p.queue.AddRateLimited(name)
+		} else {
+			p.queue.Forget(name)
+		}
+		p.queue.Done(name)
+	}
+}
+
+func (p *PVs) sync(ctx context.Context, name string) error {
+	pv, err := p.current(ctx, name)
+	if pv == nil || err != nil {
+		return err
+	}
+	b := p.backendOf(pv)
+	if b == nil {
+		return nil
+	}
+	pool, directory, err := b.validate(pv)
+	if err != nil {
+		p.disown(ctx, pv, err)
+		return nil
+	}
+	p.remind(ctx, b, pv)
+	v, err := pool.Get(directory)
+	switch {
+	case errors.Is(err, volume.ErrNotFound):
+		return p.syncUnknown(ctx, b, pv, pool, directory)
+	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is another pool's
+		p.disown(ctx, pv, err)
+		return nil
+	case err != nil:
+		return err
+	case v.Held() != nil:
+		return nil // the migration sees to both PVs
+	}
+	v, err = p.follow(ctx, b, pv, pool, v)
+	switch {
+	case errors.Is(err, errUnsettled), errors.Is(err, volume.ErrNotReady):
+		return err
+	case err != nil:
+		p.disown(ctx, pv, err)
+		return nil
+	case v.State == volume.Deleting:
+		return nil
+	}
+	changed, err := pool.Bind(directory, p.binding(pv, cmp.Or(ownerOf(pv), v.Owner)))
+	if err != nil {
+		return err
+	}
+	if changed {
+		p.changed(pool) // which has it written
+	}
+	return p.namePool(ctx, pv, pool)
+}
+
+// binding is what the PV says about a volume of that claim.
+func (p *PVs) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Binding {
+	return volume.Binding{
+		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
+		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+	}
+}
+
+// remind says once that a released PV stays, where its policy tells its user
+// that it goes.
+func (p *PVs) remind(ctx context.Context, b *backend, pv *corev1.PersistentVolume) {
+	if pv.DeletionTimestamp != nil || !class.Leaving(pv) {
+		return
+	}
+	if err := b.deletable(pv); err != nil {
+		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete, fmt.Sprintf("node %s: %v", p.node.Name(), err))
+	}
+}
+
+// namePool writes the pool's UUID on the PV of an adopted volume, so that it
+// guards the pool like any other. It does nothing where the PV has one.
+func (p *PVs) namePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
+	if pv.Annotations[class.AnnPool] != "" || !p.node.MayPatchPVs() {
+		return nil
+	}
+	return p.patchMeta(ctx, pv, "annotations", class.AnnPool, pool.ID())
+}
+
+// current returns the PV as the API server has it, nil where there is none. Once
+// the library has saved a PV it puts its own copy into the store, without UID,
+// maybe over what the watch brought meanwhile; nothing would bring that again.
+func (p *PVs) current(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	if pv := p.Saved(name); pv != nil {
+		return pv, nil
+	}
+	if _, ok, err := p.informer.GetStore().GetByKey(name); !ok || err != nil {
+		return nil, err
+	}
+	return live.PV(ctx, p.client, name)
+}
+
+// disown says that the PV is left alone, and why.
+func (p *PVs) disown(ctx context.Context, pv *corev1.PersistentVolume, why error) {
+	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
+		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(), why))
+}
