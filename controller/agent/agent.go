@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -161,21 +162,30 @@ func (a *agent) newLoop() (err error) {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
-	info := nodeinfo.New(a.client, a.nodeName)
-	p := pvs.Config{Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Others: a.migrate.others, Changed: a.changed}
+	node := provision.BackendsConfig{Node: a.nodeName, Pools: a.pools, Prefix: a.prefix}
 	if a.provision.hostPath {
-		p.HostPath = a.pools.Named(a.layout.hostPath)
+		node.HostPath = a.pools.Named(a.layout.hostPath)
 	}
 	if a.provision.csi {
-		p.CSIDriver = a.options.driver.name
+		node.CSIDriver = a.options.driver.name
 	}
-	a.pvs = pvs.New(p)
-	c := provision.Config{
-		Client: a.client, Node: a.nodeName, Events: a.recorder, Info: info, PVs: a.pvs, Pools: a.pools, HostPath: p.HostPath, CSIDriver: p.CSIDriver,
-		Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
+	backends, err := provision.NewBackends(node)
+	if err != nil {
+		return err
+	}
+	info := nodeinfo.New(a.client, a.nodeName)
+	a.pvs = pvs.New(pvs.Config{
+		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, HostPath: node.HostPath, CSIDriver: node.CSIDriver,
+		Others: a.migrate.others, Changed: a.changed,
+	})
+	local := claims.New(claims.Config{
+		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Rules: backends.Rules(), Refusal: backends.Refusal,
+	})
+	a.loop, err = provision.New(provision.Config{
+		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
+		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
 		Opened: a.keep, Beside: a.beside, Changed: a.changed,
-	}
-	a.loop, err = provision.New(c)
+	})
 	return err
 }
 

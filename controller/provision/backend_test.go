@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 			if row.class != nil {
 				row.class(sc)
 			}
-			err := c.shapeNamed(sc.Provisioner).check(claim, sc)
+			err := c.backends.named(sc.Provisioner).check(claim, sc)
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %s: %v, want words %q", what, className, err, want)
 			}

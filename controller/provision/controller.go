@@ -3,12 +3,9 @@ package provision
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
@@ -24,24 +21,17 @@ import (
 // Config is what the claim loop needs. New checks it.
 type Config struct {
 	Client kubernetes.Interface
-	Node   string // the Node's name
 	Events *events.Recorder
 	// Info is not read yet: Run reads it.
 	Info *nodeinfo.Info
-	// PVs of this node. Run runs them.
-	PVs *pvs.PVs
+	// Claims and PVs of this node. Run runs them.
+	Claims *claims.Claims
+	PVs    *pvs.PVs
 	// Pools of this node. They are opened by Run, once it is known what the
 	// PVs of this node say of them; the volume.Config.Expected of each should
 	// be PVs.Expected for that pool.
-	Pools *volume.Pools
-	// HostPath is the pool of hostPath claims, one of Pools; nil: they are not
-	// served.
-	HostPath *volume.Pool
-	// CSIDriver is the provisioner and driver name whose claims get CSI PVs;
-	// "": they are not served.
-	CSIDriver string
-	// Prefix names directories of hostPath volumes <claim>-<PV> instead of <PV>.
-	Prefix bool
+	Pools    *volume.Pools
+	Backends *Backends
 	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	// WholeDisk writes the size of the filesystem on new PVs in place of what
@@ -65,17 +55,16 @@ type Config struct {
 
 // Controller is the claim loop of one node. Make it with New, then Run it once.
 type Controller struct {
-	client  kubernetes.Interface
-	node    string
-	pools   *volume.Pools
-	shapes  []shape // that are served: one or two
-	workers int
-	whole   bool                                 // Config.WholeDisk
-	policy  corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
-	metrics metrics.Metrics
-	opened  func(context.Context)
-	beside  func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
-	changed func(*volume.Pool)
+	client   kubernetes.Interface
+	pools    *volume.Pools
+	backends *Backends
+	workers  int
+	whole    bool                                 // Config.WholeDisk
+	policy   corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
+	metrics  metrics.Metrics
+	opened   func(context.Context)
+	beside   func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
+	changed  func(*volume.Pool)
 
 	events  *events.Recorder
 	claims  *claims.Claims
@@ -106,23 +95,10 @@ func New(c Config) (*Controller, error) {
 		c.Changed = func(*volume.Pool) {}
 	}
 	ctl := &Controller{
-		client: c.Client, node: c.Node, pools: c.Pools, info: c.Info, pvs: c.PVs,
+		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
 		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(),
 	}
-	if c.HostPath != nil {
-		ctl.shapes = append(ctl.shapes, &hostPathShape{
-			Controller: ctl, in: c.HostPath, prefix: c.Prefix,
-		})
-	}
-	if c.CSIDriver != "" {
-		ctl.shapes = append(ctl.shapes, &csiShape{Controller: ctl, driver: c.CSIDriver})
-	}
-	rules := map[string]claims.Rule{}
-	for _, s := range ctl.shapes {
-		rules[s.provisioner()] = s.rule()
-	}
-	ctl.claims = claims.New(claims.Config{Client: c.Client, Node: c.Node, Events: c.Events, Rules: rules, PVs: c.PVs, Refusal: ctl.neverServed})
 	ctl.status.set(errors.New("starting"))
 	return ctl, nil
 }
@@ -131,22 +107,12 @@ func (c *Config) check() error {
 	switch {
 	case c.Client == nil:
 		return errors.New("a client is required")
-	case c.Node == "":
-		return errors.New("the node's name is required: set NODE_NAME")
 	case c.Events == nil:
 		return errors.New("a recorder of events is required")
-	case c.Info == nil, c.PVs == nil:
-		return errors.New("the node's info and its PVs are required")
-	case c.Pools == nil:
-		return errors.New("the pools of the node are required")
-	case c.HostPath == nil && c.CSIDriver == "":
-		return errors.New("there is nothing to serve: name a pool for hostPath claims, a CSI driver, or both")
-	case c.HostPath != nil && !slices.Contains(c.Pools.All(), c.HostPath):
-		return fmt.Errorf("the pool of hostPath claims, %s, is none of the node's pools %q", c.HostPath.Path(), c.Pools.Names())
-	}
-	if why := validation.IsValidLabelValue(c.Node); c.CSIDriver != "" && len(why) > 0 {
-		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
-			"give the node a shorter name, or serve hostPath claims only", c.Node, class.TopologyNode, why[0])
+	case c.Pools == nil, c.Backends == nil:
+		return errors.New("the pools of the node and its backends are required")
+	case c.Info == nil, c.Claims == nil, c.PVs == nil:
+		return errors.New("the node's info, its claims and its PVs are required")
 	}
 	return nil
 }
@@ -159,5 +125,5 @@ func (c *Controller) PoolChanged() {
 
 // here is the place that new PVs of the pool name.
 func (c *Controller) here(pool *volume.Pool) class.Place {
-	return class.Place{Node: c.node, Hostname: c.info.Hostname(), Pool: pool.ID()}
+	return class.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), Pool: pool.ID()}
 }

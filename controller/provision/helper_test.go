@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -31,13 +32,17 @@ func examiner(t *testing.T) *Controller {
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
 	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		HostPath: pools.All()[0], CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
-	c, err := New(Config{Client: client, Node: "node-01", Events: recorder, Info: info, PVs: ofNode,
-		Pools: pools, HostPath: pools.All()[0], CSIDriver: class.CSIProvisioner})
+		HostPath: pools.Named("legacy"), CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, HostPath: pools.Named("legacy"), CSIDriver: class.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers(t, c, apitest.Objects(c.node))
+	local := claims.New(claims.Config{Client: client, Node: "node-01", Events: recorder, PVs: ofNode, Rules: backends.Rules(), Refusal: backends.Refusal})
+	c, err := New(Config{Client: client, Events: recorder, Info: info, Claims: local, PVs: ofNode, Pools: pools, Backends: backends})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers(t, c, apitest.Objects("node-01"))
 	return c
 }
 
@@ -55,7 +60,7 @@ func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 func forbidPatch(t *testing.T, c *Controller) {
 	t.Helper()
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.node, Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+		ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
 	c.info = nodeinfo.New(apitest.Client(t, func(r *http.Request) (int, any) {
 		if r.Method == http.MethodGet {
 			return http.StatusOK, node
@@ -67,7 +72,7 @@ func forbidPatch(t *testing.T, c *Controller) {
 		asked := review.Spec.ResourceAttributes
 		review.Status.Allowed = asked.Verb != "patch" || asked.Resource != "persistentvolumes"
 		return http.StatusCreated, review
-	}), c.node)
+	}), "node-01")
 	for _, err := range []error{c.info.Read(t.Context()), c.info.CheckPermissions(t.Context())} {
 		if err != nil {
 			t.Fatal(err)

@@ -38,15 +38,15 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	if sc == nil {
 		return false
 	}
-	s := c.shapeNamed(sc.Provisioner)
-	if s == nil {
+	b := c.backends.named(sc.Provisioner)
+	if b == nil {
 		return false
 	}
-	r := c.refusalOf(s, claim, sc)
+	r := c.refusalOf(b, claim, sc)
 	if r == nil {
 		return true
 	}
-	if s.givesBack(claim, sc, r) {
+	if b.givesBack(claim, sc, r) {
 		// What is about to be written on it would be in the way of that.
 		return !c.claims.IsEarly(claim.UID)
 	}
@@ -57,30 +57,33 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 // Provision makes the volume and describes its PV. It may be called again for
 // the same claim and then returns the same volume.
 func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	s := c.shapeNamed(o.StorageClass.Provisioner)
-	if s == nil {
+	b := c.backends.named(o.StorageClass.Provisioner)
+	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	pool := s.pool(o.StorageClass)
+	pool := b.pool(o.StorageClass)
 	if pool == nil {
-		return c.failed(s, o, c.noPool(o.StorageClass))
+		return c.failed(b, o, c.noPool(o.StorageClass))
 	}
-	name, _ := c.directoryOf(s, pool, o.PVC)
+	name, _ := c.directoryOf(b, pool, o.PVC)
 	spec := specOf(o.PVC, o.StorageClass)
 	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.info.Cluster()
 	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
 	v, err := c.pools.Create(pool, spec)
 	if err != nil {
-		return c.failed(s, o, c.refusalFor(pool, err))
+		return c.failed(b, o, c.refusalFor(pool, err))
 	}
 	c.changed(pool)
-	if words := s.ignored(o.PVC); words != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, words)
+	if b.ignoresNode && class.NamesNode(o.PVC) {
+		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, fmt.Sprintf(
+			"the annotation %s is ignored: the scheduler chooses the node of a volume of class %q; "+
+				"to choose it yourself, say in the pod where it may run (spec.nodeSelector), or use a class of provisioner %s",
+			class.AnnProvisionOnNode, class.Of(o.PVC), class.HostPathProvisioner))
 	}
 	if words := c.unlimited(pool, v); words != "" {
 		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", events.QuotaNotEnforced, words)
 	}
-	return c.describe(s, o, pool, v)
+	return c.describe(b, o, pool, v)
 }
 
 // policyOf returns the reclaim policy of new PVs of the class.
@@ -89,13 +92,16 @@ func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolum
 }
 
 // describe is Provision's answer for a volume that is made.
-func (c *Controller) describe(s shape, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
+func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
 	*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	pv := s.newPV(o, pool, v)
+	pv := b.newPV(served{
+		name: o.PVName, claim: o.PVC, class: o.StorageClass, pool: pool, volume: v,
+		at: c.here(pool), policy: c.policyOf(o.StorageClass),
+	})
 	if c.whole {
 		space, err := pool.Space()
 		if err != nil {
-			return c.failed(s, o, c.refusalFor(pool, err))
+			return c.failed(b, o, c.refusalFor(pool, err))
 		}
 		pv.Spec.Capacity[corev1.ResourceStorage] = class.WholeDisk(space.Total, v.Bytes)
 	}
@@ -113,12 +119,12 @@ func (c *Controller) unlimited(pool *volume.Pool, v volume.Volume) string {
 		return ""
 	}
 	return fmt.Sprintf("the volume is served by node %s from pool %s without its limit: %s; this is said once for each pool and start of the agent",
-		c.node, pool.Name(), v.NotEnforced)
+		c.info.Name(), pool.Name(), v.NotEnforced)
 }
 
 // failed is Provision's answer to a refusal.
-func (c *Controller) failed(s shape, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	if s.givesBack(o.PVC, o.StorageClass, r) {
+func (c *Controller) failed(b *backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	if b.givesBack(o.PVC, o.StorageClass, r) {
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
 	}
 	return nil, lib.ProvisioningFinished, errors.New(r.message)

@@ -57,8 +57,8 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			of := examiner(t)
-			c, err := New(Config{Client: of.client, Node: of.node, Events: of.events, Info: of.info, PVs: of.pvs, Pools: of.pools, HostPath: of.pools.All()[0],
-				CSIDriver: class.CSIProvisioner, ReclaimPolicy: given})
+			c, err := New(Config{Client: of.client, Events: of.events, Info: of.info, Claims: of.claims, PVs: of.pvs,
+				Pools: of.pools, Backends: of.backends, ReclaimPolicy: given})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, made := c.directoryOf(c.shapeNamed(class.CSIProvisioner), fast, o.PVC); !made {
+	if _, made := c.directoryOf(c.backends.named(class.CSIProvisioner), fast, o.PVC); !made {
 		t.Error("its space would be promised twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)
@@ -222,11 +222,11 @@ func TestGivesBack(t *testing.T) {
 		if row.annotated {
 			claim = classtest.Claim(testUID, row.class, "", class.AnnProvisionOnNode, "node-02")
 		}
-		s := c.shapeNamed(sc.Provisioner)
+		s := c.backends.named(sc.Provisioner)
 		if got := s.givesBack(claim, sc, row.r); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
-		if got := s.ignored(claim) != ""; got != (row.annotated && row.class == "csi") {
+		if got := s.ignoresNode && class.NamesNode(claim); got != (row.annotated && row.class == "csi") {
 			t.Errorf("%+v: annotation ignored: %v", row, got)
 		}
 	}
@@ -234,7 +234,7 @@ func TestGivesBack(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	c := examiner(t)
-	s := c.shapeNamed(class.CSIProvisioner)
+	s := c.backends.named(class.CSIProvisioner)
 	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
 	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
 	absent.StorageClass.Parameters = map[string]string{class.StoragePool: "slow"}

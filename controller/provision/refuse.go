@@ -32,15 +32,15 @@ type refusal struct {
 }
 
 // refusalOf returns nil where nothing speaks against serving the claim now.
-func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
-	if err := s.check(claim, sc); err != nil {
+func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
+	if err := b.check(claim, sc); err != nil {
 		return &refusal{topic: "offered", message: err.Error()}
 	}
-	pool := s.pool(sc)
+	pool := b.pool(sc)
 	if pool == nil {
 		return c.noPool(sc)
 	}
-	if _, made := c.directoryOf(s, pool, claim); made {
+	if _, made := c.directoryOf(b, pool, claim); made {
 		return nil // its space is promised already
 	}
 	space, err := pool.Space()
@@ -61,11 +61,11 @@ func (c *Controller) refusalOf(s shape, claim *corev1.PersistentVolumeClaim, sc 
 // directoryOf returns the directory of the claim's volume, and whether it was
 // made already, by this loop or by the provisioner sidecar: what is recorded
 // is never computed again.
-func (c *Controller) directoryOf(s shape, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
+func (c *Controller) directoryOf(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
 	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
 		return v.Name, true
 	}
-	name = s.directory(class.PVName(claim), claim)
+	name = class.Directory(class.PVName(claim), claim.Name, b.prefix)
 	v, err := pool.Get(name)
 	return name, err == nil && v.Owner.UID == string(claim.UID)
 }
@@ -84,7 +84,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
 	switch {
 	case pool.NotOffered() != "":
-		return &refusal{topic: claims.TopicUnserved, forNow: true, message: c.notOffered(pool)}
+		return &refusal{topic: claims.TopicUnserved, forNow: true, message: c.backends.notOffered(pool)}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", promisable %d", space.Available)
 		if space.Estimate {
@@ -97,11 +97,11 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{topic: "quota", forNow: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
 				"mend that, choose another node, or use a class without that parameter",
-			c.node, pool.Name(), class.QuotaParameter, err)}
+			c.info.Name(), pool.Name(), class.QuotaParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
-		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.node), message: fmt.Sprintf(
+		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
 			"node %s cannot serve this claim now, from pool %s in %s: %v; it will go on by itself once that is mended",
-			c.node, pool.Name(), pool.Path(), err)}
+			c.info.Name(), pool.Name(), pool.Path(), err)}
 	}
 	return &refusal{topic: "volume", message: err.Error()}
 }
@@ -110,33 +110,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
 	return &refusal{topic: "pool", forNow: true, message: fmt.Sprintf(
 		"node %s has no pool %q, which class %q asks for; it has %q; use a class of one of these, or keep the pods off this node",
-		c.node, class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
-}
-
-// notOffered is the refusal of a claim whose pool is configured here, but not
-// served.
-func (c *Controller) notOffered(pool *volume.Pool) string {
-	return fmt.Sprintf("node %s does not serve this claim from pool %s in %s: %s; or use a class with another pool",
-		c.node, pool.Name(), pool.Path(), pool.NotOffered())
-}
-
-// poolOfClass returns nil where the class is not served, or has no pool here.
-func (c *Controller) poolOfClass(sc *storagev1.StorageClass) *volume.Pool {
-	s := c.shapeNamed(sc.Provisioner)
-	if s == nil {
-		return nil
-	}
-	return s.pool(sc)
-}
-
-// neverServed returns why claims of the class are never served from its pool
-// here, "" if they are. A class without a pool on this node is another node's.
-func (c *Controller) neverServed(sc *storagev1.StorageClass) string {
-	pool := c.poolOfClass(sc)
-	if pool == nil || pool.NotOffered() == "" {
-		return ""
-	}
-	return c.notOffered(pool)
+		c.info.Name(), class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
 }
 
 // noSpace says what was asked, what there is, and what to do. exact is what
@@ -144,7 +118,7 @@ func (c *Controller) neverServed(sc *storagev1.StorageClass) string {
 func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
 		"(in bytes: wanted %d%s, total %d); ask for less, free space there, or choose another node",
-		c.node, class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
+		c.info.Name(), class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
 		e.Wanted, exact, e.Total)
 }
 

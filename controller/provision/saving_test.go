@@ -158,7 +158,7 @@ func TestSaveOverAnothersPV(t *testing.T) {
 			said++
 			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}
 		})
-		c.events = events.New(c.client, c.node)
+		c.events = events.New(c.client, "node-01")
 		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) != ours || err == nil {
 			t.Errorf("the claim's PV: %v: %v", ours, err)

@@ -100,8 +100,8 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
 	var names []string
-	for _, s := range c.shapes {
-		names = append(names, s.provisioner())
+	for _, b := range c.backends.all {
+		names = append(names, b.provisioner)
 	}
 	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, names[0], c,
 		lib.AdditionalProvisionerNames(names[1:]),

@@ -1,0 +1,144 @@
+package provision
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubevirt.io/hostpath-provisioner/controller/claims"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// backend is the kind of PVs that one provisioner makes.
+type backend struct {
+	volumes
+	provisioner string      // its name in classes and on PVs
+	rule        claims.Rule // which claims are local
+	prefix      bool        // directories are named <claim>-<PV> instead of <PV>
+	// ignoresNode: an annotation of a claim that names a node has no effect.
+	ignoresNode bool
+	// check returns nil if claim and class request what is offered. The error is for
+	// the claim's user; no retry changes it.
+	check func(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error
+}
+
+// volumes are how a backend makes volumes and PVs of them.
+type volumes interface {
+	// pool returns the pool of the class's volumes, nil if this node has none of
+	// that name.
+	pool(*storagev1.StorageClass) *volume.Pool
+	// newPV describes the PV of a volume. The library adds the claimRef.
+	newPV(served) *corev1.PersistentVolume
+	// givesBack reports whether a claim with that refusal goes back to the
+	// scheduler, which may find another node.
+	givesBack(*corev1.PersistentVolumeClaim, *storagev1.StorageClass, *refusal) bool
+}
+
+// served is a claim whose volume is made, and what its PV is made of.
+type served struct {
+	name   string
+	claim  *corev1.PersistentVolumeClaim
+	class  *storagev1.StorageClass
+	pool   *volume.Pool
+	volume volume.Volume
+	at     class.Place
+	policy corev1.PersistentVolumeReclaimPolicy
+}
+
+// BackendsConfig says which backends a node serves.
+type BackendsConfig struct {
+	Node  string // the Node's name
+	Pools *volume.Pools
+	// HostPath is the pool of hostPath claims, one of Pools; nil: they are not
+	// served.
+	HostPath *volume.Pool
+	// CSIDriver is the provisioner and driver name whose claims get CSI PVs;
+	// "": they are not served.
+	CSIDriver string
+	// Prefix names directories of hostPath volumes <claim>-<PV> instead of <PV>.
+	Prefix bool
+}
+
+// Backends are the one or two backends that a node serves.
+type Backends struct {
+	node  string
+	pools *volume.Pools
+	all   []*backend
+}
+
+// NewBackends checks the config.
+func NewBackends(c BackendsConfig) (*Backends, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s := &Backends{node: c.Node, pools: c.Pools}
+	if c.HostPath != nil {
+		s.all = append(s.all, newHostPathBackend(c.HostPath, c.Prefix))
+	}
+	if c.CSIDriver != "" {
+		s.all = append(s.all, newCSIBackend(c.CSIDriver, c.Pools))
+	}
+	return s, nil
+}
+
+func (c *BackendsConfig) validate() error {
+	switch {
+	case c.Node == "":
+		return errors.New("the node's name is required: set NODE_NAME")
+	case c.Pools == nil:
+		return errors.New("the pools of the node are required")
+	case c.HostPath == nil && c.CSIDriver == "":
+		return errors.New("there is nothing to serve: name a pool for hostPath claims, a CSI driver, or both")
+	case c.HostPath != nil && !slices.Contains(c.Pools.All(), c.HostPath):
+		return fmt.Errorf("the pool of hostPath claims, %s, is none of the node's pools %q", c.HostPath.Path(), c.Pools.Names())
+	}
+	if why := validation.IsValidLabelValue(c.Node); c.CSIDriver != "" && len(why) > 0 {
+		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
+			"give the node a shorter name, or serve hostPath claims only", c.Node, class.TopologyNode, why[0])
+	}
+	return nil
+}
+
+// Rules place claims, by the provisioner that their class names.
+func (s *Backends) Rules() map[string]claims.Rule {
+	rules := map[string]claims.Rule{}
+	for _, b := range s.all {
+		rules[b.provisioner] = b.rule
+	}
+	return rules
+}
+
+// Refusal returns why claims of the class are never served from its pool here, ""
+// if they are. A class without a pool on this node is another node's.
+func (s *Backends) Refusal(sc *storagev1.StorageClass) string {
+	b := s.named(sc.Provisioner)
+	if b == nil {
+		return ""
+	}
+	if pool := b.pool(sc); pool != nil && pool.NotOffered() != "" {
+		return s.notOffered(pool)
+	}
+	return ""
+}
+
+// notOffered is the refusal of a claim whose pool is configured here, but not
+// served.
+func (s *Backends) notOffered(pool *volume.Pool) string {
+	return fmt.Sprintf("node %s does not serve this claim from pool %s in %s: %s; or use a class with another pool",
+		s.node, pool.Name(), pool.Path(), pool.NotOffered())
+}
+
+// named returns the backend of that provisioner, nil if it is not served.
+func (s *Backends) named(provisioner string) *backend {
+	for _, b := range s.all {
+		if b.provisioner == provisioner {
+			return b
+		}
+	}
+	return nil
+}
