@@ -1,21 +1,22 @@
-// Package provision is the claim loop: it turns the claims of this node into
-// directories of its pools and PVs that name them, and takes both away again.
-// The provisioner's name decides the PVs' shape: hostPath, or CSI.
+// Package provision serves the claims of this node: it creates their volumes and PVs,
+// or refuses them. It adapts the agent to the provisioner library.
 //
-// One agent runs on every node and there is no leader. Each sees every claim
-// go by and must answer its own only; controller/claims filters them:
+//	controller.go   the Controller and what it needs
+//	start.go        starts the agent's parts in order, and the library
+//	provisioner.go  what the library calls to create a volume
+//	refuse.go       why a claim is not served, as an event
+//	backend.go      what depends on the provisioner's name
+//	hostpath.go     hostPath PVs
+//	csi.go          CSI PVs
+//	delete.go       what the library calls to delete a volume
+//	client.go       how the library saves and deletes PVs
+//	progress.go     how far the deletion of each PV is
+//	holder.go       which agent has a pool
+//	status.go       whether claims are served
 //
-//	provisioner.go what the library calls to make a volume: Provision and its guard
-//	delete.go      and to delete one, which a single function decides
-//	shape.go       what depends on the provisioner's name, and is asked for
-//	hostpath.go    so it is for hostPath PVs
-//	csi.go         and so for CSI PVs
-//	refuse.go      why a claim cannot be served, in words
-//	saving.go      how PVs are saved and deleted for the library
-//	progress.go    how far the deletion of each PV is
-//	holder.go      which agent has a pool
-//	start.go       the order of things
+// One agent runs on every node and there is no leader. controller/claims drops remote
+// claims. ShouldProvision and ShouldDelete return false for what is not local: an error
+// of Provision or Delete would be an event on every node.
 //
-// Nothing is decided by an error that the library would report on every node:
-// what is not ours is refused in silence by ShouldProvision and ShouldDelete.
+// A node may have two agents, one for each provisioner's name.
 package provision

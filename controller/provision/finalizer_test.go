@@ -34,7 +34,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 			}
 			return http.StatusOK, pv
 		})
-		pvs := savingClient{c.client, c}.CoreV1().PersistentVolumes()
+		pvs := libraryClient{c.client, c}.CoreV1().PersistentVolumes()
 		if _, err := pvs.Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 	for _, b := range c.backends.all {
 		names = append(names, b.provisioner)
 	}
-	return lib.NewProvisionController(klog.FromContext(ctx), savingClient{c.client, c}, names[0], c,
+	return lib.NewProvisionController(klog.FromContext(ctx), libraryClient{c.client, c}, names[0], c,
 		lib.AdditionalProvisionerNames(names[1:]),
 		lib.LeaderElection(false),
 		lib.Threadiness(c.workers),

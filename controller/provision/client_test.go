@@ -68,7 +68,7 @@ func TestDeletePV(t *testing.T) {
 				}
 				return http.StatusOK, pv
 			})
-			pvs := savingClient{c.client, c}.CoreV1().PersistentVolumes()
+			pvs := libraryClient{c.client, c}.CoreV1().PersistentVolumes()
 
 			c.deletions.volumeGone(pv) // as Delete does
 			if row.deleted != nil {
@@ -126,7 +126,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		there.DeletionTimestamp, there.Finalizers = &deleted, row.finalizers
 		answers(t, c, func(*http.Request) (int, any) { return http.StatusOK, there })
-		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Patch(
+		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumes().Patch(
 			t.Context(), pv.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestSaveOverAnothersPV(t *testing.T) {
 			return http.StatusCreated, map[string]string{"kind": "Event", "apiVersion": "v1"}
 		})
 		c.events = events.New(c.client, "node-01")
-		_, err := savingClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
+		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) != ours || err == nil {
 			t.Errorf("the claim's PV: %v: %v", ours, err)
 		}
