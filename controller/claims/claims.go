@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
 // Resync is how often claims and PVs are looked at again where nothing
@@ -123,7 +124,7 @@ func (c *Claims) IsDeleted(uid types.UID) bool { return c.feed.isDeleted(uid) }
 func (c *Claims) RetryLater(uid types.UID) { c.waiting.add(uid) }
 
 // Retry has all claims that were refused for now seen again. It never blocks.
-func (c *Claims) Retry() { c.waiting.changed() }
+func (c *Claims) Retry() { sleep.Wake(c.waiting.wake) }
 
 // RunRetries has refused claims seen again, until the context ends.
 func (c *Claims) RunRetries(ctx context.Context) { c.waiting.run(ctx) }

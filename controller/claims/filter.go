@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
 // feed lists and watches claims, and lets through those of this node only, so
@@ -133,10 +134,7 @@ func (f *feed) sendAgain(claims map[types.UID]*corev1.PersistentVolumeClaim) {
 		}
 	}
 	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
+	sleep.Wake(f.wake)
 }
 
 // filter turns an event of the cluster into one of this node; false drops it.

@@ -33,14 +33,6 @@ func (w *waiting) add(uid types.UID) {
 	w.claims[uid] = struct{}{}
 }
 
-// changed says that refused claims may be served now. It never blocks.
-func (w *waiting) changed() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // run sends waiting claims down the feed until the context ends. A claim that
 // is refused again is added again.
 func (w *waiting) run(ctx context.Context) {
