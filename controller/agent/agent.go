@@ -194,7 +194,7 @@ func (a *agent) newResizer() (err error) {
 	if a.plain() {
 		return nil
 	}
-	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.pvs, Events: a.recorder, Changed: a.changed})
+	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, PVs: a.pvs, Events: a.recorder, Changed: a.changed})
 	return err
 }
 

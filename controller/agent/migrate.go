@@ -66,7 +66,7 @@ func (a *agent) newMigrator() (err error) {
 	}
 	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
-		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, Loop: a.pvs, Events: a.recorder,
+		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, PVs: a.pvs, Events: a.recorder,
 		Mode: m.mode, Used: m.used, Workers: m.workers, Step: step,
 	})
 	return err

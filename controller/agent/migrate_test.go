@@ -25,7 +25,7 @@ func planning(t *testing.T) *migrate.Migrator {
 		t.Fatal(err)
 	}
 	m, err := migrate.New(migrate.Config{
-		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, Loop: &pvs.PVs{}, Events: &events.Recorder{},
+		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, PVs: &pvs.PVs{}, Events: &events.Recorder{},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func (a *agent) newOrphans() (err error) {
 		return nil
 	}
 	a.orphans, err = orphans.New(orphans.Config{
-		Client: a.client, Pools: a.pools, Loop: a.pvs, Events: a.recorder, Node: events.Node(a.nodeName),
+		Client: a.client, Pools: a.pools, PVs: a.pvs, Events: a.recorder, Node: events.Node(a.nodeName),
 		Delete: a.options.orphans.what == orphansDelete, Grace: a.options.orphans.grace, Changed: a.changed,
 	})
 	return err

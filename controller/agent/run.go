@@ -39,7 +39,7 @@ func (a *agent) tell() {
 // unknown is told by the driver that it has to mount what has no record.
 func (a *agent) unknown() {
 	if a.pvs != nil {
-		a.pvs.Unknown()
+		a.pvs.SweepSoon()
 	}
 }
 

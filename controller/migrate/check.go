@@ -42,7 +42,7 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 		return all
 	}
 	n := m.node(ctx)
-	for _, pv := range slices.Concat(m.loop.PVs(), m.loop.Others()) {
+	for _, pv := range slices.Concat(m.pvs.All(), m.pvs.Migratable()) {
 		if open[pv.Name] {
 			continue
 		}
@@ -98,7 +98,7 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 // from the API server, else from the informer.
 func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
 	s.pv = pv
-	if s.pool, s.v, s.err = m.loop.Examine(pv); s.err != nil {
+	if s.pool, s.v, s.err = m.pvs.Validate(pv); s.err != nil {
 		return s
 	}
 	if pv.Spec.CSI != nil {

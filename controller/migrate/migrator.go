@@ -28,22 +28,22 @@ const (
 	batch = 32
 )
 
-// Loop is the part of the provisioning loop that a Migrator needs.
-type Loop interface {
-	// Examine returns the volume of a PV of this node, and its pool, if the loop
+// PVs is what a Migrator needs of the node's PVs.
+type PVs interface {
+	// Validate returns the volume of a PV of this node, and its pool, if the agent
 	// accepts both, also during a migration. The error is an ErrNotReady if the pool
 	// is not ready, and an ErrNotFound if the volume has no record yet. After any
 	// other error the caller ignores the PV.
-	Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
-	// PVs returns the saved PVs of this node, from memory.
-	PVs() []*corev1.PersistentVolume
-	// Others returns the PVs of this node that other provisioners created and that
-	// can be taken over. They may be some minutes old. Examine accepts them too;
+	Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
+	// All returns the saved PVs of this node, from memory.
+	All() []*corev1.PersistentVolume
+	// Migratable returns the PVs of this node that other provisioners created and that
+	// can be taken over. They may be some minutes old. Validate accepts them too;
 	// before Adopt creates a record, such a volume has no state.
-	Others() []*corev1.PersistentVolume
+	Migratable() []*corev1.PersistentVolume
 	Adopt(context.Context, *corev1.PersistentVolume) error
-	// Unknown causes a list of the PVs without this provisioner's label soon.
-	Unknown()
+	// SweepSoon causes a list of the PVs without this provisioner's label soon.
+	SweepSoon()
 }
 
 // Events records Warnings and Normal events (Note), once for each topic.
@@ -58,7 +58,7 @@ type Config struct {
 	Node   string // the Node's name
 	Pools  *volume.Pools
 	Driver string // of the new PVs
-	Loop   Loop
+	PVs    PVs
 	Events Events
 	Mode   Mode
 	// Used migrates volumes that pods use, too. Without it they wait.
@@ -76,7 +76,7 @@ type Migrator struct {
 	name    string // the Node's
 	pools   *volume.Pools
 	driver  string
-	loop    Loop
+	pvs     PVs
 	events  Events
 	mode    Mode
 	used    bool
@@ -95,7 +95,7 @@ func New(c Config) (*Migrator, error) {
 		return nil, errors.New("configure the migration: a client is required")
 	case c.Node == "":
 		return nil, errors.New("configure the migration: the node's name is required")
-	case c.Pools == nil || c.Loop == nil || c.Events == nil:
+	case c.Pools == nil || c.PVs == nil || c.Events == nil:
 		return nil, errors.New("configure the migration: pools, the provisioning loop and a recorder of events are required")
 	case c.Driver == "":
 		return nil, errors.New("configure the migration: the CSI driver's name is required")
@@ -104,7 +104,7 @@ func New(c Config) (*Migrator, error) {
 		c.Step = func(string) {}
 	}
 	m := &Migrator{
-		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, loop: c.Loop, events: c.Events, mode: c.Mode, used: c.Used,
+		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode, used: c.Used,
 		workers: max(1, c.Workers), step: c.Step, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})

@@ -31,7 +31,7 @@ func (m *Migrator) adopt(ctx context.Context, f candidate) (candidate, error) {
 		return f, errCancelled
 	}
 	m.step("migrate.adopt")
-	if err := m.loop.Adopt(ctx, pv); err != nil {
+	if err := m.pvs.Adopt(ctx, pv); err != nil {
 		return f, fmt.Errorf("take over PV %s: %w", pv.Name, err)
 	}
 	if f = n.candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
@@ -50,7 +50,7 @@ func (m *Migrator) disown(j *job, pv *corev1.PersistentVolume) error {
 	if err := j.pool.Disown(j.volume); err != nil {
 		return err
 	}
-	m.loop.Unknown()
+	m.pvs.SweepSoon()
 	return nil
 }
 

@@ -24,11 +24,11 @@ import (
 
 // oneVolume is a claim loop that knows a single volume.
 type oneVolume struct {
-	Loop
+	PVs
 	pool *volume.Pool
 }
 
-func (l oneVolume) Examine(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (l oneVolume) Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	v, err := l.pool.Get(pvName)
 	return l.pool, v, err
 }
@@ -57,7 +57,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}, Spec: storagev1.CSINodeSpec{
 			Drivers: []storagev1.CSINodeDriver{{Name: class.CSIProvisioner, NodeID: "node-01"}},
 		}})
-	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, Loop: oneVolume{pool: pool}, Events: events.New(client, "node-01"), Mode: Run})
+	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: events.New(client, "node-01"), Mode: Run})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // noPVs is a claim loop that knows of none.
 type noPVs struct{}
 
-func (noPVs) PVs() []*corev1.PersistentVolume                       { return nil }
+func (noPVs) All() []*corev1.PersistentVolume                       { return nil }
 func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string) { return nil, "" }
 
 // orphaned returns what looks for orphans at once, of the answers, in a pool with
@@ -82,7 +82,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Cleanup(recorder.Close)
 	recorder.EventRecorder = record.NewFakeRecorder(10)
 	o, err := New(Config{
-		Client: client, Pools: pools, Loop: noPVs{}, Events: recorder,
+		Client: client, Pools: pools, PVs: noPVs{}, Events: recorder,
 		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
 	})
 	if err != nil {

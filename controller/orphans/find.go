@@ -42,10 +42,10 @@ type localPVs struct {
 }
 
 func (o *Checker) localPVs() localPVs {
-	s := localPVs{all: o.Loop.PVs(), named: map[string]bool{}, places: map[place]bool{}}
+	s := localPVs{all: o.PVs.All(), named: map[string]bool{}, places: map[place]bool{}}
 	for _, pv := range s.all {
 		s.named[pv.Name] = true
-		pool, name := o.Loop.Names(pv)
+		pool, name := o.PVs.Names(pv)
 		s.places[place{pool, name}] = true
 	}
 	return s
@@ -156,7 +156,7 @@ func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 // exist, and records an event on the PV. If there is no record either, the
 // provisioning loop records the event, because it cannot adopt the volume.
 func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
-	at, name := o.Loop.Names(pv)
+	at, name := o.PVs.Names(pv)
 	if at != pool || class.Leaving(pv) {
 		return false, nil
 	}

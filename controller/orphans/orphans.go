@@ -33,10 +33,10 @@ const (
 	eventEvery = 10 * time.Minute
 )
 
-// Loop is the part of the provisioning loop that a Checker needs.
-type Loop interface {
-	// PVs returns the saved PVs of this node, from memory.
-	PVs() []*corev1.PersistentVolume
+// PVs is what a Checker needs of the node's PVs.
+type PVs interface {
+	// All returns the saved PVs of this node, from memory.
+	All() []*corev1.PersistentVolume
 	// Names returns the pool and the directory that a PV names. The pool is nil if
 	// it is not one of this node.
 	Names(*corev1.PersistentVolume) (*volume.Pool, string)
@@ -46,7 +46,7 @@ type Loop interface {
 type Config struct {
 	Client kubernetes.Interface
 	Pools  *volume.Pools
-	Loop   Loop
+	PVs    PVs
 	// Events records events on Node, the node of the pools, and on PVs.
 	Events *events.Recorder
 	Node   *corev1.ObjectReference
@@ -80,7 +80,7 @@ type Checker struct {
 // New returns a Checker. The error names what is missing or wrong.
 func New(c Config) (*Checker, error) {
 	switch {
-	case c.Client == nil, c.Pools == nil, c.Loop == nil, c.Events == nil, c.Node == nil:
+	case c.Client == nil, c.Pools == nil, c.PVs == nil, c.Events == nil, c.Node == nil:
 		return nil, errors.New("configure the check for orphans: the client, pools, the provisioning loop, a recorder and the node are required")
 	case c.Grace < 0:
 		return nil, errors.New("configure the check for orphans: the grace period is negative")
@@ -92,7 +92,7 @@ func New(c Config) (*Checker, error) {
 		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}}, nil
 }
 
-// Run checks until the context ends. pvs is the informer behind Loop.PVs, which the
+// Run checks until the context ends. pvs is the informer behind PVs.All, which the
 // caller runs; the deletion of a PV causes a check.
 func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 	if _, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: o.pvDeleted}); err != nil {
@@ -121,7 +121,7 @@ func (o *Checker) pvDeleted(obj any) {
 	if !ok {
 		return
 	}
-	pool, name := o.Loop.Names(pv)
+	pool, name := o.PVs.Names(pv)
 	if pool == nil {
 		return
 	}

@@ -54,7 +54,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	c.status.set(nil)
 	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs.Informer()) }
-	permissions := func(ctx context.Context) { c.info.Run(ctx, c.pvs.Unknown) } // granted: PVs of older provisioners can be labelled now
+	permissions := func(ctx context.Context) { c.info.Run(ctx, c.pvs.SweepSoon) } // granted: PVs of older provisioners can be labelled now
 	c.run(ctx, c.opened, beside, local.RunWithContext, c.pvs.Run, c.claims.RunRetries, permissions)
 	library.Run(ctx)
 	return nil

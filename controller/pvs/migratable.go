@@ -12,11 +12,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Others returns the PVs of this node that other provisioners made and that may
+// Migratable returns the PVs of this node that other provisioners made and that may
 // be taken over, as last swept. What carries our label by now is not among them.
 // The loop itself does nothing about them: as long as a PV is another
 // provisioner's, that one deletes it.
-func (p *PVs) Others() (all []*corev1.PersistentVolume) {
+func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 	theirs := *p.theirs.Load()
 	for i := range theirs {
 		if p.Saved(theirs[i].Name) == nil {
@@ -26,13 +26,13 @@ func (p *PVs) Others() (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// otherHere reports whether a PV says that it is one of Others.
+// otherHere reports whether a PV says that it is one of Migratable.
 func (p *PVs) otherHere(pv *corev1.PersistentVolume) bool {
 	other := class.MadeByOther(pv, p.others)
 	return other != nil && other.On(pv, p.node.Name(), p.node.Hostname())
 }
 
-// examineOther is Examine for a PV of another provisioner.
+// examineOther is Validate for a PV of another provisioner.
 func (p *PVs) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
 	if !other.On(pv, p.node.Name(), p.node.Hostname()) {
@@ -81,7 +81,7 @@ func (p *PVs) poolAt(path string) (*volume.Pool, string) {
 
 // Adopt gives the directory of a PV of another provisioner a record, as the
 // first step of taking it over. It does nothing where that has one. The errors
-// are those of Examine.
+// are those of Validate.
 func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
 	other := class.MadeByOther(pv, p.others)
 	if other == nil {

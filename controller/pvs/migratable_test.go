@@ -72,7 +72,7 @@ func TestExamineOther(t *testing.T) {
 			c.others, _ = class.ParseOthers("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
-			pool, v, err := c.Examine(pv)
+			pool, v, err := c.Validate(pv)
 			switch {
 			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 				t.Errorf("%v, want %q", err, row.want)
@@ -94,7 +94,7 @@ func TestExamineOtherPoolNotReady(t *testing.T) {
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Examine(pv); !errors.Is(err, volume.ErrNotReady) {
+	if _, _, err := c.Validate(pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want that the pool is not ready", err)
 	}
 }

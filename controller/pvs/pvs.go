@@ -39,7 +39,7 @@ type Config struct {
 	// CSIDriver is the driver of the CSI PVs; "": they are not served.
 	CSIDriver string
 	// Others are the provisioners whose PVs of this node may be taken over; see
-	// PVs.Others. If there are any, all PVs are swept every few minutes.
+	// PVs.Migratable. If there are any, all PVs are swept every few minutes.
 	Others []class.Other
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
@@ -117,9 +117,9 @@ func (p *PVs) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// Unknown has the PVs swept soon: a volume without a record is asked for, and its
+// SweepSoon has the PVs swept soon: a volume without a record is asked for, and its
 // PV may carry no label of ours. It never blocks.
-func (p *PVs) Unknown() { sleep.Wake(p.wake) }
+func (p *PVs) SweepSoon() { sleep.Wake(p.wake) }
 
 // Saved returns the PV of that name if it is one of this node's and the API
 // server has it. The library puts PVs into the store before they are saved;
@@ -142,9 +142,9 @@ func (p *PVs) IsLocal(name string) bool {
 	return pv != nil && p.backendOf(pv) != nil
 }
 
-// PVs returns the saved PVs of this node that the loop knows of, from memory: the
+// All returns the saved PVs of this node that the loop knows of, from memory: the
 // watched ones, and those of the last sweep that have no label of ours yet.
-func (p *PVs) PVs() (all []*corev1.PersistentVolume) {
+func (p *PVs) All() (all []*corev1.PersistentVolume) {
 	seen := map[string]bool{}
 	for _, obj := range p.informer.GetStore().List() {
 		if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {

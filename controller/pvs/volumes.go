@@ -9,7 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// VolumeOf is Examine for those who act on the volume: while its PV is being
+// VolumeOf is Validate for those who act on the volume: while its PV is being
 // replaced, the error is ErrMigrating.
 func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := p.volumeOf(pv)
@@ -19,7 +19,7 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 	return pool, v, err
 }
 
-// Examine returns the volume of a PV, and its pool, where the loop would act on
+// Validate returns the volume of a PV, and its pool, where the loop would act on
 // the PV itself: it says the same thing throughout, and the volume's record
 // names it. Of a PV that is not so, the loop says what is wrong.
 //
@@ -28,7 +28,7 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 //
 // A PV of another provisioner that may be taken over is one of the loop's here.
 // Its volume has no state before it is adopted.
-func (p *PVs) Examine(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	if other := class.MadeByOther(pv, p.others); other != nil {
 		return p.examineOther(other, pv)
 	}

@@ -67,7 +67,7 @@ func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.Persist
 		return nil
 	}
 	at := &target{claim: claim, pv: pv}
-	at.pool, at.v, at.err = r.loop.VolumeOf(pv)
+	at.pool, at.v, at.err = r.ofNode.VolumeOf(pv)
 	if at.err != nil && !errors.Is(at.err, volume.ErrNotReady) {
 		return nil
 	}

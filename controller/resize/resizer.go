@@ -30,9 +30,9 @@ const (
 	pace = time.Second
 )
 
-// Loop is the part of the provisioning loop that a Resizer needs.
-type Loop interface {
-	// VolumeOf returns the volume of a PV of this node, and its pool, if the loop
+// PVs is what a Resizer needs of the node's PVs.
+type PVs interface {
+	// VolumeOf returns the volume of a PV of this node, and its pool, if the agent
 	// accepts both. The error is an ErrNotReady if the pool, which is then returned,
 	// is not ready. After any other error the caller ignores the PV; the loop records
 	// what users need to know.
@@ -49,7 +49,7 @@ type Events interface {
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
-	Loop   Loop
+	PVs    PVs
 	Events Events
 	// Changed is called after a volume of the pool grew, which changes the available
 	// space. It must not block; may be nil.
@@ -60,7 +60,7 @@ type Config struct {
 type Resizer struct {
 	client  kubernetes.Interface
 	node    string
-	loop    Loop
+	ofNode  PVs
 	events  Events
 	changed func(*volume.Pool)
 
@@ -78,14 +78,14 @@ func New(c Config) (*Resizer, error) {
 		return nil, errors.New("configure the resizer: a client is required")
 	case c.Node == "":
 		return nil, errors.New("configure the resizer: the node's name is required")
-	case c.Loop == nil || c.Events == nil:
+	case c.PVs == nil || c.Events == nil:
 		return nil, errors.New("configure the resizer: the provisioning loop and a recorder of events are required")
 	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
 	return &Resizer{
-		client: c.Client, node: c.Node, loop: c.Loop, events: c.Events, changed: c.Changed,
+		client: c.Client, node: c.Node, ofNode: c.PVs, events: c.Events, changed: c.Changed,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast)),
 		failing: newFailing(), wake: make(chan struct{}, 1),
