@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
+	"kubevirt.io/hostpath-provisioner/controller/clientmetrics"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -49,8 +50,9 @@ type agent struct {
 	volumes   *monitor.VolumeMonitor
 	orphans   *orphans.Checker
 	driver    *csi.Server
-	kubelet   *kubelet.Registration // nil where a sidecar tells the kubelet
-	library   metrics.Metrics       // of the claim loop
+	kubelet   *kubelet.Registration  // nil where a sidecar tells the kubelet
+	library   metrics.Metrics        // of the claim loop
+	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in a plain CSI driver
 }
 
 // Run runs the agent, as the arguments of its command line say, until the context ends. It prints
@@ -158,6 +160,8 @@ func (a *agent) newLoop() (err error) {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
+	a.requests = clientmetrics.New()
+	a.requests.Install() // before queues are made
 	c := provision.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, Pools: a.pools, Prefix: a.prefix, ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk,
 		Workers: a.workers, Metrics: a.library, Opened: a.keep, Beside: a.beside, Changed: a.changed,
