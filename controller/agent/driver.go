@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -21,8 +22,7 @@ type driverOptions struct {
 	version    string
 	dataDirs   string
 	kubeletDir string
-	// The kubelet is told of the driver where socketSeen is not empty.
-	socketSeen, pluginDir string
+	socketSeen string // by the kubelet; if it is empty the driver does not register itself
 }
 
 func (d *driverOptions) register(f *pflag.FlagSet, version string) {
@@ -35,11 +35,9 @@ func (d *driverOptions) register(f *pflag.FlagSet, version string) {
 	f.StringVar(&d.version, "version", version,
 		"version that the CSI driver reports; --version alone prints the agent's")
 	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
-		"the kubelet's directory; volumes are mounted only below it")
+		"the kubelet's directory; volumes are mounted only below it, and the driver registers itself in its plugins_registry")
 	f.StringVar(&d.socketSeen, "kubelet-registration-path", "",
 		"path of the socket as the kubelet sees it. With it the driver registers itself with the kubelet; without it the registrar sidecar does")
-	f.StringVar(&d.pluginDir, "plugin-registration-path", "/registration",
-		"the kubelet's plugins_registry directory in this container")
 }
 
 // check says what makes no sense without a driver.
@@ -79,9 +77,9 @@ func (d *driverOptions) listen(server *csi.Server, r *kubelet.Registration) (par
 	if r == nil {
 		return parts, nil
 	}
-	told, err := kubelet.Listen(kubelet.RegistrationSocket(d.pluginDir, d.name))
+	told, err := kubelet.Listen(kubelet.RegistrationSocket(filepath.Join(d.kubeletDir, "plugins_registry"), d.name))
 	if err != nil {
-		return nil, fmt.Errorf("--plugin-registration-path: %w", errors.Join(err, l.Close()))
+		return nil, fmt.Errorf("register with the kubelet below --kubelet-dir: %w", errors.Join(err, l.Close()))
 	}
 	return append(parts, func(ctx context.Context) error { return r.Serve(ctx, told) }), nil
 }

@@ -92,7 +92,6 @@ func (o *options) registerHealth(f *pflag.FlagSet) {
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
 	f.AddGoFlag(logging.Lookup("v"))
-	f.AddGoFlag(logging.Lookup("vmodule"))
 }
 
 // variables are the environment variables of flags that had one before. That of

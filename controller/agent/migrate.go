@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,10 +15,9 @@ import (
 
 // migrateOptions are the flags of the migration to CSI PVs.
 type migrateOptions struct {
-	text    string
-	from    string
-	used    bool
-	workers int
+	text string
+	from string
+	used bool
 
 	// What text and from mean, set by check.
 	mode   migrate.Mode
@@ -33,7 +31,6 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 		"also migrate PVs of these provisioners: hostpath, rancher.io/local-path, or both with a comma. The agent then reads all PVs of the cluster every few minutes")
 	f.BoolVar(&m.used, "migrate-used", false,
 		"also migrate volumes that pods use; without it they wait until the pods have gone")
-	f.IntVar(&m.workers, "migrate-workers", 1, "PVs that are replaced at the same time")
 }
 
 // check works out what the flags mean. both: the process serves claims of both
@@ -52,9 +49,6 @@ func (m *migrateOptions) check(both bool) (err error) {
 	if m.mode == migrate.Off {
 		m.others = nil // nothing is looked for that nothing is done about
 	}
-	if m.workers < 1 {
-		return errors.New("--migrate-workers must be above zero")
-	}
 	return nil
 }
 
@@ -67,7 +61,7 @@ func (a *agent) newMigrator() (err error) {
 	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, Loop: a.loop, Events: a.recorder,
-		Mode: m.mode, Used: m.used, Workers: m.workers, Step: step,
+		Mode: m.mode, Used: m.used, Step: step,
 	})
 	return err
 }
@@ -76,10 +70,10 @@ func (a *agent) newMigrator() (err error) {
 // names claims of all namespaces.
 const MigrationPath = "/migration"
 
-// WithPlan adds the plan to what the health port serves.
-func WithPlan(m *migrate.Migrator, next http.Handler) http.Handler {
+// WithPlan adds the plan to what the health port serves. plan is nil if nothing can be migrated.
+func WithPlan(plan func() migrate.Report, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != MigrationPath || m == nil {
+		if r.URL.Path != MigrationPath || plan == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -89,7 +83,7 @@ func WithPlan(m *migrate.Migrator, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(m.Report()); err != nil {
+		if err := json.NewEncoder(w).Encode(plan()); err != nil {
 			klog.FromContext(r.Context()).V(2).Info("Cannot show the plan", "err", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -97,7 +98,11 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(a.migrator, next) }, a.client)
+	var plan func() migrate.Report
+	if a.migrator != nil {
+		plan = a.migrator.Report
+	}
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(plan, next) }, a.client)
 	if err != nil {
 		return nil, err
 	}
