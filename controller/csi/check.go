@@ -88,11 +88,6 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 	return f, nil
 }
 
-// singleWriter reports whether the volume may be mounted at one target only.
-func singleWriter(c *csi.VolumeCapability) bool {
-	return c.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
-}
-
 // topology is where the volumes of this node can be reached.
 func (s *Server) topology() *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{class.TopologyNode: s.config.NodeID}}

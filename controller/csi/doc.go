@@ -14,7 +14,7 @@
 //	errors.go       an error becomes a code (pure)
 //	check.go        what a request may ask for (pure)
 //	parameters.go   what a class, a PV or a pod says of a volume (pure)
-//	pools.go        which pool; volumes of older drivers, where no PV is seen
+//	pools.go        which pool
 //	identity.go     controller.go  expand.go  list.go  node.go  stats.go
 //
 // A volume's handle is its directory's name, and the request's. It is unique

@@ -59,12 +59,9 @@ func claimUID(name string) string {
 	return ""
 }
 
-// ephemeral reports whether a volume context is of a pod's own volume.
-func ephemeral(context map[string]string) bool { return context[keyEphemeral] == "true" }
-
-// ephemeralSpec is what a pod asks for in its own volume, and the name of the pool
-// that it asks for.
-func ephemeralSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
+// inlineSpec returns what a pod asks for in an inline volume, and the name of the pool that it asks
+// for.
+func inlineSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
 	p, err := parse(class.InlineVolume, context)
 	if err != nil {
 		return spec, "", err
