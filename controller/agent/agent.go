@@ -41,8 +41,8 @@ type agent struct {
 	monitors map[*volume.Pool]*monitor.PoolMonitor
 	events   record.EventRecorder
 
-	recorder  *events.Recorder      // nil in a plain CSI driver
-	client    kubernetes.Interface  // nil in a plain CSI driver
+	recorder  *events.Recorder      // nil in driver-only mode
+	client    kubernetes.Interface  // nil in driver-only mode
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
@@ -52,7 +52,7 @@ type agent struct {
 	driver    *csi.Server
 	kubelet   *kubelet.Registration  // nil where a sidecar tells the kubelet
 	library   metrics.Metrics        // of the claim loop
-	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in a plain CSI driver
+	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in driver-only mode
 }
 
 // Run runs the agent, as the arguments of its command line say, until the context ends. It prints
@@ -75,7 +75,7 @@ func runAgent(ctx context.Context, o *options) error {
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
 	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
-	if !o.plain() {
+	if !o.driverOnly() {
 		var err error
 		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
 			return err
@@ -96,7 +96,7 @@ func runAgent(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if a.plain() {
+	if a.driverOnly() {
 		a.open()
 	}
 	return runTogether(ctx, parts...)
@@ -146,7 +146,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:   step,
 	}
-	if !a.plain() {
+	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
 		c.Expected = func() pooldir.Expected { return a.loop.Expected(pool) }
 	}
@@ -156,7 +156,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 
 // newLoop makes the claim loop, which opens the pools when it runs.
 func (a *agent) newLoop() (err error) {
-	if a.plain() {
+	if a.driverOnly() {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
@@ -179,7 +179,7 @@ func (a *agent) newLoop() (err error) {
 
 // newResizer makes what grows the volumes of the loop's claims; the loop runs it.
 func (a *agent) newResizer() (err error) {
-	if a.plain() {
+	if a.driverOnly() {
 		return nil
 	}
 	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, Loop: a.loop, Events: a.recorder, Changed: a.changed})

@@ -19,7 +19,7 @@ type migrateOptions struct {
 	from string
 	used bool
 
-	// What text and from mean, set by check.
+	// Set by check, from text and from.
 	mode   migrate.Mode
 	others []class.Other
 }
@@ -33,8 +33,7 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 		"also migrate volumes that pods use; without it they wait until the pods have gone")
 }
 
-// check works out what the flags mean. both: the process serves claims of both
-// kinds.
+// check parses the flags. both reports whether the agent serves claims of both kinds.
 func (m *migrateOptions) check(both bool) (err error) {
 	if m.mode, err = migrate.ParseMode(m.text); err != nil {
 		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
@@ -47,13 +46,13 @@ func (m *migrateOptions) check(both bool) (err error) {
 		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
 	}
 	if m.mode == migrate.Off {
-		m.others = nil // nothing is looked for that nothing is done about
+		m.others = nil // they would only be read
 	}
 	return nil
 }
 
-// newMigrator makes what replaces PVs; the loop runs it. Also where nothing is to
-// be migrated: what an earlier start began is finished.
+// newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that an
+// earlier process began.
 func (a *agent) newMigrator() (err error) {
 	if !a.provision.hostPath || !a.provision.csi {
 		return nil
@@ -66,11 +65,11 @@ func (a *agent) newMigrator() (err error) {
 	return err
 }
 
-// MigrationPath is where the agent shows its plan, to its own container only: it
-// names claims of all namespaces.
+// MigrationPath is the path of the plan on the health port. Only the agent's own container may read
+// it, because it names claims of all namespaces.
 const MigrationPath = "/migration"
 
-// WithPlan adds the plan to what the health port serves. plan is nil if nothing can be migrated.
+// WithPlan adds the plan to the handler of the health port. plan is nil if nothing can be migrated.
 func WithPlan(plan func() migrate.Report, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != MigrationPath || plan == nil {

@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// options are the flags of the agent. Flags that have an environment variable
-// take their default from it.
+// options are the flags of the agent.
 type options struct {
 	version       string // of the program
 	nodeName      string
@@ -42,7 +41,7 @@ type options struct {
 	driver        driverOptions
 	orphans       orphanOptions
 
-	// What the flags above mean, set by check.
+	// Set by check, from the flags above.
 	mode         fs.FileMode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
@@ -50,16 +49,17 @@ type options struct {
 	layout       layout
 }
 
-// DefaultAddress is that of --http-address.
+// DefaultAddress is the default of --http-address.
 const DefaultAddress = ":9898"
 
-// plain reports whether the process is a CSI driver and nothing else: it then
-// never asks the API server.
-func (o *options) plain() bool {
+// driverOnly reports whether the agent is in driver-only mode: it serves CSI calls and does not use
+// the API server.
+func (o *options) driverOnly() bool {
 	return o.driver.endpoint != "" && !o.provision.hostPath && !o.provision.csi
 }
 
-// parseOptions returns nil options where only help was asked for.
+// parseOptions returns the options of the arguments and the environment, nil if the arguments ask
+// for help.
 func parseOptions(version string, args []string, out io.Writer) (*options, error) {
 	o := &options{version: version}
 	sections := o.sections()
@@ -83,17 +83,17 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
 		return nil, err
 	}
-	o.settleAddresses(flags)
+	o.setAddresses(flags)
 	return o, o.check()
 }
 
-// check says what is wrong with the options, in words that name the fix.
+// check validates the options. The error names the flag and what to do.
 func (o *options) check() error {
 	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
 	if missing := o.missing(); len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
 	}
-	if err := errors.Join(o.driver.check(), o.orphans.check(o.plain())); err != nil {
+	if err := errors.Join(o.driver.check(), o.orphans.check(o.driverOnly())); err != nil {
 		return err
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
@@ -101,8 +101,8 @@ func (o *options) check() error {
 	default:
 		return fmt.Errorf("reclaim policy %q (PV_RECLAIM_POLICY, --reclaim-policy) is neither Delete nor Retain", o.reclaimPolicy)
 	}
-	if o.policy != "" && o.plain() {
-		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that this process makes, and a plain CSI driver makes none: " +
+	if o.policy != "" && o.driverOnly() {
+		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
 	mode, err := strconv.ParseUint(o.directoryMode, 8, 12)
@@ -157,7 +157,7 @@ func (o *options) missing() (all []string) {
 	return all
 }
 
-// unixMode turns the bits that chmod knows into Go's.
+// unixMode returns the mode with the bits of chmod(2).
 func unixMode(bits uint32) fs.FileMode {
 	mode := fs.FileMode(bits & 0o777)
 	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
