@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -48,6 +49,7 @@ type agent struct {
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *monitor.VolumeMonitor
+	probes    *prometheus.GaugeVec // of the pools
 	orphans   *orphans.Checker
 	driver    *csi.Server
 	kubelet   *kubelet.Registration  // nil where a sidecar tells the kubelet
@@ -123,13 +125,14 @@ func (a *agent) close() {
 
 // newPools makes the pools and who looks after them. None is opened yet.
 func (a *agent) newPools() (err error) {
+	a.probes = monitor.NewProbes()
 	var all []*volume.Pool
 	for _, at := range a.layout.dirs {
 		pool, err := a.newPool(at)
 		if err != nil {
 			return err
 		}
-		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.looked)
+		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {

@@ -148,7 +148,7 @@ func (a *agent) checks() (all []httpserver.Check) {
 
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.volumes}
+	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.probes, a.volumes}
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}
