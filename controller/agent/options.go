@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // options are the flags of the agent.
@@ -42,7 +42,7 @@ type options struct {
 	orphans       orphanOptions
 
 	// Set by check, from the flags above.
-	mode         fs.FileMode
+	mode         volume.Mode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
 	wholeDisk    bool
@@ -105,11 +105,11 @@ func (o *options) check() error {
 		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	mode, err := strconv.ParseUint(o.directoryMode, 8, 12)
-	if err != nil || mode == 0 {
-		return fmt.Errorf("--directory-mode %q is not an octal mode such as 0770", o.directoryMode)
+	mode, err := volume.ParseMode(o.directoryMode)
+	if err != nil {
+		return fmt.Errorf("--directory-mode: %w", err)
 	}
-	o.mode = unixMode(uint32(mode))
+	o.mode = mode
 	switch o.capacity {
 	case "request":
 	case "filesystem":
@@ -155,15 +155,4 @@ func (o *options) missing() (all []string) {
 		"the namespace of the capacity objects: set POD_NAMESPACE (metadata.namespace by the downward API) or --namespace; "+
 			"or --publish-capacity=false, with storageCapacity: false in the CSIDriver")
 	return all
-}
-
-// unixMode returns the mode with the bits of chmod(2).
-func unixMode(bits uint32) fs.FileMode {
-	mode := fs.FileMode(bits & 0o777)
-	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
-		if bits&bit != 0 {
-			mode |= flag
-		}
-	}
-	return mode
 }
