@@ -69,7 +69,7 @@ func TestDaemonSetIsConfined(t *testing.T) {
 		t.Errorf("drops %v, want %v", s.Capabilities.Drop, want)
 	}
 	// The comments beside them say what each is for.
-	if want := []corev1.Capability{"DAC_OVERRIDE", "FOWNER", "LINUX_IMMUTABLE"}; !slices.Equal(s.Capabilities.Add, want) {
+	if want := []corev1.Capability{"DAC_OVERRIDE", "FOWNER", "LINUX_IMMUTABLE", "CHOWN"}; !slices.Equal(s.Capabilities.Add, want) {
 		t.Errorf("adds %v, want %v", s.Capabilities.Add, want)
 	}
 	// One more, and nothing else, holds volumes to their size.

@@ -181,7 +181,7 @@ func TestCSISocketIsOneAndTheSame(t *testing.T) {
 		if got := args["--kubelet-registration-path"]; got != onHost || onHost != kubelet+"/plugins/csi-hostpath/csi.sock" {
 			t.Errorf("%s: the socket is %s on the host, the kubelet is told %s", at, onHost, got)
 		}
-		if got := hostOf(pod, c, "/registration"); got != kubelet+"/plugins_registry" {
+		if got := hostOf(pod, c, kubelet+"/plugins_registry"); got != kubelet+"/plugins_registry" {
 			t.Errorf("%s: registers in %q", at, got)
 		}
 		if got := args["--kubelet-dir"]; got != kubelet || hostOf(pod, c, got+"/pods") != got+"/pods" {

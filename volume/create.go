@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -31,6 +32,9 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
 		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a volume has at least one", ErrInvalid, s.Bytes))
+	}
+	if err := s.Mode.Check(); err != nil {
+		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
@@ -78,6 +82,7 @@ func newRecord(s Spec, state record.State) Record {
 	return Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,
+		Mode: s.Mode, UID: s.UID, GID: s.GID,
 		Created: now(), Trash: rand.Text(),
 	}
 }
@@ -99,6 +104,10 @@ func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
 	if !r.Adopted && (r.Quota != s.Quota || r.Inodes != s.Inodes) {
 		return false, fmt.Errorf("%w: exists with the quota %v (inodes: %d), requested with %v (inodes: %d)",
 			ErrConflict, r.Quota, r.Inodes, s.Quota, s.Inodes)
+	}
+	if !r.Adopted && (r.Mode != s.Mode || r.UID != s.UID || r.GID != s.GID) {
+		return false, fmt.Errorf("%w: exists with mode %v, uid %d and gid %d, requested with mode %v, uid %d and gid %d",
+			ErrConflict, r.Mode, r.UID, r.GID, s.Mode, s.UID, s.GID)
 	}
 	if there, err = file.IsDir(c.Base, r.Name); there || err != nil {
 		return there, err
@@ -187,8 +196,16 @@ func (p *Pool) stage(c *call, r Record) (Record, error) {
 func (p *Pool) setUp(c *call, dir int, r Record) (quotaID uint64, err error) {
 	p.step("create.mode")
 	// Not with mkdir(2), which applies the umask and drops other bits.
-	if err := unix.Fchmod(dir, p.mode); err != nil {
+	if err := unix.Fchmod(dir, uint32(cmp.Or(r.Mode, p.config.Mode))); err != nil {
 		return 0, fault.Path("chmod", r.Name, err)
+	}
+	if r.UID != 0 || r.GID != 0 {
+		p.step("create.owner")
+		// After the mode: chmod(2) clears setgid if the process is not in the group,
+		// and chown(2) keeps it on a directory.
+		if err := unix.Fchown(dir, int(r.UID), int(r.GID)); err != nil {
+			return 0, fault.Path("chown", r.Name, err)
+		}
 	}
 	if err := c.SetLabel(dir); err != nil {
 		return 0, err

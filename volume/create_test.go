@@ -85,8 +85,8 @@ func TestCreateRefusals(t *testing.T) {
 func TestCreateMode(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
-	for mode, want := range map[fs.FileMode]fs.FileMode{
-		0: 0o777, 0o750: 0o750, 0o770 | fs.ModeSetgid: 0o770 | fs.ModeSetgid, 0o777 | fs.ModeSticky: 0o777 | fs.ModeSticky,
+	for mode, want := range map[volume.Mode]fs.FileMode{
+		0: 0o777, 0o750: 0o750, 0o2770: 0o770 | fs.ModeSetgid, 0o1777: 0o777 | fs.ModeSticky,
 	} {
 		p := opened(t, volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Mode: mode})
 		st, err := os.Stat(create(t, p, "v").Path)

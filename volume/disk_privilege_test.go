@@ -26,7 +26,7 @@ const confinedPool = "HPP_TEST_CONFINED_POOL"
 // capabilities are those that a test can drop, by the names that manifests have for them.
 var capabilities = map[string]uintptr{
 	"DAC_OVERRIDE": unix.CAP_DAC_OVERRIDE, "FOWNER": unix.CAP_FOWNER, "LINUX_IMMUTABLE": unix.CAP_LINUX_IMMUTABLE,
-	"SYS_ADMIN": unix.CAP_SYS_ADMIN,
+	"CHOWN": unix.CAP_CHOWN, "SYS_ADMIN": unix.CAP_SYS_ADMIN,
 }
 
 // hostile are volumes as tenants may leave them, each by the one capability without which it stays for ever.
@@ -61,7 +61,7 @@ func TestDiskCapabilities(t *testing.T) {
 		return
 	}
 	given := added(t, "legacy")
-	if want := slices.Sorted(maps.Keys(hostile)); !slices.Equal(given, want) {
+	if want := slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(hostile)), "CHOWN"))); !slices.Equal(given, want) {
 		t.Fatalf("manifests/legacy adds %q, this test knows of %q", given, want)
 	}
 	for _, kind := range testdisk.Kinds() {
@@ -88,6 +88,10 @@ func TestDiskCapabilities(t *testing.T) {
 				switch {
 				case missing == "" && (err != nil || len(left) > 0):
 					t.Errorf("with %q: %v, left in the trash %q\n%s", given, err, left, out)
+				case missing == "CHOWN":
+					if err == nil || len(left) > 0 || !strings.Contains(string(out), "chown") {
+						t.Errorf("without CHOWN: %v, left in the trash %q\n%s", err, left, out)
+					}
 				case missing != "" && (err == nil || !slices.Equal(left, []string{missing})):
 					t.Errorf("%v, left in the trash %q, want only what needs %s\n%s", err, left, missing, out)
 				}
@@ -100,15 +104,19 @@ func TestDiskCapabilities(t *testing.T) {
 // live is the life of an agent's pool: volumes are made, measured, deleted and purged.
 func live(t *testing.T, path string) {
 	p := opened(t, volume.Config{Path: path, Mode: 0o777})
-	_, err := p.Create(spec("fresh", mib))
-	ok(t, err)
+	for _, s := range []volume.Spec{spec("fresh", mib), owned("owned")} {
+		if v, err := p.Create(s); err != nil {
+			t.Error(err)
+		} else {
+			ok(t, p.Delete(v.Name))
+		}
+	}
 	if err := p.Measure(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for name := range hostile {
 		ok(t, p.Delete(name))
 	}
-	ok(t, p.Delete("fresh"))
 	if more, err := p.Purge(t.Context()); err != nil || more {
 		t.Errorf("purge: %v, more: %v", err, more)
 	}

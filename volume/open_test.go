@@ -3,7 +3,6 @@ package volume_test
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -64,8 +63,7 @@ func TestNew(t *testing.T) {
 		func(c *volume.Config) { c.Mount = "/dat" },
 		func(c *volume.Config) { c.Mount = "/data/below" },
 		func(c *volume.Config) { c.Mount = "/" },
-		func(c *volume.Config) { c.Mode = fs.ModeSetuid | 0o777 },
-		func(c *volume.Config) { c.Mode = 0o2770 }, // Go's setgid bit is another
+		func(c *volume.Config) { c.Mode = 0o4777 }, // setuid
 		func(c *volume.Config) { c.Reserve = -1 },
 		func(c *volume.Config) { c.Overcommit = -1 },
 		func(c *volume.Config) { c.Overcommit = math.NaN() },

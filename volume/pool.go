@@ -2,7 +2,6 @@ package volume
 
 import (
 	"fmt"
-	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -10,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/enforce"
@@ -30,9 +27,9 @@ type Config struct {
 	// Mount is the directory, Path itself or one above it, that must be a mount point of
 	// the host before the pool creates anything; "" requires none. See mount.OfHost.
 	Mount string
-	// Mode of new volume directories, whatever the umask; 0 means 0777. Of the
-	// special bits fs.ModeSetgid and fs.ModeSticky are allowed.
-	Mode fs.FileMode
+	// Mode is the mode of new volumes whose Spec has none, whatever the umask; 0
+	// means 0777.
+	Mode Mode
 	// Label is the SELinux label of new volume directories: pooldir.LabelAuto sets
 	// pooldir.DefaultLabel where the filesystem carries labels, "" sets none.
 	Label string
@@ -75,7 +72,6 @@ type Config struct {
 type Pool struct {
 	config Config
 	path   string // absolute and clean
-	mode   uint32 // of new volumes, as fchmod(2) takes it
 
 	dir *pooldir.Opener // keeps the directory open
 	// enforcing is written while the directory is opened, and read in calls on it.
@@ -96,12 +92,14 @@ type Pool struct {
 // New validates the configuration and returns a pool that is not open yet. It does not use
 // the disk; Check and Open do. The error is an ErrInvalid.
 func New(c Config) (*Pool, error) {
-	mode, err := c.check()
-	if err != nil {
+	if err := c.check(); err != nil {
 		return nil, fault.Failed("configure pool", c.Path, fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	if c.Overcommit == 0 {
 		c.Overcommit = 1
+	}
+	if c.Mode == 0 {
+		c.Mode = 0o777
 	}
 	if c.Patience == 0 {
 		c.Patience = bounded.DefaultPatience
@@ -109,7 +107,7 @@ func New(c Config) (*Pool, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), mode: mode, trash: trash.New(c.PurgeRate, c.Step)}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = enforce.New(enforce.Config{
@@ -121,51 +119,33 @@ func New(c Config) (*Pool, error) {
 	return p, nil
 }
 
-func (c *Config) check() (mode uint32, err error) {
-	const allowed = fs.ModePerm | fs.ModeSetgid | fs.ModeSticky
+func (c *Config) check() error {
 	switch {
 	case c.Path == "":
-		return 0, fmt.Errorf("the path is empty; name a directory of its own for volumes")
+		return fmt.Errorf("the path is empty; name a directory of its own for volumes")
 	case c.Mount != "" && !above(c.Mount, c.Path):
-		return 0, fmt.Errorf("the mount point %s is neither the pool's directory nor one above it", c.Mount)
-	case c.Mode&^allowed != 0:
-		return 0, fmt.Errorf("the mode %v has other bits than permissions, setgid and sticky", c.Mode)
+		return fmt.Errorf("the mount point %s is neither the pool's directory nor one above it", c.Mount)
 	case c.Reserve < 0:
-		return 0, fmt.Errorf("the reserve is %d bytes; it cannot be negative", c.Reserve)
+		return fmt.Errorf("the reserve is %d bytes; it cannot be negative", c.Reserve)
 	case c.Overcommit < 0 || math.IsNaN(c.Overcommit) || math.IsInf(c.Overcommit, 0):
-		return 0, fmt.Errorf("the overcommit ratio is %v; it is a positive number", c.Overcommit)
+		return fmt.Errorf("the overcommit ratio is %v; it is a positive number", c.Overcommit)
 	case c.Patience < 0:
-		return 0, fmt.Errorf("the patience is %s; it cannot be negative", c.Patience)
+		return fmt.Errorf("the patience is %s; it cannot be negative", c.Patience)
 	case c.PurgeRate < 0:
-		return 0, fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
+		return fmt.Errorf("the purge rate is %d files a second; it cannot be negative", c.PurgeRate)
 	}
 	for _, name := range c.Inner {
 		if err := CheckName(name); err != nil {
-			return 0, fmt.Errorf("inner pool: %w", err)
+			return fmt.Errorf("inner pool: %w", err)
 		}
 	}
-	return unixMode(c.Mode), nil
+	return c.Mode.Check()
 }
 
 // above reports whether a directory other than the root is path or above it.
 func above(dir, path string) bool {
 	dir, path = filepath.Join("/", dir), filepath.Join("/", path)
 	return dir != "/" && (path == dir || strings.HasPrefix(path, dir+"/"))
-}
-
-// unixMode returns the bits of chmod(2); Go keeps the special ones elsewhere.
-func unixMode(m fs.FileMode) uint32 {
-	if m == 0 {
-		return 0o777
-	}
-	mode := uint32(m.Perm())
-	if m&fs.ModeSetgid != 0 {
-		mode |= unix.S_ISGID
-	}
-	if m&fs.ModeSticky != 0 {
-		mode |= unix.S_ISVTX
-	}
-	return mode
 }
 
 // Name returns the pool's name as configured.

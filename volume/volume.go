@@ -21,6 +21,10 @@ type Spec struct {
 	Quota QuotaPolicy
 	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
 	Inodes uint64
+	// Mode is the mode of the volume's directory; 0 is the pool's. UID and GID are
+	// its owner and group; 0 is root. An adopted directory keeps what it has.
+	Mode     Mode
+	UID, GID uint32
 }
 
 // Volume is a volume as callers see it: its record and its place.
@@ -52,6 +56,8 @@ type (
 	Owner = record.Owner
 	// QuotaPolicy decides about a volume in a pool that enforces no quotas.
 	QuotaPolicy = record.QuotaPolicy
+	// Mode is the mode of a volume's directory, in the bits of chmod(2).
+	Mode = record.Mode
 	// SpaceError is the cause if the requested bytes are not available.
 	SpaceError = fault.SpaceError
 )
@@ -87,3 +93,6 @@ var (
 // CheckName returns an ErrInvalid if name cannot be a volume's: [A-Za-z0-9._-], 1 to 255
 // bytes, no leading dot.
 func CheckName(name string) error { return fault.CheckName(name) }
+
+// ParseMode parses an octal mode such as 0770; see record.ParseMode.
+func ParseMode(text string) (Mode, error) { return record.ParseMode(text) }

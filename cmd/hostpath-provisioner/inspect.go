@@ -79,8 +79,8 @@ func inspectPool(path, format string, out io.Writer) error {
 	return err
 }
 
-// escaped is JSON whose strings show what is no text as JSON escapes it, also
-// what JSON would let through, such as DEL and U+009B: a terminal obeys those.
+// escaped returns the JSON with all unprintable characters escaped, also those that JSON allows,
+// such as DEL and U+009B: a terminal would interpret them.
 func escaped(data []byte) string {
 	var b strings.Builder
 	for _, r := range string(data) {
@@ -112,9 +112,8 @@ func poolsToInspect(named []string) (paths []string, err error) {
 	return paths, nil
 }
 
-// poolsOfEnvironment returns the directories that the agent of this container
-// has as pools, whichever of the two variables says so: PV_DIR is one
-// directory, or the list that the older driver's DaemonSet puts there.
+// poolsOfEnvironment returns the pools of the agent in this container, from PV_DIR and DATADIR.
+// PV_DIR is one directory, or a list in the DaemonSet of the kubevirt CSI driver.
 func poolsOfEnvironment() (paths []string, err error) {
 	for _, name := range []string{"PV_DIR", "DATADIR"} {
 		value := os.Getenv(name)
@@ -139,7 +138,7 @@ func poolsOfEnvironment() (paths []string, err error) {
 	return slices.Compact(paths), nil
 }
 
-// printReport prints what a person wants to see first.
+// printReport prints the report as tables.
 func printReport(out io.Writer, r inspect.Report) error {
 	owner := "owned by no process"
 	if r.Pool.Held {
@@ -187,9 +186,8 @@ func printReport(out io.Writer, r inspect.Report) error {
 	return table.Flush()
 }
 
-// printOrphans prints what the agent last noted of volumes without a PV, and
-// the directories that no record knows. Whether a PV names one of those, only the
-// agent can tell.
+// printOrphans prints the orphans that the agent last recorded, and the directories without a
+// record. Only the agent knows whether a PV names one of those.
 func printOrphans(table io.Writer, r inspect.Report) {
 	orphans := slices.DeleteFunc(slices.Clone(r.Volumes), func(v inspect.Volume) bool { return v.Orphan.Why == "" })
 	if len(orphans) > 0 {
@@ -210,8 +208,8 @@ func printOrphans(table io.Writer, r inspect.Report) {
 	}
 }
 
-// show prints as fmt.Fprintf does, but what a file said that is no text is
-// quoted: a name must not steer the terminal, or pass for another line.
+// show prints as fmt.Fprintf does, with unprintable arguments quoted: the name of a file must not
+// control the terminal or look like another line.
 func show(out io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		text := fmt.Sprint(arg)

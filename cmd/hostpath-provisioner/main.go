@@ -1,10 +1,9 @@
-// Command hostpath-provisioner is the node agent: one process, one container,
-// on every node. It turns the claims of its node into directories and the PVs
-// that name them, and serves them through CSI.
+// Command hostpath-provisioner is the node agent: one process in one container on every node. It
+// turns the claims of its node into directories and PVs, and serves them through CSI.
 //
 //	disks.go      the commands that offer raw disks, and print them
 //	inspect.go    the command that prints pools
-//	migrate.go    the command that prints what becomes of PVs
+//	migrate.go    the command that prints the plan of the migration
 //	version.go    the command that prints the version
 package main
 
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// run is the whole program but for its exit code.
+// run runs the command that the arguments name, the agent without one.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 {
 		switch args[0] {

@@ -59,7 +59,6 @@ func TestSettingsAreRefused(t *testing.T) {
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"migrate how":      {[]string{node, pool, "--migrate-to-csi=now"}, `"now" is none of ["off" "plan"`},
 		"migrate alone":    {[]string{node, pool, "--migrate-to-csi=run"}, "--provision=hostpath,csi"},
-		"migrate workers":  {[]string{node, pool, "--migrate-workers=0"}, "--migrate-workers"},
 		"plan of what":     {[]string{"migrate", "plan"}, `"plan" is no flag`},
 		"plan of nobody":   {[]string{"migrate", "--http-address=127.0.0.1:1"}, "ask the agent of this container"},
 		"bad TLS version":  {[]string{node, pool, "--metrics-tls-version=VersionTLS14"}, `"VersionTLS14" is none of VersionTLS10`},

@@ -18,8 +18,8 @@ import (
 )
 
 const migrateHelp = `hostpath-provisioner migrate prints which PVs of this node are, will be, or
-cannot be, replaced by CSI PVs, as the agent that runs in this container last
-saw it. --migrate-to-csi of the agent says what it does about them.
+cannot be, replaced by CSI PVs, according to the last check of the agent in this
+container. The agent's flag --migrate-to-csi sets what it does with them.
 
 Usage:
   hostpath-provisioner migrate [-o json]
@@ -31,7 +31,7 @@ Flags:
 func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("migrate", pflag.ContinueOnError)
 	format := flags.StringP("output", "o", "table", "table or json")
-	address := flags.String("http-address", agent.DefaultAddress, "that of the agent")
+	address := flags.String("http-address", agent.DefaultAddress, "address of the agent")
 	flags.Usage = func() { fmt.Fprintf(out, migrateHelp, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -39,7 +39,7 @@ func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	case err != nil:
 		return agent.Usagef("migrate: %w; --help lists the flags", err)
 	case flags.NArg() > 0:
-		return agent.Usagef("migrate: %q is no flag; the agent's --migrate-to-csi says what is done", flags.Arg(0))
+		return agent.Usagef("migrate: %q is no flag; the agent's --migrate-to-csi sets what it does", flags.Arg(0))
 	case *format != "table" && *format != "json":
 		return agent.Usagef("migrate: output %q is neither table nor json", *format)
 	}

@@ -8,37 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/kubernetes/fake"
-
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
-	"kubevirt.io/hostpath-provisioner/controller/pvs"
-	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// planning is a migrator with a plan, though nothing was looked at.
-func planning(t *testing.T) *migrate.Migrator {
-	t.Helper()
-	pool, err := volume.New(volume.Config{Name: "legacy", Path: t.TempDir() + "/pool"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pools, err := volume.NewPools(pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := migrate.New(migrate.Config{
-		Client: fake.NewClientset(), Node: "node-01", Pools: pools, Driver: "d", Mode: migrate.Plan, PVs: &pvs.PVs{}, Events: &events.Recorder{},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func TestPlanIsPrinted(t *testing.T) {
-	server := httptest.NewServer(agent.WithPlan(planning(t), http.NotFoundHandler()))
+	plan := func() migrate.Report { return migrate.Report{Node: "node-01"} }
+	server := httptest.NewServer(agent.WithPlan(plan, http.NotFoundHandler()))
 	defer server.Close()
 	address := "--http-address=" + strings.TrimPrefix(server.URL, "http://")
 	for _, args := range [][]string{{"migrate", address}, {"migrate", "-o", "json", address}} {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -21,6 +22,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/claims"
+	"kubevirt.io/hostpath-provisioner/controller/clientmetrics"
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -43,18 +45,20 @@ type agent struct {
 	monitors map[*volume.Pool]*monitor.PoolMonitor
 	events   record.EventRecorder
 
-	recorder  *events.Recorder      // nil in a plain CSI driver
-	client    kubernetes.Interface  // nil in a plain CSI driver
-	pvs       *pvs.PVs              // of this node; nil in a plain CSI driver
+	recorder  *events.Recorder      // nil in driver-only mode
+	client    kubernetes.Interface  // nil in driver-only mode
+	pvs       *pvs.PVs              // of this node; nil in driver-only mode
 	loop      *provision.Controller // the claims that this process serves itself
 	resizer   *resize.Resizer       // grows their volumes
 	migrator  *migrate.Migrator     // replaces their PVs
 	publisher *capacity.Publisher   // what the scheduler is told
 	volumes   *monitor.VolumeMonitor
+	probes    *prometheus.GaugeVec // of the pools
 	orphans   *orphans.Checker
 	driver    *csi.Server
-	kubelet   *kubelet.Registration // nil where a sidecar tells the kubelet
-	library   metrics.Metrics       // of the claim loop
+	kubelet   *kubelet.Registration  // nil where a sidecar tells the kubelet
+	library   metrics.Metrics        // of the claim loop
+	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in driver-only mode
 }
 
 // Run runs the agent, as the arguments of its command line say, until the context ends. It prints
@@ -77,7 +81,7 @@ func runAgent(ctx context.Context, o *options) error {
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
 	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
-	if !o.plain() {
+	if !o.driverOnly() {
 		var err error
 		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {
 			return err
@@ -98,7 +102,7 @@ func runAgent(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if a.plain() {
+	if a.driverOnly() {
 		a.open()
 	}
 	return runTogether(ctx, parts...)
@@ -125,13 +129,14 @@ func (a *agent) close() {
 
 // newPools makes the pools and who looks after them. None is opened yet.
 func (a *agent) newPools() (err error) {
+	a.probes = monitor.NewProbes()
 	var all []*volume.Pool
 	for _, at := range a.layout.dirs {
 		pool, err := a.newPool(at)
 		if err != nil {
 			return err
 		}
-		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.looked)
+		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.looked)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {
@@ -148,7 +153,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:   step,
 	}
-	if !a.plain() {
+	if !a.driverOnly() {
 		c.Holder = provision.Holder(a.nodeName, hostname())
 		c.Expected = func() pooldir.Expected { return a.pvs.Expected(pool) }
 	}
@@ -158,10 +163,12 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 
 // newLoop makes the claim loop, which opens the pools when it runs.
 func (a *agent) newLoop() (err error) {
-	if a.plain() {
+	if a.driverOnly() {
 		return nil
 	}
 	a.library = metrics.New("kubevirt_hpp")
+	a.requests = clientmetrics.New()
+	a.requests.Install() // before queues are made
 	node := provision.BackendsConfig{Node: a.nodeName, Pools: a.pools, Prefix: a.prefix}
 	if a.provision.hostPath {
 		node.HostPath = a.pools.Named(a.layout.hostPath)
@@ -191,7 +198,7 @@ func (a *agent) newLoop() (err error) {
 
 // newResizer makes what grows the volumes of the loop's claims; the loop runs it.
 func (a *agent) newResizer() (err error) {
-	if a.plain() {
+	if a.driverOnly() {
 		return nil
 	}
 	a.resizer, err = resize.New(resize.Config{Client: a.client, Node: a.nodeName, PVs: a.pvs, Events: a.recorder, Changed: a.changed})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/pflag"
 
@@ -12,8 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 )
 
-// driverOptions are the flags of the CSI driver. Their names and meanings are
-// those of the older one, whose arguments must start this.
+// driverOptions are the flags of the CSI driver. It accepts the arguments of the kubevirt CSI driver.
 type driverOptions struct {
 	endpoint   string
 	name       string
@@ -21,8 +21,7 @@ type driverOptions struct {
 	version    string
 	dataDirs   string
 	kubeletDir string
-	// The kubelet is told of the driver where socketSeen is not empty.
-	socketSeen, pluginDir string
+	socketSeen string // by the kubelet; if it is empty the driver does not register itself
 }
 
 func (d *driverOptions) register(f *pflag.FlagSet, version string) {
@@ -35,14 +34,12 @@ func (d *driverOptions) register(f *pflag.FlagSet, version string) {
 	f.StringVar(&d.version, "version", version,
 		"version that the CSI driver reports; --version alone prints the agent's")
 	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
-		"the kubelet's directory; volumes are mounted only below it")
+		"the kubelet's directory; volumes are mounted only below it, and the driver registers itself in its plugins_registry")
 	f.StringVar(&d.socketSeen, "kubelet-registration-path", "",
 		"path of the socket as the kubelet sees it. With it the driver registers itself with the kubelet; without it the registrar sidecar does")
-	f.StringVar(&d.pluginDir, "plugin-registration-path", "/registration",
-		"the kubelet's plugins_registry directory in this container")
 }
 
-// check says what makes no sense without a driver.
+// check refuses flags that need a CSI socket if there is none.
 func (d *driverOptions) check() error {
 	switch {
 	case d.endpoint != "":
@@ -56,7 +53,7 @@ func (d *driverOptions) check() error {
 	return nil
 }
 
-// registration is nil where the registrar sidecar tells the kubelet.
+// registration returns nil if the registrar sidecar registers the driver.
 func (d *driverOptions) registration() (*kubelet.Registration, error) {
 	if d.socketSeen == "" {
 		return nil, nil
@@ -68,8 +65,8 @@ func (d *driverOptions) registration() (*kubelet.Registration, error) {
 	return r, nil
 }
 
-// listen opens the sockets at once, so that one that cannot be is an error at
-// start. That of the registration comes last: the kubelet then calls.
+// listen opens the sockets and returns the functions that serve them. It opens them at once, so that
+// a failure is an error at start, and the registration's last, because the kubelet then calls.
 func (d *driverOptions) listen(server *csi.Server, r *kubelet.Registration) (parts []func(context.Context) error, err error) {
 	l, err := kubelet.Listen(d.endpoint)
 	if err != nil {
@@ -79,9 +76,9 @@ func (d *driverOptions) listen(server *csi.Server, r *kubelet.Registration) (par
 	if r == nil {
 		return parts, nil
 	}
-	told, err := kubelet.Listen(kubelet.RegistrationSocket(d.pluginDir, d.name))
+	registry, err := kubelet.Listen(kubelet.RegistrationSocket(filepath.Join(d.kubeletDir, "plugins_registry"), d.name))
 	if err != nil {
-		return nil, fmt.Errorf("--plugin-registration-path: %w", errors.Join(err, l.Close()))
+		return nil, fmt.Errorf("register with the kubelet below --kubelet-dir: %w", errors.Join(err, l.Close()))
 	}
-	return append(parts, func(ctx context.Context) error { return r.Serve(ctx, told) }), nil
+	return append(parts, func(ctx context.Context) error { return r.Serve(ctx, registry) }), nil
 }

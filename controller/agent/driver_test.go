@@ -22,14 +22,18 @@ import (
 func TestDriverRegistersItself(t *testing.T) {
 	clean(t)
 	dir := t.TempDir()
-	socket, told := filepath.Join(dir, "csi.sock"), filepath.Join(dir, "the.driver-reg.sock")
+	registry := filepath.Join(dir, "plugins_registry")
+	if err := os.Mkdir(registry, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	socket, told := filepath.Join(dir, "csi.sock"), filepath.Join(registry, "the.driver-reg.sock")
 	address := freeAddress(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
 		done <- Run(ctx, "test", []string{"--endpoint=unix://" + socket, "--nodeid=node-01", "--drivername=the.driver",
 			fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool")), "--http-address=" + address,
-			"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir}, &bytes.Buffer{})
+			"--kubelet-registration-path=/seen/csi.sock", "--kubelet-dir=" + dir}, &bytes.Buffer{})
 	}()
 	wantReadyz(t, address, http.StatusServiceUnavailable, "[-] kubelet: ")
 
@@ -92,7 +96,7 @@ func TestDriverWantsThePluginDirectory(t *testing.T) {
 	args := []string{"--endpoint=" + dir + "/csi.sock", "--nodeid=node-01", "--metrics-address=",
 		fmt.Sprintf(`--datadir=[{"name":"local","path":%q}]`, filepath.Join(dir, "pool"))}
 	for want, more := range map[string][]string{
-		"--plugin-registration-path":  {"--kubelet-registration-path=/seen/csi.sock", "--plugin-registration-path=" + dir + "/none"},
+		"--kubelet-dir":               {"--kubelet-registration-path=/seen/csi.sock", "--kubelet-dir=" + dir + "/none"},
 		"--kubelet-registration-path": {"--kubelet-registration-path=csi.sock"},
 	} {
 		err := Run(t.Context(), "test", append(args, more...), &bytes.Buffer{})

@@ -50,7 +50,7 @@ func (o *options) registerPools(f *pflag.FlagSet) {
 	f.StringVar(&o.pvDirMount, "pv-dir-mount", "",
 		"--pv-dir or a directory above it that must be a mount point of the host before the agent uses it. The pod's hostPath volume must be the directory above it, with mountPropagation HostToContainer")
 	f.StringVar(&o.driver.dataDirs, "datadir", "",
-		"pools of the CSI driver as JSON, such as [{\"name\":\"local\",\"path\":\"/var/hpvolumes/csi\"}]. \"mount\" is what --pv-dir-mount is for --pv-dir; a pool with \"shared\": true is not offered; unknown keys are refused. Without it the driver has the pool legacy in --pv-dir; in driver-only mode "+plainPools)
+		"pools of the CSI driver as JSON, such as [{\"name\":\"local\",\"path\":\"/var/hpvolumes/csi\"}]. \"mount\" is what --pv-dir-mount is for --pv-dir; a pool with \"shared\": true is not offered; unknown keys are refused. Without it the driver has the pool legacy in --pv-dir; in driver-only mode "+defaultPools)
 	f.StringVar(&o.reserve, "reserve", "0",
 		"disk space kept free in each pool, such as 10Gi; claims cannot use it")
 	f.Float64Var(&o.overcommit, "overcommit", 1,
@@ -92,7 +92,6 @@ func (o *options) registerHealth(f *pflag.FlagSet) {
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
 	f.AddGoFlag(logging.Lookup("v"))
-	f.AddGoFlag(logging.Lookup("vmodule"))
 }
 
 // variables are the environment variables of flags that had one before. That of

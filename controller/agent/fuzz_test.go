@@ -10,7 +10,7 @@ import (
 // What --datadir accepts are pools with names and paths of their own, each of
 // which keeps clear of those inside it.
 func FuzzDataDirs(f *testing.F) {
-	for _, text := range []string{plainPools, `[{"name":"local","path":"local-data-dir/csi","shared":false},
+	for _, text := range []string{defaultPools, `[{"name":"local","path":"local-data-dir/csi","shared":false},
 		{"name":"outer","path":"/srv/x/","snapshotPath":"/srv/x/snaps","snapshotProvider":"reflink"},{"name":"inner","path":"/srv/x/csi"}]`,
 		`[{"name":"a","path":"/"},{"name":"b","path":"../.."}]`, `[{"name":"a","path":"/a","snapshotPath":"/a"}]`, `[null]`, `{}`, `[]`, ``} {
 		f.Add(text)

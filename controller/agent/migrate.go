@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,12 +15,11 @@ import (
 
 // migrateOptions are the flags of the migration to CSI PVs.
 type migrateOptions struct {
-	text    string
-	from    string
-	used    bool
-	workers int
+	text string
+	from string
+	used bool
 
-	// What text and from mean, set by check.
+	// Set by check, from text and from.
 	mode   migrate.Mode
 	others []class.Other
 }
@@ -33,11 +31,9 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 		"also migrate PVs of these provisioners: hostpath, rancher.io/local-path, or both with a comma. The agent then reads all PVs of the cluster every few minutes")
 	f.BoolVar(&m.used, "migrate-used", false,
 		"also migrate volumes that pods use; without it they wait until the pods have gone")
-	f.IntVar(&m.workers, "migrate-workers", 1, "PVs that are replaced at the same time")
 }
 
-// check works out what the flags mean. both: the process serves claims of both
-// kinds.
+// check parses the flags. both reports whether the agent serves claims of both kinds.
 func (m *migrateOptions) check(both bool) (err error) {
 	if m.mode, err = migrate.ParseMode(m.text); err != nil {
 		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
@@ -50,16 +46,13 @@ func (m *migrateOptions) check(both bool) (err error) {
 		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
 	}
 	if m.mode == migrate.Off {
-		m.others = nil // nothing is looked for that nothing is done about
-	}
-	if m.workers < 1 {
-		return errors.New("--migrate-workers must be above zero")
+		m.others = nil // they would only be read
 	}
 	return nil
 }
 
-// newMigrator makes what replaces PVs; the loop runs it. Also where nothing is to
-// be migrated: what an earlier start began is finished.
+// newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that an
+// earlier process began.
 func (a *agent) newMigrator() (err error) {
 	if !a.provision.hostPath || !a.provision.csi {
 		return nil
@@ -67,19 +60,19 @@ func (a *agent) newMigrator() (err error) {
 	m := &a.migrate
 	a.migrator, err = migrate.New(migrate.Config{
 		Client: a.client, Node: a.nodeName, Pools: a.pools, Driver: a.options.driver.name, PVs: a.pvs, Events: a.recorder,
-		Mode: m.mode, Used: m.used, Workers: m.workers, Step: step,
+		Mode: m.mode, Used: m.used, Step: step,
 	})
 	return err
 }
 
-// MigrationPath is where the agent shows its plan, to its own container only: it
-// names claims of all namespaces.
+// MigrationPath is the path of the plan on the health port. Only the agent's own container may read
+// it, because it names claims of all namespaces.
 const MigrationPath = "/migration"
 
-// WithPlan adds the plan to what the health port serves.
-func WithPlan(m *migrate.Migrator, next http.Handler) http.Handler {
+// WithPlan adds the plan to the handler of the health port. plan is nil if nothing can be migrated.
+func WithPlan(plan func() migrate.Report, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != MigrationPath || m == nil {
+		if r.URL.Path != MigrationPath || plan == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -89,7 +82,7 @@ func WithPlan(m *migrate.Migrator, next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(m.Report()); err != nil {
+		if err := json.NewEncoder(w).Encode(plan()); err != nil {
 			klog.FromContext(r.Context()).V(2).Info("Cannot show the plan", "err", err)
 		}
 	})

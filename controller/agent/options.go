@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// options are the flags of the agent. Flags that have an environment variable
-// take their default from it.
+// options are the flags of the agent.
 type options struct {
 	version       string // of the program
 	nodeName      string
@@ -42,24 +41,25 @@ type options struct {
 	driver        driverOptions
 	orphans       orphanOptions
 
-	// What the flags above mean, set by check.
-	mode         fs.FileMode
+	// Set by check, from the flags above.
+	mode         volume.Mode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
 	wholeDisk    bool
 	layout       layout
 }
 
-// DefaultAddress is that of --http-address.
+// DefaultAddress is the default of --http-address.
 const DefaultAddress = ":9898"
 
-// plain reports whether the process is a CSI driver and nothing else: it then
-// never asks the API server.
-func (o *options) plain() bool {
+// driverOnly reports whether the agent is in driver-only mode: it serves CSI calls and does not use
+// the API server.
+func (o *options) driverOnly() bool {
 	return o.driver.endpoint != "" && !o.provision.hostPath && !o.provision.csi
 }
 
-// parseOptions returns nil options where only help was asked for.
+// parseOptions returns the options of the arguments and the environment, nil if the arguments ask
+// for help.
 func parseOptions(version string, args []string, out io.Writer) (*options, error) {
 	o := &options{version: version}
 	sections := o.sections()
@@ -83,17 +83,17 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
 		return nil, err
 	}
-	o.settleAddresses(flags)
+	o.setAddresses(flags)
 	return o, o.check()
 }
 
-// check says what is wrong with the options, in words that name the fix.
+// check validates the options. The error names the flag and what to do.
 func (o *options) check() error {
 	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
 	if missing := o.missing(); len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
 	}
-	if err := errors.Join(o.driver.check(), o.orphans.check(o.plain())); err != nil {
+	if err := errors.Join(o.driver.check(), o.orphans.check(o.driverOnly())); err != nil {
 		return err
 	}
 	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
@@ -101,15 +101,15 @@ func (o *options) check() error {
 	default:
 		return fmt.Errorf("reclaim policy %q (PV_RECLAIM_POLICY, --reclaim-policy) is neither Delete nor Retain", o.reclaimPolicy)
 	}
-	if o.policy != "" && o.plain() {
-		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that this process makes, and a plain CSI driver makes none: " +
+	if o.policy != "" && o.driverOnly() {
+		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	mode, err := strconv.ParseUint(o.directoryMode, 8, 12)
-	if err != nil || mode == 0 {
-		return fmt.Errorf("--directory-mode %q is not an octal mode such as 0770", o.directoryMode)
+	mode, err := volume.ParseMode(o.directoryMode)
+	if err != nil {
+		return fmt.Errorf("--directory-mode: %w", err)
 	}
-	o.mode = unixMode(uint32(mode))
+	o.mode = mode
 	switch o.capacity {
 	case "request":
 	case "filesystem":
@@ -155,15 +155,4 @@ func (o *options) missing() (all []string) {
 		"the namespace of the capacity objects: set POD_NAMESPACE (metadata.namespace by the downward API) or --namespace; "+
 			"or --publish-capacity=false, with storageCapacity: false in the CSIDriver")
 	return all
-}
-
-// unixMode turns the bits that chmod knows into Go's.
-func unixMode(bits uint32) fs.FileMode {
-	mode := fs.FileMode(bits & 0o777)
-	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
-		if bits&bit != 0 {
-			mode |= flag
-		}
-	}
-	return mode
 }

@@ -77,7 +77,7 @@ func TestEnvironmentSetsDefaults(t *testing.T) {
 	if o.nodeName != "node-01" || !o.prefix || o.policy != "Retain" || o.reserveBytes != 1<<30 {
 		t.Errorf("%+v", o)
 	}
-	if o.mode&os.ModePerm != 0o770 || o.mode&os.ModeSetgid == 0 {
+	if o.mode != 0o2770 {
 		t.Errorf("mode %v", o.mode)
 	}
 }

@@ -29,22 +29,22 @@ func (p *orphanOptions) register(f *pflag.FlagSet) {
 		"how long such a volume stays after its PV and claim were first found gone; agents of the node must also have run for that long since")
 }
 
-// check says what is wrong with the flags. plain: nobody knows of PVs.
-func (p *orphanOptions) check(plain bool) error {
+// check validates the flags.
+func (p *orphanOptions) check(driverOnly bool) error {
 	switch {
 	case p.what != orphansReport && p.what != orphansDelete:
 		return fmt.Errorf("--orphans %q is neither %s nor %s", p.what, orphansReport, orphansDelete)
-	case p.what == orphansDelete && plain:
-		return errors.New("--orphans=delete needs to know the PVs, and a plain CSI driver sees none: give it claims to serve with --provision, or leave that flag out")
+	case p.what == orphansDelete && driverOnly:
+		return errors.New("--orphans=delete compares volumes with PVs, which the agent does not see in driver-only mode: set --provision, or leave that flag out")
 	case p.grace < 0:
 		return fmt.Errorf("--orphan-grace %s is negative", p.grace)
 	}
 	return nil
 }
 
-// newOrphans makes what looks for them; the loop runs it.
+// newOrphans builds the checker of orphans.
 func (a *agent) newOrphans() (err error) {
-	if a.plain() {
+	if a.driverOnly() {
 		return nil
 	}
 	a.orphans, err = orphans.New(orphans.Config{

@@ -16,25 +16,23 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// hostPathPool is the name of PV_DIR's pool beside those of --datadir.
+// hostPathPool is the name of the pool in PV_DIR if --datadir names pools too.
 const hostPathPool = "hostpath"
 
-// plainPools are those of a plain driver that names none.
-const plainPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}]`
+// defaultPools are the pools of driver-only mode without --datadir.
+const defaultPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}]`
 
-// layout is which directories are pools, and which of them is for hostPath
-// claims.
+// layout has the directories of all pools, and which of them is for hostPath claims.
 type layout struct {
 	dirs     []DataDir
-	hostPath string // the pool's name, "" where no hostPath claims are served
+	hostPath string // the pool's name, "" if no hostPath claims are served
 }
 
-// newLayout works out the pools: those of --datadir, and PV_DIR. The error names
-// the setting.
+// newLayout returns the pools of --datadir and PV_DIR. The error names the setting.
 func (o *options) newLayout() (l layout, err error) {
 	switch {
-	case o.plain():
-		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, plainPools))
+	case o.driverOnly():
+		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, defaultPools))
 	case o.driver.dataDirs != "":
 		l.dirs, err = ParseDataDirs(o.driver.dataDirs)
 	default:
@@ -48,22 +46,21 @@ func (o *options) newLayout() (l layout, err error) {
 		return layout{}, err
 	}
 	reserveInner(l.dirs)
-	if o.plain() {
+	if o.driverOnly() {
 		return l, l.check("")
 	}
 	return l, l.check(filepath.Join("/", o.pvDir))
 }
 
-// check looks at the directories, all at the same time: a disk that does not
-// answer is waited for once. A pool whose disk is not there yet is not wrong: the
-// others are served meanwhile. But what PV_DIR lies in must be there, unless it
-// comes with the disk whose mount is named.
+// check validates the directories, all at the same time, so that disks that do not respond delay
+// it only once. A pool whose disk is missing is no error: the agent serves the others meanwhile. The
+// parent of PV_DIR must exist, unless --pv-dir-mount names the mount of its disk.
 func (l *layout) check(pvDir string) error {
 	errs := make([]error, len(l.dirs))
 	var all sync.WaitGroup
 	for i, d := range l.dirs {
 		if d.Shared {
-			continue // its pool says so; the path may be on a server that does not answer
+			continue // its path may be on a server that does not respond
 		}
 		all.Go(func() { errs[i] = d.check() })
 	}
@@ -82,7 +79,7 @@ func (l *layout) check(pvDir string) error {
 	return nil
 }
 
-// check reports what the pool can never be.
+// check returns an error if the directory can never be a pool.
 func (d *DataDir) check() error {
 	if _, err := volume.New(volume.Config{Path: d.Path, Mount: d.Mount}); err != nil {
 		return err
@@ -90,7 +87,7 @@ func (d *DataDir) check() error {
 	return pooldir.Check(d.Path)
 }
 
-// addHostPath finds the pool that PV_DIR is, or adds it.
+// addHostPath sets the pool of hostPath claims: the one at PV_DIR, which it adds if there is none.
 func (l *layout) addHostPath(pvDir, mount string) error {
 	if err := checkPVDir(pvDir); err != nil {
 		return err
@@ -116,7 +113,7 @@ func (l *layout) addHostPath(pvDir, mount string) error {
 	return nil
 }
 
-// checkPVDir refuses what the kubelet could not find as a hostPath either.
+// checkPVDir refuses a list of pools, which is the value of PV_DIR for the kubevirt CSI driver.
 func checkPVDir(path string) error {
 	if strings.HasPrefix(path, "[") {
 		return errors.New("PV_DIR is a list of pools; hostPath volumes have one directory: name it there, and the pools in --datadir")
@@ -132,21 +129,21 @@ type DataDir struct {
 	// Mount is the directory, Path itself or one above it, that must be a mount
 	// point of the host before the pool is used.
 	Mount string `json:"mount"`
-	// SnapshotPath and SnapshotProvider are read, so that nobody's settings
-	// are an error; snapshots are not offered yet.
+	// SnapshotPath and SnapshotProvider are accepted because existing settings have
+	// them; snapshots are not offered.
 	SnapshotPath     string `json:"snapshotPath"`
 	SnapshotProvider string `json:"snapshotProvider"`
-	// Shared pools are not offered: the agent never touches one.
+	// Shared pools are not offered: the agent does not access them.
 	Shared bool `json:"shared"`
 
 	inner []string // names in the pool that are not for volumes
 }
 
-// snapshotsName is where older drivers keep snapshots, inside their pool. It
-// must never be taken for a volume.
+// snapshotsName is the directory of an older driver's pool that has its snapshots. It is not a
+// volume.
 const snapshotsName = "snapshots"
 
-// notOffered says why the pool is not served, "" if it is.
+// notOffered returns why the pool is not offered, "" if it is.
 func (d *DataDir) notOffered() string {
 	if !d.Shared {
 		return ""
@@ -155,8 +152,8 @@ func (d *DataDir) notOffered() string {
 		"remove the pool from --datadir, or keep the older driver for it"
 }
 
-// ParseDataDirs reads the value of --datadir. Paths come back absolute and
-// clean, in the order given. The error names the entry and what to do.
+// ParseDataDirs parses the value of --datadir. It returns absolute and clean paths, in the given
+// order. The error names the entry and what to do.
 func ParseDataDirs(text string) ([]DataDir, error) {
 	var all []DataDir
 	if err := json.Unmarshal([]byte(text), &all); err != nil {
@@ -191,8 +188,8 @@ func ParseDataDirs(text string) ([]DataDir, error) {
 	return all, nil
 }
 
-// reserveInner notes in every pool the names through which the way to another
-// pool, or to its snapshots, leads.
+// reserveInner adds to each pool the names in it that lead to another pool or to the snapshots of
+// one: they are not volumes.
 func reserveInner(all []DataDir) {
 	for i := range all {
 		all[i].inner = []string{snapshotsName}

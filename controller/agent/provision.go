@@ -9,16 +9,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// provisionOptions say which claims this process serves itself, and what the
-// scheduler is told.
+// provisionOptions are the flags of the claims that the agent serves without a sidecar.
 type provisionOptions struct {
 	claims    string
-	set       bool // claims was given, maybe as nothing
+	set       bool // claims was given, perhaps as an empty list
 	publish   bool
 	namespace string
 	pod       string
 
-	// What claims means, set by check.
+	// Set by check, from claims.
 	hostPath, csi bool
 }
 
@@ -34,7 +33,7 @@ func (p *provisionOptions) register(f *pflag.FlagSet) {
 		"the agent's pod; its DaemonSet owns these objects, so that they are deleted with it")
 }
 
-// check works out what the flags mean. driver: there is a CSI socket.
+// check parses the flags. driver reports whether there is a CSI socket.
 func (p *provisionOptions) check(driver bool) error {
 	if !p.set && !driver {
 		p.claims = "hostpath"

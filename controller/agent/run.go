@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -97,7 +98,11 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(a.migrator, next) }, a.client)
+	var plan func() migrate.Report
+	if a.migrator != nil {
+		plan = a.migrator.Report
+	}
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(plan, next) }, a.client)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +148,7 @@ func (a *agent) checks() (all []httpserver.Check) {
 
 // collectors are the parts of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.volumes}
+	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.probes, a.volumes}
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}
@@ -161,6 +166,7 @@ func (a *agent) collectors() []prometheus.Collector {
 			m.PersistentVolumeClaimProvisionTotal, m.PersistentVolumeClaimProvisionFailedTotal,
 			m.PersistentVolumeClaimProvisionDurationSeconds, m.PersistentVolumeDeleteTotal,
 			m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds)
+		all = append(append(all, a.resizer.Metrics()), a.requests.Collectors()...)
 	}
 	return all
 }

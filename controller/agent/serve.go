@@ -17,8 +17,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
 
-// metricsOptions are the flags of /metrics over HTTPS. Names and defaults are
-// the existing driver's, whose port was not to be chosen.
+// metricsOptions are the flags of /metrics over HTTPS. Names and defaults are those of the
+// kubevirt CSI driver, which had no flag for its port.
 type metricsOptions struct {
 	address, cert, key, tls, auth string
 	volumes                       bool
@@ -55,28 +55,27 @@ func (m *metricsOptions) check() error {
 	return nil
 }
 
-// checkAuth says why tokens cannot be asked for.
+// checkAuth returns an error if the agent cannot require tokens.
 func (o *options) checkAuth() error {
 	switch {
 	case !o.metrics.tokens():
 		return nil
-	case o.plain():
-		return errors.New("--metrics-auth=token: a plain CSI driver asks the API server nothing; leave it out, or give --provision")
+	case o.driverOnly():
+		return errors.New("--metrics-auth=token: in driver-only mode the agent does not use the API server; leave it out, or set --provision")
 	case o.metrics.address == "":
-		return errors.New("--metrics-auth=token needs --metrics-address: tokens are not asked for without TLS")
+		return errors.New("--metrics-auth=token needs --metrics-address: the agent accepts tokens over TLS only")
 	}
 	return nil
 }
 
-// tokens reports whether who reads metrics has to show a token.
+// tokens reports whether clients need a token to read metrics.
 func (m *metricsOptions) tokens() bool { return m.auth == "token" }
 
-// settleAddresses sets the addresses that depend on how the process runs. The
-// liveness-probe sidecar of a plain driver may have the port of
-// --http-address, and Prometheus looks for that driver's metrics where they
-// always were.
-func (o *options) settleAddresses(f *pflag.FlagSet) {
-	if !o.plain() {
+// setAddresses sets the default addresses of driver-only mode. There, the liveness-probe sidecar
+// may have the port of --http-address, and Prometheus reads metrics from the port of the kubevirt
+// CSI driver.
+func (o *options) setAddresses(f *pflag.FlagSet) {
+	if !o.driverOnly() {
 		return
 	}
 	if !f.Changed("http-address") {
@@ -87,7 +86,7 @@ func (o *options) settleAddresses(f *pflag.FlagSet) {
 	}
 }
 
-// newRegistry collects what /metrics shows: the process itself, and the parts.
+// newRegistry returns a registry with the metrics of the process and of the parts.
 func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -95,10 +94,9 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 	return registry
 }
 
-// listen opens the addresses at once, so that a taken port is an error at
-// start, and returns what serves them. An address that is empty is not served.
-// wrap adds to what the health port serves. Where tokens are asked for, the
-// client asks about them.
+// listen opens the addresses and returns the functions that serve them. It opens them at once, so
+// that a port in use is an error at start. An empty address is not served. wrap extends the handler
+// of the health port. The client reviews tokens.
 func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check, wrap func(http.Handler) http.Handler,
 	client kubernetes.Interface) (parts []func(context.Context) error, err error) {
 	if o.address != "" {
@@ -108,7 +106,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 		}
 		open := gatherer
 		if o.metrics.tokens() {
-			open = nil // a token is not sent where everybody can read it
+			open = nil // without TLS, others could read the token
 		}
 		handler := wrap(httpserver.Handler(open, checks))
 		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) })
@@ -128,7 +126,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 }
 
 func (m *metricsOptions) listen() (net.Listener, error) {
-	version, _ := httpserver.TLSVersion(m.tls) // check refused what is unknown
+	version, _ := httpserver.TLSVersion(m.tls) // check refused unknown ones
 	l, err := net.Listen("tcp", m.address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, err)
@@ -140,8 +138,8 @@ func (m *metricsOptions) listen() (net.Listener, error) {
 	return secure, nil
 }
 
-// ownHosts are the names under which this process may be asked: itself, its
-// pod, and the Service that its DaemonSet names in the environment.
+// ownHosts returns the names and addresses of this process: localhost, its pod, and the Service
+// that the environment names.
 func ownHosts(env func(string) string) []string {
 	hosts := []string{"localhost", "127.0.0.1"}
 	if ip := env("POD_IP"); ip != "" {
@@ -158,8 +156,8 @@ func ownHosts(env func(string) string) []string {
 	return hosts
 }
 
-// pprofOptions are the flags of the profiles, which are off unless asked for:
-// whoever reads them sees what the process holds in memory.
+// pprofOptions is the flag of the profiles. They are off by default, because they show what the
+// process has in memory.
 type pprofOptions struct{ address string }
 
 func (p *pprofOptions) register(f *pflag.FlagSet) {
@@ -179,8 +177,7 @@ func (p *pprofOptions) check() error {
 	return nil
 }
 
-// listen opens the address and returns what serves it; nothing where there is
-// none.
+// listen opens the address and returns the function that serves it, or none if it is empty.
 func (p *pprofOptions) listen() ([]func(context.Context) error, error) {
 	if p.address == "" {
 		return nil, nil

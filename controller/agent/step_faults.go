@@ -10,9 +10,8 @@ import (
 	"syscall"
 )
 
-// step kills the process right before its n-th change to a disk, n being
-// HPP_KILL_AT, or before the first change of the name that stands there. Built
-// into test agents only, by the tag faults.
+// step kills the process before its n-th change to a disk, or before the first change of a name.
+// HPP_KILL_AT is that number or name. Only test agents, built with the tag faults, have it.
 var step = killAt(os.Getenv("HPP_KILL_AT"))
 
 func killAt(value string) func(string) {

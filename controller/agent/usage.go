@@ -8,8 +8,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// usageError is an error in the command line or in a setting. Starting again
-// with the same arguments fails again.
+// usageError is an error in the command line or in a setting. A restart with the same arguments
+// fails too.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -17,8 +17,8 @@ func (e usageError) Unwrap() error { return e.error }
 // Usagef returns an error in the command line, formatted as fmt.Errorf does.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// settingError returns err as a usageError. A disk that is not mounted is not
-// one: it can be mounted later.
+// settingError returns err as a usageError. It returns an ErrNotReady as it is, because a missing
+// disk can be mounted later.
 func settingError(err error) error {
 	if err == nil || errors.Is(err, volume.ErrNotReady) {
 		return err
@@ -38,31 +38,31 @@ func ExitCode(err error) int {
 // helpText is what --help prints around the flags.
 const helpText = `hostpath-provisioner turns the claims of one node into directories.
 
-It runs on every node. A claim comes to this node when the scheduler chose it
-(a class with volumeBindingMode WaitForFirstConsumer) or when the claim says so:
+It runs on every node. A claim is for this node if the scheduler chose the node
+(a class with volumeBindingMode WaitForFirstConsumer) or if the claim names it:
 
     metadata:
       annotations:
         kubevirt.io/provisionOnNode: node-01
 
-The claim then gets a directory in PV_DIR, with the mode that --directory-mode
-gives, and a hostPath PV that names it. When the claim is deleted and its class
-says Delete, the directory goes out of sight at once and its files soon after.
+The claim then gets a directory in PV_DIR, with the mode of --directory-mode,
+and a hostPath PV with that path. When the claim is deleted and its class has
+the policy Delete, the agent moves the directory to the trash at once and
+removes its files soon after.
 
-As a CSI driver it makes the same directories, in the pools of --datadir, and
+As a CSI driver it creates the same directories, in the pools of --datadir, and
 mounts them itself. The scheduler chooses the node of such a claim.
 
-What it keeps for itself stands in <pool>/.hostpath-provisioner. A directory
-whose disk is not mounted is left alone: nothing is created there, and nothing
-is called deleted, until the disk is back.
+Its own files are in <pool>/.hostpath-provisioner. While the disk of a pool is
+not mounted, the agent creates nothing there and regards nothing as deleted.
 
 Usage:
   hostpath-provisioner [flags]                 claims that get hostPath PVs
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --kubelet-registration-path=PATH --provision=csi
-                                               the CSI driver, no sidecar beside it; --provision=hostpath,csi
+                                               the CSI driver, without sidecars; --provision=hostpath,csi
                                                serves both kinds of claims
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --nodeid=NODE --datadir=JSON
-                                               a plain CSI driver, the standard sidecars beside it
+                                               driver-only mode, with the standard sidecars
   hostpath-provisioner disks [flags]           offer raw disks as local PVs; disks --help explains
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
@@ -74,7 +74,7 @@ precedence; an empty variable counts as not set:
 %s
 Endpoints on --http-address:
   /healthz   the process lives
-  /readyz    it serves claims, or 503 and what stands in the way
+  /readyz    it serves claims, or 503 and the reasons
   /metrics   for Prometheus; over HTTPS on --metrics-address too
 
 Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or a setting is

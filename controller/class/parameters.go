@@ -3,6 +3,7 @@ package class
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,13 @@ const (
 	QuotaParameter = "quota"
 	// InodesParameter is the quota on files and directories; absent means none.
 	InodesParameter = "inodes"
+	// ModeParameter is the octal mode of a volume's directory; absent means the
+	// agent's --directory-mode.
+	ModeParameter = "mode"
+	// UIDParameter and GIDParameter are the owner and the group of a volume's
+	// directory; absent means root.
+	UIDParameter = "uid"
+	GIDParameter = "gid"
 	// SizeAttribute is the size of an ephemeral inline volume.
 	SizeAttribute = "size"
 
@@ -61,8 +69,8 @@ type Parameters struct {
 	Pool string
 	// FSType is the fsType of the PV.
 	FSType string
-	// Spec has the policy on quotas, the quota on inodes, and the size of an inline
-	// volume, 0 if it names none.
+	// Spec has the policy on quotas, the quota on inodes, the mode, owner and group of
+	// the directory, and the size of an inline volume, 0 if it names none.
 	Spec volume.Spec
 }
 
@@ -77,6 +85,9 @@ var known = []struct {
 	{FSType, CSIClass, func(p *Parameters, text string) string { p.FSType = cmp.Or(text, DefaultFSType); return "" }},
 	{QuotaParameter, HostPathClass | CSIClass | CSIRequest, parseQuota},
 	{InodesParameter, HostPathClass | CSIClass | CSIRequest, parseInodes},
+	{ModeParameter, HostPathClass | CSIClass | CSIRequest, parseMode},
+	{UIDParameter, HostPathClass | CSIClass | CSIRequest, func(p *Parameters, text string) string { return parseID(&p.Spec.UID, text) }},
+	{GIDParameter, HostPathClass | CSIClass | CSIRequest, func(p *Parameters, text string) string { return parseID(&p.Spec.GID, text) }},
 	{SizeAttribute, InlineVolume, parseSize},
 }
 
@@ -176,6 +187,26 @@ func parseInodes(p *Parameters, text string) (want string) {
 		return "a whole number above zero, such as 100000"
 	}
 	p.Spec.Inodes = inodes
+	return ""
+}
+
+func parseMode(p *Parameters, text string) (want string) {
+	mode, err := volume.ParseMode(text)
+	if err != nil {
+		return "an octal mode such as 0770, or 2770 with setgid; setuid is not offered"
+	}
+	p.Spec.Mode = mode
+	return ""
+}
+
+// parseID parses a user's or group's ID. The largest number of 32 bits is none:
+// chown(2) takes it to mean no change.
+func parseID(id *uint32, text string) (want string) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == math.MaxUint32 {
+		return "a number from 0 to 4294967294, such as 1000"
+	}
+	*id = uint32(n)
 	return ""
 }
 

@@ -8,6 +8,40 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
+func TestModeAndOwner(t *testing.T) {
+	for _, row := range []struct {
+		given map[string]string
+		spec  volume.Spec
+		want  string // in the error
+	}{
+		{map[string]string{"mode": "0770", "uid": "1000", "gid": "2000"}, volume.Spec{Mode: 0o770, UID: 1000, GID: 2000}, ""},
+		{map[string]string{"mode": "3770"}, volume.Spec{Mode: 0o3770}, ""},
+		{map[string]string{"uid": "0", "gid": "4294967294"}, volume.Spec{GID: 4294967294}, ""},
+		{map[string]string{"mode": "4755"}, volume.Spec{}, `mode is "4755"; it is an octal mode such as 0770, or 2770 with setgid; setuid is not offered`},
+		{map[string]string{"mode": "0"}, volume.Spec{}, `mode is "0"`},
+		{map[string]string{"mode": "rwxrwx---"}, volume.Spec{}, `mode is "rwxrwx---"`},
+		{map[string]string{"mode": "0888"}, volume.Spec{}, `mode is "0888"`},
+		{map[string]string{"mode": ""}, volume.Spec{}, `mode is ""`},
+		{map[string]string{"uid": "-1"}, volume.Spec{}, `uid is "-1"; it is a number from 0 to 4294967294`},
+		{map[string]string{"gid": "4294967295"}, volume.Spec{}, `gid is "4294967295"`},
+		{map[string]string{"gid": "users"}, volume.Spec{}, `gid is "users"`},
+	} {
+		for _, s := range []class.Source{class.HostPathClass, class.CSIClass, class.CSIRequest} {
+			p, err := s.Parse(row.given)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v: %v, want words %q", row.given, err, row.want)
+			}
+			if err == nil && p.Spec != row.spec {
+				t.Errorf("%v: %+v", row.given, p)
+			}
+		}
+		// A pod's author does not choose the owner of a directory on the node.
+		if _, err := class.InlineVolume.Parse(row.given); err == nil || !strings.Contains(err.Error(), "unknown volume attribute") {
+			t.Errorf("inline %v: %v", row.given, err)
+		}
+	}
+}
+
 func TestQuotaAndInodes(t *testing.T) {
 	for _, row := range []struct {
 		given map[string]string

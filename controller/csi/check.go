@@ -10,11 +10,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// maxName is the longest name a new volume may have, in bytes: the spec's
-// bound for a volume ID, which is the name.
+// maxName is the maximum length of a new volume's name in bytes. The name is the volume
+// ID, and the CSI spec limits that.
 const maxName = class.MaxHandle
 
-// defaultBytes is the size of a volume where nobody named one.
+// defaultBytes is the size of a volume if the request has none.
 const defaultBytes = int64(1) << 30
 
 func invalid(format string, args ...any) error {
@@ -28,7 +28,7 @@ func checkName(name string) error {
 	return volume.CheckName(name)
 }
 
-// bytesOf chooses the size: what is required, else the limit, else the default.
+// bytesOf returns the required size, else the limit, else the default.
 func bytesOf(r *csi.CapacityRange) (int64, error) {
 	required, limit := r.GetRequiredBytes(), r.GetLimitBytes()
 	switch {
@@ -88,24 +88,19 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 	return f, nil
 }
 
-// singleWriter reports whether the volume may be mounted at one target only.
-func singleWriter(c *csi.VolumeCapability) bool {
-	return c.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
-}
-
-// topology is where the volumes of this node can be reached.
+// topology returns the topology from which the volumes of this node are accessible.
 func (s *Server) topology() *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{class.TopologyNode: s.config.NodeID}}
 }
 
-// here reports whether a topology means this node. One that names anything
-// else besides does not: we could not promise it.
+// here reports whether the topology is this node's. A topology with other segments is
+// not: the driver does not know them.
 func (s *Server) here(t *csi.Topology) bool {
 	return len(t.GetSegments()) == 1 && t.GetSegments()[class.TopologyNode] == s.config.NodeID
 }
 
-// checkTopology refuses a volume that may not lie on this node. The code makes
-// the scheduler choose again; any other would leave the claim here for good.
+// checkTopology refuses a volume that may not be on this node. The code makes the
+// scheduler choose another node; with any other code the claim would stay here.
 func (s *Server) checkTopology(r *csi.TopologyRequirement) error {
 	allowed := r.GetRequisite()
 	if len(allowed) == 0 {
@@ -120,5 +115,5 @@ func (s *Server) checkTopology(r *csi.TopologyRequirement) error {
 		}
 	}
 	return status.Errorf(codes.ResourceExhausted,
-		"topology: this is node %s, and the volume is wanted elsewhere (%v)", s.config.NodeID, allowed[0].GetSegments())
+		"topology: this is node %s, and the volume must be on another one (%v)", s.config.NodeID, allowed[0].GetSegments())
 }

@@ -29,10 +29,10 @@ func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// CreateVolume makes a directory of the request's name in the pool that the
-// parameters name, or returns the one that was made for the same request.
+// CreateVolume creates a volume with the request's name in the pool that the
+// parameters name. It returns the existing volume if the request is a repeated one.
 func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	pool, spec, err := s.wanted(req)
+	pool, spec, err := s.checkCreate(req)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,8 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 		return nil, err
 	}
 	s.config.Changed(pool)
-	res := &csi.CreateVolumeResponse{Volume: s.answer(pool, v)}
-	// A request that bounds the size is kept to, whatever the PV shall show.
+	res := &csi.CreateVolumeResponse{Volume: s.volume(pool, v)}
+	// The size must stay in the bounds of the request, if it has any.
 	if s.config.WholeDisk && req.GetCapacityRange().GetLimitBytes() == 0 {
 		space, err := pool.Space()
 		if err != nil {
@@ -54,8 +54,8 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 	return res, nil
 }
 
-// wanted checks a request to create, and says what shall be made where.
-func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
+// checkCreate checks a request to create a volume, and returns its pool and spec.
+func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
 	var spec volume.Spec
 	if err := checkName(req.GetName()); err != nil {
 		return nil, spec, err
@@ -85,8 +85,8 @@ func (s *Server) wanted(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec
 	return pool, spec, s.checkTopology(req.GetAccessibilityRequirements())
 }
 
-// answer is a volume as the CO sees it.
-func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
+// volume returns the volume as a CSI response has it.
+func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.Name,
 		CapacityBytes:      v.Bytes,
@@ -95,8 +95,8 @@ func (s *Server) answer(pool *volume.Pool, v volume.Volume) *csi.Volume {
 	}
 }
 
-// DeleteVolume removes a volume, wherever it is; one that is nowhere is a
-// success, if every pool could be asked.
+// DeleteVolume deletes the volume from the pool that has it. It succeeds if no pool
+// has the volume and every pool is ready.
 func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	if _, _, err := s.find(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
 		return nil, err
@@ -111,11 +111,10 @@ func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 	return &csi.DeleteVolumeResponse{}, nil
 }
 
-// GetCapacity returns what a pool can still promise, as the space there is and
-// as the biggest volume: the scheduler heeds the latter where it is given. A
-// pool that is not ready can promise nothing, and neither can another node.
-// A request that names no pool, where none is the default, is no mistake: it
-// comes without a class in hand, and without one no volume would be made.
+// GetCapacity returns the available bytes of a pool, also as the maximum size of a
+// volume, which the scheduler prefers. They are 0 for a pool that is not ready and
+// for another node. They are also 0 if the request names no pool and there is no
+// default pool: such a request has no class, and no volume is created without one.
 func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	p, err := parse(class.CSIRequest, req.GetParameters())
 	if err != nil {
@@ -128,9 +127,9 @@ func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err != nil {
 		return nil, err
 	}
-	elsewhere := len(req.GetAccessibleTopology().GetSegments()) > 0 && !s.here(req.GetAccessibleTopology())
+	remote := len(req.GetAccessibleTopology().GetSegments()) > 0 && !s.here(req.GetAccessibleTopology())
 	refused := len(req.GetVolumeCapabilities()) > 0 && checkCapabilities(req.GetVolumeCapabilities()) != nil
-	if elsewhere || refused {
+	if remote || refused {
 		return capacity(0), nil
 	}
 	space, err := pool.Space()
@@ -154,12 +153,12 @@ func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVo
 		return nil, err
 	}
 	return &csi.ControllerGetVolumeResponse{
-		Volume: s.answer(pool, v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
+		Volume: s.volume(pool, v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
 	}, nil
 }
 
-// ValidateVolumeCapabilities confirms what CreateVolume would have accepted
-// for the volume. What it would not have is an answer with words, no error.
+// ValidateVolumeCapabilities confirms what CreateVolume would have accepted for the
+// volume. Otherwise it returns no error but a message with the reason.
 func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := volume.CheckName(req.GetVolumeId()); err != nil {
 		return nil, err
@@ -171,7 +170,7 @@ func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(pool, req); err != nil {
+	if err := checkValidate(pool, req); err != nil {
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: text(err)}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
@@ -179,7 +178,9 @@ func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 	}}, nil
 }
 
-func fits(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
+// checkValidate returns why CreateVolume would not have created a volume of the pool
+// with these capabilities and parameters.
+func checkValidate(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
 	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		}, codes.ResourceExhausted, "zone"},
 		"empty topology": {func(r *request) {
 			r.AccessibilityRequirements.Requisite = []*proto.Topology{{}}
-		}, codes.ResourceExhausted, "wanted elsewhere"},
+		}, codes.ResourceExhausted, "must be on another one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := goodCreate()

@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// codeOf maps an error to the code that the spec has for it. A check that
-// knows its code says so with status.Errorf.
+// codeOf returns the code that the CSI spec gives to the error. An error from
+// status.Errorf has its code already.
 func codeOf(method string, err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()
@@ -27,7 +27,7 @@ func codeOf(method string, err error) codes.Code {
 		{volume.ErrNotReady, codes.Unavailable},
 		{volume.ErrNotFound, codes.NotFound},
 		{volume.ErrNoSpace, noSpace(method, err)},
-		// What the provisioner sidecar gives back to the scheduler.
+		// With this code the provisioner sidecar returns the claim to the scheduler.
 		{volume.ErrNoQuotas, codes.ResourceExhausted},
 		{volume.ErrInUse, codes.FailedPrecondition},
 		{volume.ErrMigrating, codes.FailedPrecondition},
@@ -46,8 +46,8 @@ func codeOf(method string, err error) codes.Code {
 	return codes.Internal
 }
 
-// conflict is the code where something else has the name. Only CreateVolume may
-// say that a volume exists; elsewhere a person has to act first.
+// conflict returns the code of an ErrConflict: another object has the name. Only
+// CreateVolume may return AlreadyExists; otherwise an administrator must act first.
 func conflict(method string) codes.Code {
 	if method == "CreateVolume" {
 		return codes.AlreadyExists
@@ -55,8 +55,8 @@ func conflict(method string) codes.Code {
 	return codes.FailedPrecondition
 }
 
-// noSpace is the code where a pool cannot promise that much. Of a volume that
-// cannot grow so far the spec says it otherwise than of a new one.
+// noSpace returns the code of an ErrNoSpace. The spec has another code for a volume
+// that cannot grow than for a new one.
 func noSpace(method string, err error) codes.Code {
 	var space *volume.SpaceError
 	if method == "ControllerExpandVolume" && errors.As(err, &space) {
@@ -65,7 +65,7 @@ func noSpace(method string, err error) codes.Code {
 	return codes.ResourceExhausted
 }
 
-// text is what the caller reads: the words of a status without its code.
+// text returns the error's message; a status is without its code.
 func text(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()

@@ -11,9 +11,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 )
 
-// ControllerExpandVolume grows a volume, published or not, and the node has
-// nothing to do for it: the directory has no filesystem of its own. One that
-// has as much or more stays as it is.
+// ControllerExpandVolume grows a volume, published or not. It does nothing if the
+// volume has that size or more. No node expansion is needed: the directory has no
+// filesystem of its own.
 func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	bytes, err := newSize(req)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	}
 	switch limit := req.GetCapacityRange().GetLimitBytes(); {
 	case v.Ephemeral:
-		return nil, fmt.Errorf("%w: it is a pod's own, and has the size that the pod asked for as long as that lives", target.ErrKind)
+		return nil, fmt.Errorf("%w: an ephemeral inline volume keeps the size that its pod asked for", target.ErrKind)
 	case limit > 0 && v.Bytes > limit:
 		return nil, status.Errorf(codes.OutOfRange, "capacity range: at most %d bytes allowed, the volume has %d and cannot shrink", limit, v.Bytes)
 	case bytes >= v.Bytes: // its limit may be behind, so also where it has just that
@@ -37,11 +37,11 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Bytes}, nil
 }
 
-// newSize checks a request to grow, and says to how many bytes.
+// newSize checks a request to grow, and returns the new size in bytes.
 func newSize(req *csi.ControllerExpandVolumeRequest) (int64, error) {
 	r := req.GetCapacityRange()
 	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return 0, invalid("capacity range: none is given; say how big the volume shall be")
+		return 0, invalid("capacity range: none is given; name the new size")
 	}
 	if c := req.GetVolumeCapability(); c != nil {
 		if _, err := checkCapability(c, false); err != nil {

@@ -63,7 +63,7 @@ func TestExpandVolumeRefuses(t *testing.T) {
 		"1 EiB":          {expand("v", 1<<60, 0), codes.OutOfRange, "wanted 1152921504605798400 bytes"},
 		"all can be":     {expand("v", 1<<63-1, 0), codes.OutOfRange, "not enough space"},
 		"never there":    {expand("w", 2<<20, 0), codes.NotFound, "no such volume"},
-		"a pod's own":    {expand("pods", 2<<20, 0), codes.FailedPrecondition, "a pod's own"},
+		"a pod's own":    {expand("pods", 2<<20, 0), codes.FailedPrecondition, "ephemeral inline"},
 		"block":          {ofBlock, codes.InvalidArgument, "block access"},
 		"our own folder": {expand(".hostpath-provisioner", 2<<20, 0), codes.InvalidArgument, "dot"},
 	} {

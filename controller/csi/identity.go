@@ -12,8 +12,8 @@ func (s *Server) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 	return &csi.GetPluginInfoResponse{Name: s.config.DriverName, VendorVersion: s.config.Version}, nil
 }
 
-// GetPluginCapabilities says that there is a controller service, that a volume
-// is reached from one node only, and that it grows while it is published.
+// GetPluginCapabilities returns three capabilities: the driver has a controller
+// service, a volume is accessible from one node only, and a published volume can grow.
 func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	var all []*csi.PluginCapability
 	for _, kind := range []csi.PluginCapability_Service_Type{
@@ -30,9 +30,8 @@ func (s *Server) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// Probe says that the process answers, and nothing of pools: whoever probes
-// restarts what is not ready, and one missing disk must not do that to an
-// agent that serves others.
+// Probe returns ready even if a pool is not: the kubelet restarts a container whose
+// probe fails, and one missing disk must not restart an agent that serves other pools.
 func (s *Server) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 )
 
-// intercept is what goes around every call. Calls log as base does.
+// intercept returns the interceptor of all calls. They log with the logger of base.
 func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 	log := klog.FromContext(base)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -34,14 +34,14 @@ func (s *Server) intercept(base context.Context) grpc.UnaryServerInterceptor {
 	}
 }
 
-// answerWithin is how long a call may take. Pools refuse sooner what their disks
-// do not answer; this is for what else may hang in the kernel, such as a mount.
-const answerWithin = 30 * time.Second
+// callTimeout is how long a call may take. A pool whose disk does not respond returns an
+// error sooner; other system calls, such as a mount, can also hang.
+const callTimeout = 30 * time.Second
 
-// bounded calls the handler, and waits for it as long as the caller does, or
-// answerWithin. A handler that nobody waits for goes on, and holds its target.
+// bounded calls the handler and waits for it until the caller stops waiting or callTimeout
+// has passed. The handler then continues, and keeps its target locked.
 func bounded(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	type result struct {
 		answer any
@@ -56,6 +56,6 @@ func bounded(ctx context.Context, req any, handler grpc.UnaryHandler) (any, erro
 	case r := <-done:
 		return r.answer, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the call is still under way: %w; a disk may not answer", ctx.Err())
+		return nil, fmt.Errorf("the call is still running: %w; a disk may not respond", ctx.Err())
 	}
 }

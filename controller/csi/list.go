@@ -13,15 +13,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// tokenPrefix begins the token of a following page; the last name of the page
-// before ends it. So volumes that come and go between two pages neither shift
-// the others nor make a token invalid.
+// tokenPrefix begins the token of the next page; the last name of this page ends it.
+// Volumes that are created or deleted between two pages thus neither shift the others
+// nor make a token invalid.
 const tokenPrefix = "after:"
 
-// ListVolumes returns the volumes of all pools by name. Those of pods alone
-// are not in it: no PV stands for them. A pool that is not ready fails the
-// call, because its volumes would seem to be gone; one that is not offered has
-// none.
+// ListVolumes returns the volumes of all pools, sorted by name. It omits ephemeral
+// inline volumes, which have no PV, and pools that are not offered. A pool that is not
+// ready is an error, because its volumes would seem to be gone.
 func (s *Server) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	after, err := afterToken(req.GetStartingToken())
 	if err != nil {
@@ -47,7 +46,7 @@ func afterToken(token string) (after string, err error) {
 	}
 	after, ours := strings.CutPrefix(token, tokenPrefix)
 	if !ours || volume.CheckName(after) != nil {
-		return "", status.Errorf(codes.Aborted, "starting token: %q is none that was given out; list from the start", token)
+		return "", status.Errorf(codes.Aborted, "starting token: %q was not returned by this driver; list from the start", token)
 	}
 	return after, nil
 }
@@ -66,7 +65,7 @@ func (s *Server) list(after string) ([]*csi.ListVolumesResponse_Entry, error) {
 		for _, v := range volumes {
 			if v.Name > after && !v.Ephemeral {
 				all = append(all, &csi.ListVolumesResponse_Entry{
-					Volume: s.answer(p, v), Status: &csi.ListVolumesResponse_VolumeStatus{},
+					Volume: s.volume(p, v), Status: &csi.ListVolumesResponse_VolumeStatus{},
 				})
 			}
 		}

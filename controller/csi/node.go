@@ -3,12 +3,10 @@ package csi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -32,17 +30,10 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
 }
 
-// publication is a checked request to publish.
-type publication struct {
-	volume target.Volume
-	pool   *volume.Pool // nil if no attribute names it, until locate
-	inline *volume.Spec // of an inline volume; nil for any other
-}
-
-// NodePublishVolume mounts the volume's directory at the target. It does
-// nothing where it is mounted there with the same flags.
+// NodePublishVolume mounts the volume's directory at the target. It does nothing if the directory is
+// mounted there with the same flags. It makes an ephemeral inline volume first.
 func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	p, err := s.publication(req)
+	v, err := checkPublish(req)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +42,10 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 		return nil, err
 	}
 	defer t.Close()
-	if p.inline != nil {
-		// The collector looks for the pod's directory by this UID.
-		p.inline.Owner.UID = cmp.Or(t.Pod, p.inline.Owner.UID)
-		err = s.inline.Publish(p.pool, *p.inline, func() error { return t.Publish(p.pool, p.volume) })
-	} else if err = s.locate(p, req.GetVolumeContext()); err == nil {
-		err = t.Publish(p.pool, p.volume)
+	if v.Ephemeral {
+		err = s.publishInline(t, v, req.GetVolumeContext())
+	} else {
+		err = s.publish(t, v, req.GetVolumeContext())
 	}
 	if err != nil {
 		return nil, err
@@ -64,55 +53,48 @@ func (s *Server) NodePublishVolume(_ context.Context, req *csi.NodePublishVolume
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// publication checks a request.
-func (s *Server) publication(req *csi.NodePublishVolumeRequest) (*publication, error) {
+// checkPublish checks a request to publish, and returns the volume that it asks for.
+func checkPublish(req *csi.NodePublishVolumeRequest) (v target.Volume, err error) {
 	if err := volume.CheckName(req.GetVolumeId()); err != nil {
-		return nil, err
+		return v, err
 	}
 	if req.GetTargetPath() == "" {
-		return nil, invalid("target path: it is empty")
+		return v, invalid("target path: it is empty")
 	}
 	flags, err := checkCapability(req.GetVolumeCapability(), req.GetReadonly())
+	return target.Volume{
+		Name:  req.GetVolumeId(),
+		Flags: flags,
+		Single: req.GetVolumeCapability().GetAccessMode().GetMode() ==
+			csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
+		Ephemeral: req.GetVolumeContext()[keyEphemeral] == "true",
+	}, err
+}
+
+func (s *Server) publish(t *target.Target, v target.Volume, attributes map[string]string) error {
+	pool, err := s.locate(v.Name, attributes)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	attributes := req.GetVolumeContext()
-	p := &publication{volume: target.Volume{
-		Name: req.GetVolumeId(), Flags: flags, Single: singleWriter(req.GetVolumeCapability()), Ephemeral: ephemeral(attributes),
-	}}
-	if p.volume.Ephemeral {
-		spec, pool, err := ephemeralSpec(req.GetVolumeId(), attributes)
-		if err != nil {
-			return nil, err
-		}
-		p.inline = &spec
-		p.pool, err = s.ephemeralPool(pool)
-		return p, err
-	}
-	if name := attributes[class.StoragePool]; name != "" {
-		p.pool, err = s.pool(name)
-	}
-	return p, err
+	return t.Publish(pool, v)
 }
 
-// locate finds the pool of a volume that is there: the one its PV names, else
-// the one that has its record.
-func (s *Server) locate(p *publication, attributes map[string]string) error {
-	pool, _, err := s.find(p.volume.Name, attributes)
-	if errors.Is(err, volume.ErrNotFound) {
-		s.config.Unknown()
+func (s *Server) publishInline(t *target.Target, v target.Volume, attributes map[string]string) error {
+	spec, name, err := inlineSpec(v.Name, attributes)
+	if err != nil {
+		return err
 	}
-	unfit := errors.Is(err, volume.ErrConflict) || errors.Is(err, volume.ErrInUse) // what stands in the volume's place
-	if p.pool != nil && !unfit {
-		return nil // which has the last word on the volume
+	pool, err := s.inlinePool(name)
+	if err != nil {
+		return err
 	}
-	p.pool = pool
-	return err
+	// The collector looks for the pod's directory by this UID.
+	spec.Owner.UID = cmp.Or(t.Pod, spec.Owner.UID)
+	return s.inline.Publish(pool, spec, func() error { return t.Publish(pool, v) })
 }
 
-// NodeUnpublishVolume unmounts the target, looks whether that was so, and
-// removes the empty directory. What was never published is a success. An
-// ephemeral volume is deleted.
+// NodeUnpublishVolume unmounts the target, verifies that, and removes the empty directory. It
+// succeeds if the volume was never published. It deletes an ephemeral inline volume.
 func (s *Server) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	name := req.GetVolumeId()
 	if err := volume.CheckName(name); err != nil {

@@ -9,7 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Keys with this prefix are added by Kubernetes; we read some of them.
+// Keys that Kubernetes adds to parameters and attributes.
 const (
 	kubernetesPrefix = class.KubernetesPrefix
 
@@ -22,8 +22,7 @@ const (
 	keyPodUID         = kubernetesPrefix + "pod.uid"
 )
 
-// parse returns what the parameters of a request, or the attributes of an inline
-// volume, ask for.
+// parse parses the parameters of a request or the attributes of an inline volume.
 func parse(from class.Source, given map[string]string) (class.Parameters, error) {
 	p, err := from.Parse(given)
 	if err != nil {
@@ -32,8 +31,8 @@ func parse(from class.Source, given map[string]string) (class.Parameters, error)
 	return p, nil
 }
 
-// ownerOf is the claim of a volume, as far as the call tells; see the package
-// comment for where its UID comes from.
+// ownerOf returns the claim of a volume, with the fields that the call has. The package
+// comment explains the UID.
 func ownerOf(name string, parameters map[string]string) volume.Owner {
 	return volume.Owner{
 		Namespace: parameters[keyClaimNamespace],
@@ -42,8 +41,8 @@ func ownerOf(name string, parameters map[string]string) volume.Owner {
 	}
 }
 
-// newPV is the PV of a new volume, as far as the call tells. A sidecar that was
-// not told to say it still names the volume after its PV.
+// newPV returns the name of a new volume's PV, "" if it is unknown. A sidecar that does
+// not add the parameter still gives the volume the name of its PV.
 func newPV(name string, parameters map[string]string) string {
 	if pv := parameters[keyPV]; pv != "" || claimUID(name) == "" {
 		return pv
@@ -59,12 +58,9 @@ func claimUID(name string) string {
 	return ""
 }
 
-// ephemeral reports whether a volume context is of a pod's own volume.
-func ephemeral(context map[string]string) bool { return context[keyEphemeral] == "true" }
-
-// ephemeralSpec is what a pod asks for in its own volume, and the name of the pool
-// that it asks for.
-func ephemeralSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
+// inlineSpec returns what a pod asks for in an inline volume, and the name of the pool that it asks
+// for.
+func inlineSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
 	p, err := parse(class.InlineVolume, context)
 	if err != nil {
 		return spec, "", err

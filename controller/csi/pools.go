@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// pool returns the pool of that name, "" meaning the default one.
+// pool returns the pool of that name; "" means the default pool.
 func (s *Server) pool(name string) (*volume.Pool, error) {
 	if name == "" {
 		name = class.DefaultPool
@@ -19,28 +19,46 @@ func (s *Server) pool(name string) (*volume.Pool, error) {
 	return nil, invalid("%s: there is no pool %q on this node; there are %q", class.StoragePool, name, s.config.Pools.Names())
 }
 
-// ephemeralPool is where a pod's own volume goes that names no pool: the
-// default pool if there is one, else the first.
-func (s *Server) ephemeralPool(name string) (*volume.Pool, error) {
+// inlinePool returns the pool of an inline volume. If the pod names none, that is the default pool,
+// or the first one if there is no default pool.
+func (s *Server) inlinePool(name string) (*volume.Pool, error) {
 	if p, err := s.pool(name); err == nil || name != "" {
 		return p, err
 	}
 	return s.config.Pools.All()[0], nil
 }
 
-// find looks for the volume in every pool, as Pools.Find does. Where nobody
-// shows this process the PVs (Config.Adopt), a directory that an older driver
-// made is taken for the volume of its name and given a record first.
+// locate returns the pool of a volume to publish: the one that the attributes of its PV name, else
+// the one that has its record. If no pool has a record it calls Config.Unknown.
+func (s *Server) locate(name string, attributes map[string]string) (pool *volume.Pool, err error) {
+	if wanted := attributes[class.StoragePool]; wanted != "" {
+		if pool, err = s.pool(wanted); err != nil {
+			return nil, err
+		}
+	}
+	found, _, err := s.find(name, attributes)
+	if errors.Is(err, volume.ErrNotFound) {
+		s.config.Unknown()
+	}
+	// A named pool has the last word on the volume, unless another object has the volume's place.
+	if pool != nil && !errors.Is(err, volume.ErrConflict) && !errors.Is(err, volume.ErrInUse) {
+		return pool, nil
+	}
+	return found, err
+}
+
+// find returns the volume and its pool. If this process sees no PVs (Config.Adopt), it first adopts
+// a directory of that name that an older driver made.
 //
-// Only the names that Kubernetes itself gives are: nobody can ask for another's
-// by naming his own volume so, because the UID of a claim is not chosen.
+// It adopts only names that Kubernetes itself gives. A user cannot take over another user's
+// directory by the name of a volume, because Kubernetes chooses the UID of a claim.
 func (s *Server) find(name string, context map[string]string) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := s.config.Pools.Find(name)
 	if !s.config.Adopt || !errors.Is(err, volume.ErrNotFound) || claimUID(name) == "" {
 		return pool, v, err
 	}
-	// What was promised for it nobody says: nothing is, and its data counts as
-	// others' do.
+	// No source has the size that the older driver allocated: the record has none, and the data
+	// counts as that of other programs.
 	spec := volume.Spec{Name: name, PV: name, Owner: ownerOf(name, context)}
 	for _, p := range s.config.Pools.All() {
 		if p.NotOffered() != "" {

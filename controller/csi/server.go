@@ -17,35 +17,35 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Config says what the driver is. New checks it.
+// Config configures the driver. New checks it.
 type Config struct {
-	DriverName string // as CSIDriver objects and classes spell it
+	DriverName string // that of the CSIDriver object and of classes
 	Version    string
 	// NodeID is the node's name; it is the node ID and the value of the
 	// topology key, so it must be a valid label value.
 	NodeID string
-	// KubeletDir is kubelet's directory; every target lies below it.
+	// KubeletDir is the kubelet's directory; every target is below it.
 	KubeletDir string
-	// Pools of the node. The caller opens and closes them, and a pool that is
-	// not ready is no error.
+	// Pools of the node. The caller opens and closes them; New accepts pools that
+	// are not ready.
 	Pools *volume.Pools
-	// WholeDisk answers a create with the size of the filesystem in place of
-	// what was asked for, which then stands in the PV, as older drivers did.
+	// WholeDisk returns the size of the filesystem as the capacity of a new volume,
+	// as older drivers did. PVs then show that size.
 	WholeDisk bool
-	// Adopt is set where this process sees no PVs: directories of older drivers
-	// are then given a record when a call names them.
+	// Adopt is set if this process sees no PVs. A directory of an older driver then
+	// gets its record when a call names it.
 	Adopt bool
-	// Unknown is called where a volume without a record is to be published: its
-	// PV may have been made elsewhere, and not be adopted yet. It must not
-	// block. nil does nothing.
+	// Unknown is called when a volume without a record is to be published: the agent
+	// may not have adopted the volume of a new PV yet. It must not block. nil does
+	// nothing.
 	Unknown func()
-	// Changed is called after a volume was made in, grew in, or was removed from, the pool:
-	// what it can promise is another, and its trash may have grown. It must
-	// not block. nil does nothing.
+	// Changed is called after a volume of the pool was created, grown or deleted: its
+	// available space has changed, and its trash may have grown. It must not block.
+	// nil does nothing.
 	Changed func(*volume.Pool)
 }
 
-// Server answers CSI calls for the pools of one node. Its methods may be
+// Server implements the CSI services for the pools of one node. Its methods may be
 // called from many goroutines.
 type Server struct {
 	csi.UnimplementedIdentityServer
@@ -59,8 +59,8 @@ type Server struct {
 	inline  *inline.Volumes
 }
 
-// New checks the configuration and returns a driver that does not serve yet.
-// Nothing is touched. The error says which setting is wrong.
+// New returns a driver that does not serve yet. The error names the setting that is
+// wrong.
 func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("configure the CSI driver: %w", err)
@@ -83,14 +83,13 @@ func New(c Config) (*Server, error) {
 	}, nil
 }
 
-// Metrics returns what prometheus may collect of the driver: a histogram of
-// its calls.
+// Metrics returns the driver's collector: a histogram of its calls.
 func (s *Server) Metrics() prometheus.Collector { return s.seconds }
 
-// Serve answers calls on the socket until the context ends, and closes it
-// then. Calls under way have a second to end. A socket that fails is the
-// error; an ended context is none. Until then it also deletes inline volumes
-// whose pods are gone.
+// Serve serves calls on the socket until the context ends, and then closes the
+// socket. Meanwhile it deletes inline volumes whose pods are gone. Calls in flight
+// have a second to end. It returns the error of a socket that fails, and nil if the
+// context ends.
 func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
 	g := grpc.NewServer(grpc.UnaryInterceptor(s.intercept(ctx)))
 	csi.RegisterIdentityServer(g, s)
@@ -102,7 +101,7 @@ func (s *Server) Serve(ctx context.Context, l *kubelet.Socket) error {
 	return kubelet.Serve(ctx, l, g)
 }
 
-// maxDriverName is the spec's bound, in bytes.
+// maxDriverName is the limit of the CSI spec, in bytes.
 const maxDriverName = 63
 
 func (c *Config) check() error {

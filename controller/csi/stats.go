@@ -13,10 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
-// NodeGetVolumeStats returns bytes and inodes of a published volume.
-//
-// Of a volume with a limit they are its own, as the kernel counts them against
-// the limit; of any other, those of the filesystem it is on.
+// NodeGetVolumeStats returns the bytes and inodes of a published volume: those that the
+// kernel counts for its quota or, if it has none, those of its filesystem.
 func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	name, path := req.GetVolumeId(), req.GetVolumePath()
 	if path == "" {
@@ -34,8 +32,8 @@ func (s *Server) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 		return nil, err
 	}
 	all := usage(&st)
-	// statfs(2) does not tell of a volume's limit on btrfs, and not quite on
-	// XFS and ext4 before Linux 6.13 and 6.15.
+	// statfs(2) does not report a quota on btrfs, and reports it only partly on XFS and
+	// ext4 before Linux 6.13 and 6.15.
 	if u, err := pool.QuotaUsage(name); err == nil {
 		all = limited(all, u)
 	}
@@ -65,7 +63,7 @@ func usage(st *unix.Statfs_t) []*csi.VolumeUsage {
 		Total: int64(st.Blocks) * size, Available: int64(st.Bavail) * size, Used: int64(st.Blocks-st.Bfree) * size,
 	}}
 	if st.Files == 0 {
-		return all // a filesystem that makes inodes as it needs them, such as btrfs
+		return all // the filesystem creates inodes on demand, as btrfs does
 	}
 	return append(all, &csi.VolumeUsage{
 		Unit:  csi.VolumeUsage_INODES,

@@ -17,22 +17,23 @@ import (
 )
 
 const (
-	// answersFor is how long an answer of the API server about a token is good:
-	// whoever loses a permission keeps it that long.
-	answersFor = time.Minute
-	// mostAnswers bounds what strangers can make us remember.
-	mostAnswers = 1000
-	// askFor is how long the API server may take to answer.
-	askFor = 5 * time.Second
+	// cacheFor is how long an answer of the API server about a token is cached. A user
+	// who loses the permission keeps it for that long.
+	cacheFor = time.Minute
+	// cacheSize limits the memory that clients without a permission can fill.
+	cacheSize = 1000
+	// reviewTimeout is how long the API server may take for both reviews.
+	reviewTimeout = 5 * time.Second
 )
 
-// Authorized lets through to the handler whoever shows the API server's bearer
-// token of a user that may get the path, as Kubernetes' own components do:
-// nonResourceURLs, verb get. The client may create TokenReviews and
-// SubjectAccessReviews. Others get 401 without a token that is good, 403
-// without the permission, 503 while the API server does not answer.
+// Authorized returns a handler that requires a bearer token of a user who may get the path
+// (nonResourceURLs, verb get), as Kubernetes' own components do. The client must be allowed to
+// create TokenReviews and SubjectAccessReviews. A request without a valid token gets 401, one
+// without the permission 403, and any request gets 503 while the API server does not respond.
+//
+// k8s.io/apiserver has the same two reviews, with the whole of an API server around them.
 func Authorized(client kubernetes.Interface, h http.Handler) http.Handler {
-	g := &gate{client: client, answers: map[[sha256.Size]byte]answer{}}
+	reviews := &reviewer{client: client, answers: map[[sha256.Size]byte]answer{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, given := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !given || token == "" {
@@ -40,10 +41,10 @@ func Authorized(client kubernetes.Interface, h http.Handler) http.Handler {
 			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
 			return
 		}
-		status, err := g.status(r.Context(), token, r.URL.Path)
+		status, err := reviews.status(r.Context(), token, r.URL.Path)
 		if err != nil {
-			klog.FromContext(r.Context()).Error(err, "Cannot ask the API server who may read metrics")
-			http.Error(w, "the API server does not say who may read this; try again", http.StatusServiceUnavailable)
+			klog.FromContext(r.Context()).Error(err, "Cannot ask the API server whether a client may read metrics")
+			http.Error(w, "the API server does not review tokens now; try again", http.StatusServiceUnavailable)
 			return
 		}
 		if status != http.StatusOK {
@@ -54,12 +55,12 @@ func Authorized(client kubernetes.Interface, h http.Handler) http.Handler {
 	})
 }
 
-// gate remembers what the API server said.
-type gate struct {
+// reviewer asks the API server about tokens, and caches its answers.
+type reviewer struct {
 	client kubernetes.Interface
 
 	mu      sync.Mutex
-	answers map[[sha256.Size]byte]answer // by token and path, of which nothing is kept
+	answers map[[sha256.Size]byte]answer // by a hash, so that no token stays in memory
 }
 
 type answer struct {
@@ -67,33 +68,33 @@ type answer struct {
 	until  time.Time
 }
 
-// status is what the bearer of the token gets at the path.
-func (g *gate) status(ctx context.Context, token, path string) (int, error) {
+// status returns the HTTP status that a client with the token gets at the path.
+func (r *reviewer) status(ctx context.Context, token, path string) (int, error) {
 	key := sha256.Sum256([]byte(path + "\x00" + token))
-	g.mu.Lock()
-	a, known := g.answers[key]
-	g.mu.Unlock()
+	r.mu.Lock()
+	a, known := r.answers[key]
+	r.mu.Unlock()
 	if known && time.Now().Before(a.until) {
 		return a.status, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	status, err := g.ask(ctx, token, path)
+	status, err := r.review(ctx, token, path)
 	if err != nil {
 		return 0, err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.answers) >= mostAnswers {
-		clear(g.answers)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.answers) >= cacheSize {
+		clear(r.answers)
 	}
-	g.answers[key] = answer{status, time.Now().Add(answersFor)}
+	r.answers[key] = answer{status, time.Now().Add(cacheFor)}
 	return status, nil
 }
 
-// ask asks the API server whose the token is, and what that user may.
-func (g *gate) ask(ctx context.Context, token, path string) (int, error) {
-	review, err := g.client.AuthenticationV1().TokenReviews().Create(ctx,
+// review asks the API server for the user of the token and for the user's permission.
+func (r *reviewer) review(ctx context.Context, token, path string) (int, error) {
+	review, err := r.client.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("review token: %w", err)
@@ -106,7 +107,7 @@ func (g *gate) ask(ctx context.Context, token, path string) (int, error) {
 	for key, value := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(value)
 	}
-	access, err := g.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+	access, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
 		&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},

@@ -1,3 +1,3 @@
-// Package httpserver answers HTTP: /healthz, /readyz and /metrics, and profiles if they are asked
-// for. It serves them in the clear or over TLS, and can let the API server decide who reads metrics.
+// Package httpserver serves /healthz, /readyz and /metrics, and profiles if they are asked for, over
+// HTTP or HTTPS. The API server can decide which clients may read metrics.
 package httpserver

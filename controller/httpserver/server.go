@@ -13,14 +13,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Check is one line of /readyz: a name, and nil or why not.
+// Check is one line of /readyz: a name, and a function that returns nil or why it is not ready.
 type Check struct {
 	Name string
 	Err  func() error
 }
 
-// Handler answers /healthz (the process lives), /readyz (every check is fine,
-// or 503 and why not) and, unless the gatherer is nil, /metrics.
+// Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with
+// their errors) and, unless the gatherer is nil, /metrics. k8s.io/apiserver has such a mux too, with
+// the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -31,15 +32,15 @@ func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	return mux
 }
 
-// MetricsHandler answers /metrics and nothing else.
+// MetricsHandler serves /metrics and nothing else.
 func MetricsHandler(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	handleMetrics(mux, gatherer)
 	return mux
 }
 
-// ProfileHandler answers /debug/pprof/, for go tool pprof, and nothing else.
-// Profiles show what the process holds in memory.
+// ProfileHandler serves /debug/pprof/, for go tool pprof, and nothing else. Profiles can show
+// secrets, because they show what the process has in memory.
 func ProfileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index) // and every profile that has a name
@@ -68,8 +69,8 @@ func readyz(w http.ResponseWriter, checks []Check) {
 	fmt.Fprint(w, text)
 }
 
-// Serve answers on the listener until the context ends, and closes it then.
-// Requests in flight are cut off: nothing here is worth waiting for.
+// Serve serves the handler on the listener until the context ends, and then closes the listener.
+// It aborts requests in flight: they only read.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })

@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	// selfSignedFor is how long a certificate of our own is valid, and
-	// renewBefore how long before its end another takes its place.
+	// selfSignedFor is how long a self-signed certificate is valid, and renewBefore how long
+	// before its end another one replaces it.
 	selfSignedFor = 365 * 24 * time.Hour
 	renewBefore   = 30 * 24 * time.Hour
 )
 
-// TLS says how an address is served encrypted.
+// TLS configures an address that is served over HTTPS.
 type TLS struct {
-	// CertFile and KeyFile hold the certificate and its key as PEM. They are
-	// read anew when they change. Without both, a self-signed certificate with
-	// a key in memory takes their place, and is renewed in time.
+	// CertFile and KeyFile have the certificate and its key as PEM. Changes take effect
+	// with the next connection. Without both the certificate is self-signed, its key stays
+	// in memory, and it is renewed in time.
 	CertFile, KeyFile string
 	// Hosts are the names and IP addresses of the self-signed certificate.
 	Hosts []string
-	// MinVersion is the oldest version that is spoken, as crypto/tls counts.
+	// MinVersion is the oldest accepted version, one of the constants of crypto/tls.
 	MinVersion uint16
 }
 
-// Listener returns one that speaks TLS on l. The error is that of the first
-// look at the files; where a later one fails, the certificate that was good
-// before stays, and the log says why.
+// Listener returns a listener for TLS connections on l. It returns an error if it cannot read the
+// files. If it cannot read them later, it logs the error and keeps the last valid certificate.
 func (t TLS) Listener(l net.Listener) (net.Listener, error) {
 	source := (&selfSigned{hosts: t.Hosts}).certificate
 	if t.CertFile != "" || t.KeyFile != "" {
@@ -51,9 +50,8 @@ func (t TLS) Listener(l net.Listener) (net.Listener, error) {
 	}), nil
 }
 
-// TLSVersion returns the version with the name that Kubernetes gives it,
-// VersionTLS10 to VersionTLS13, and whether there is one. Where there is none
-// it is the newest.
+// TLSVersion returns the version with a name that Kubernetes uses, VersionTLS10 to VersionTLS13. If
+// the name is unknown it returns the newest version and false.
 func TLSVersion(name string) (version uint16, known bool) {
 	versions := map[string]uint16{
 		"VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11,
@@ -63,37 +61,37 @@ func TLSVersion(name string) (version uint16, known bool) {
 	return cmp.Or(version, tls.VersionTLS13), known
 }
 
-// filePair is a certificate in files. Both are read at every handshake: that
-// costs less than the handshake, and sees what a time stamp may not show.
+// filePair is a certificate in files. It reads both at every handshake: that takes less time than
+// the handshake, and finds changes that keep the time stamp.
 type filePair struct {
 	cert, key string
 
-	mu      sync.Mutex // guards what follows
-	read    [2][]byte  // what current was made of
+	mu      sync.Mutex // guards the fields below
+	read    [2][]byte  // the content of both files that current is from
 	current *tls.Certificate
-	said    string // the failure that the log has already
+	logged  string // the last error, which is logged once
 }
 
-// certificate returns the last that was good, and an error only as long as
-// there was none.
+// certificate returns the last valid certificate. It returns an error if there has been none.
 func (p *filePair) certificate() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := p.load()
 	if err == nil {
-		p.said = ""
+		p.logged = ""
 		return p.current, nil
 	}
 	if p.current == nil {
 		return nil, err
 	}
-	if p.said != err.Error() {
-		p.said = err.Error()
-		klog.Background().Error(err, "Cannot read the new certificate; the one before stays")
+	if p.logged != err.Error() {
+		p.logged = err.Error()
+		klog.Background().Error(err, "Cannot read the new certificate; the previous one stays in use")
 	}
 	return p.current, nil
 }
 
+// load reads the files, and replaces current if they changed.
 func (p *filePair) load() (err error) {
 	var read [2][]byte
 	for i, path := range []string{p.cert, p.key} {

@@ -72,7 +72,7 @@ func TestDiskStuckIsReported(t *testing.T) {
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer()
-	k := NewPoolMonitor(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, func() {})
+	k := NewPoolMonitor(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, NewProbes(), func() {})
 	go k.purge(klog.NewContext(t.Context(), logger))
 	becomes("counts the entry", func() bool { return metric("1") })
 	becomes("logs why", func() bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -46,13 +47,24 @@ type PoolMonitor struct {
 	// purge, which may free space. It must not block.
 	Changed func()
 
-	wake chan struct{}
+	lastProbe prometheus.Gauge // time of the last successful probe
+	wake      chan struct{}
 }
 
-// NewPoolMonitor returns a monitor of a pool that the caller has opened. The caller
-// calls Run once.
-func NewPoolMonitor(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, changed func()) *PoolMonitor {
-	return &PoolMonitor{Pool: pool, Recorder: recorder, Node: node, Changed: changed, wake: make(chan struct{}, 1)}
+// NewPoolMonitor returns a monitor of a pool that the caller has opened. It reports
+// probes to probes, from NewProbes. The caller calls Run once.
+func NewPoolMonitor(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, probes *prometheus.GaugeVec, changed func()) *PoolMonitor {
+	return &PoolMonitor{Pool: pool, Recorder: recorder, Node: node, Changed: changed,
+		lastProbe: probes.WithLabelValues(pool.Name()), wake: make(chan struct{}, 1)}
+}
+
+// NewProbes returns the metric of the last successful probe of each pool. It is 0 for
+// a pool that was never ready.
+func NewProbes() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kubevirt_hpp_pool_last_successful_probe_timestamp_seconds",
+		Help: "Unix time of the last probe that found the pool ready, 0 if there was none.",
+	}, []string{"pool"})
 }
 
 // Purge requests a purge of the trash after purgeAfter. It never blocks.
@@ -77,6 +89,7 @@ func (m *PoolMonitor) probe(ctx context.Context) {
 	for {
 		err := m.Pool.Ready()
 		if err == nil {
+			m.lastProbe.SetToCurrentTime()
 			id = m.moved(log, id)
 		}
 		switch {

@@ -31,6 +31,11 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 	r.events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), events.VolumeResizeFailed, message)
 	pause := r.failing.add(key, failure{uid: at.claim.UID, requested: wanted, pool: at.pool, missing: missing,
 		notReady: errors.Is(why, volume.ErrNotReady)})
+	result := resultFailed
+	if missing > 0 {
+		result = resultNoSpace
+	}
+	r.results.WithLabelValues(result).Inc()
 	klog.FromContext(ctx).V(2).Info("Cannot grow a volume", "claim", key, "err", why, "retry", pause)
 	r.queue.AddAfter(key, pause)
 	return nil
@@ -57,6 +62,7 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 
 // succeeded records that the volume grew.
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
+	r.results.WithLabelValues(resultGrown).Inc()
 	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,
 		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, class.Size(bytes), bytes))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -67,6 +68,7 @@ type Resizer struct {
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
 	failing *failing
 	wake    chan struct{}
+	results *prometheus.CounterVec
 
 	claims, pvs cache.Store // set by Run
 }
@@ -86,9 +88,10 @@ func New(c Config) (*Resizer, error) {
 	}
 	return &Resizer{
 		client: c.Client, node: c.Node, ofNode: c.PVs, events: c.Events, changed: c.Changed,
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast)),
-		failing: newFailing(), wake: make(chan struct{}, 1),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "resizes"}),
+		failing: newFailing(), wake: make(chan struct{}, 1), results: newResults(),
 	}, nil
 }
 

@@ -71,16 +71,16 @@ func (o *options) register(f *flag.FlagSet) {
 	f.BoolVar(&o.full, "full", false, "more rounds, more volumes, more files: half an hour instead of a few minutes")
 	f.IntVar(&o.rounds, "rounds", 0, "rounds (3; with --full 7)")
 	f.IntVar(&o.burst, "burst", 0, "claims of a burst (200; with --full 500)")
-	f.IntVar(&o.idle, "idle", 0, "claims of a round one after the other (20; with --full 50)")
+	f.IntVar(&o.idle, "idle", 0, "claims of a round, one after another (20; with --full 50)")
 	f.IntVar(&o.foreign, "foreign", 10000, "volumes of other nodes")
 	f.IntVar(&o.files, "files", 0, "files of the big volume (100000; with --full 1000000)")
-	f.IntVar(&o.qps, "controller-manager-qps", 1000, "requests a second that the controller-manager allows itself, and half as many more at once; a cluster has 20 unless told")
-	f.StringVar(&o.dir, "dir", "", "empty or absent directory for the control plane, on a disk; a temporary one unless given")
-	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; on the --disk unless given")
-	f.StringVar(&o.filesystem, "disk", "xfs", "filesystem that is made for the pools in a file of --dir: xfs, ext4 or btrfs; none is a plain directory there")
+	f.IntVar(&o.qps, "controller-manager-qps", 1000, "rate limit of the controller-manager's client, in requests a second; its burst is half as many more. The default of Kubernetes is 20")
+	f.StringVar(&o.dir, "dir", "", "empty or absent directory for the control plane, on a disk; by default a temporary one")
+	f.StringVar(&o.pool, "pool", "", "empty or absent directory for the agent's pools, on the filesystem to be measured; by default on the --disk")
+	f.StringVar(&o.filesystem, "disk", "xfs", "filesystem that is created for the pools in a file in --dir: xfs, ext4 or btrfs; none is a plain directory there")
 	f.StringVar(&o.out, "out", "../_artifacts", "directory for plots")
-	f.StringVar(&o.json, "json", "", "file for one JSON object, ratios by the names of figures")
-	f.Func("manifest", "file or URL that kubectl applies beforehand, such as a peer's class and permissions; may be given again", func(s string) error {
+	f.StringVar(&o.json, "json", "", "file for one JSON object, from the names of figures to ratios")
+	f.Func("manifest", "file or URL that kubectl applies before the measurements, such as a peer's class and permissions; may be given again", func(s string) error {
 		o.applied = append(o.applied, s)
 		return nil
 	})

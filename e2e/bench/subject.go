@@ -40,8 +40,8 @@ type place struct {
 	node, kubeconfig, pool, address, socket string
 }
 
-// staged are the flags with which library and agent log the stages.
-const staged = "--vmodule=controller=4,volume_store=5"
+// staged is the flag with which library and agent log the stages.
+const staged = "-v=5"
 
 func agentOf(shape string) *subject {
 	s := &subject{name: "agent", shape: shape, class: harness.ClassImmediate, early: true}

@@ -87,7 +87,7 @@ func TestAgentsPod(t *testing.T) {
 		if len(p.Spec.Containers) != 1 || security.Privileged == nil || *security.Privileged || p.Spec.HostPID || p.Spec.HostNetwork {
 			t.Errorf("%s: the agent's pod is more than one unprivileged container: %+v", n.Name, p.Spec)
 		}
-		capabilities := []corev1.Capability{"DAC_OVERRIDE", "FOWNER", "LINUX_IMMUTABLE"}
+		capabilities := []corev1.Capability{"DAC_OVERRIDE", "FOWNER", "LINUX_IMMUTABLE", "CHOWN"}
 		if got := security.Capabilities; !slices.Equal(got.Add, capabilities) || !slices.Equal(got.Drop, []corev1.Capability{"ALL"}) {
 			t.Errorf("%s: capabilities %+v, want ALL dropped and %v", n.Name, got, capabilities)
 		}

@@ -22,7 +22,7 @@ func TestMigrateBusy(t *testing.T) {
 		volumes[i] = newHosted(s, a)
 	}
 	a.Stop()
-	a.RestartAs(bothModes("run", "--migrate-workers=3"))
+	a.RestartAs(bothModes("run"))
 	create := map[string]func() *corev1.PersistentVolumeClaim{
 		"hostPath": func() *corev1.PersistentVolumeClaim { return s.Create(harness.Claim{Node: a.Node.Name}) },
 		"CSI": func() *corev1.PersistentVolumeClaim {

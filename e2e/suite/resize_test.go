@@ -143,6 +143,15 @@ func TestGrow(t *testing.T) {
 		if err := a.MetricIs(2*25<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 			t.Error(err)
 		}
+		if err := a.MetricIs(2, "kubevirt_hpp_resizes_total", `result="grown"`); err != nil {
+			t.Error(err)
+		}
+		if added, err := a.Metric("workqueue_adds_total", `name="resizes"`); err != nil || added < 2 {
+			t.Errorf("%v claims were queued for growing, want 2 at least; %v", added, err)
+		}
+		if requests, err := a.Metric("rest_client_requests_total", `code="200"`, `method="PATCH"`); err != nil || requests < 4 {
+			t.Errorf("%v patches were counted, want those of two PVs and two claims; %v", requests, err)
+		}
 	}
 	ask(s, claims[0][0], "30000001") // as it is written, and again
 	wantSize(s, agents[0], claims[0][0], "30000001")
@@ -173,6 +182,9 @@ func TestGrowTooMuch(t *testing.T) {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
 	})
 	s.AwaitWarning(claim.UID, reasonResizeFailed, patterns...)
+	if refused, err := a.Metric("kubevirt_hpp_resizes_total", `result="no_space"`); err != nil || refused < 1 {
+		t.Errorf("%v refusals were counted, want one at least; %v", refused, err)
+	}
 	ask(s, other, "20Mi")
 	wantSize(s, a, other, "20Mi")
 	if got := s.Read(claim).Status.Capacity.Storage(); got.Value() != 10<<20 {

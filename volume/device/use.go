@@ -29,7 +29,8 @@ func Busy(d Device) error {
 	if err != nil {
 		return err
 	}
-	return x.Close()
+	x.Close()
+	return nil
 }
 
 // busy explains why the kernel refused an exclusive open.

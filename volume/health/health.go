@@ -143,7 +143,7 @@ func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
 		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.Path(), err)
 	}
-	return NoDirectory, fmt.Sprintf("its directory %s/%s is missing: restore it from a backup, or delete the claim", p.Path(), name)
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup, or delete the claim", p.Path(), name)
 }
 
 // exhausted checks the filesystem that all volumes of the pool share.

@@ -1,7 +1,7 @@
-// Package quota puts hard limits on directories: what is written past them
-// fails, in the kernel, at once. No other program is run.
+// Package quota sets quotas on directories: the kernel fails a write beyond the quota at
+// once. The package starts no other program.
 //
-// Probe looks at a filesystem once and returns its Enforcer:
+// Probe reads the state of a filesystem once and returns its Enforcer:
 //
 //   - XFS and ext4: project quota. Every inode of a volume carries a project ID
 //     that it takes over from its directory, and the kernel counts blocks and
@@ -47,7 +47,7 @@
 //	limit.go    the contract: Enforcer, Limit, Usage, errors
 //	probe.go    which Enforcer a filesystem gets, and why it gets none
 //	project.go  project quota; quota.go its system calls, attr.go the inode's flags and ID
-//	adopt.go    project quota for a directory that was filled before
+//	restore.go  a directory gets its project ID back
 //	squota.go   simple quota; btrfs.go its system calls
-//	none.go     no limits
+//	none.go     no quotas
 package quota

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// none is the Enforcer of a filesystem without limits.
+// none is the Enforcer of a filesystem without quotas.
 type none struct{ reason string }
 
 func (n none) Support() Support { return Support{Method: MethodNone, Reason: n.reason} }

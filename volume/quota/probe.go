@@ -17,11 +17,10 @@ type Hooks struct {
 	Taken func(id uint64) bool
 }
 
-// Probe returns what enforces limits on the filesystem of dir, as the kernel
-// reports it: that an ioctl succeeds says nothing, as those that set a project
-// ID succeed with quota off, too. It changes nothing on disk. Call it once when
-// a pool is opened. Where nothing enforces limits the Enforcer says why; an
-// error means that dir cannot be asked at all.
+// Probe returns the Enforcer of the filesystem of dir, as the kernel reports its quotas: the
+// ioctls that set a project ID succeed with quotas off, too. It changes nothing on the disk.
+// Call it once when a pool is opened. If quotas are not enforced, the Enforcer's Support has
+// the reason; an error means that dir cannot be read.
 func Probe(dir int, hooks Hooks) (Enforcer, error) {
 	if hooks.Step == nil {
 		hooks.Step = func(string) {}
@@ -41,7 +40,7 @@ func Probe(dir int, hooks Hooks) (Enforcer, error) {
 	case unix.BTRFS_SUPER_MAGIC:
 		return probeBtrfs(dir, hooks.Step), nil
 	}
-	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have limits on directories, and this filesystem (type %#x) is none of them",
+	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have quotas on directories, and this filesystem (type %#x) is none of them",
 		uint32(st.Type))}, nil
 }
 
@@ -68,7 +67,7 @@ func probeProject(dir int, method Method, say words, hooks Hooks) Enforcer {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
 		return none{reason: say.kernel}
 	case err != nil && !errors.Is(err, unix.ENOSYS):
-		return none{reason: fmt.Sprintf("the kernel does not tell about quota: quotactl_fd: %v", err)}
+		return none{reason: fmt.Sprintf("the kernel does not report its quotas: quotactl_fd: %v", err)}
 	case !counted:
 		return none{reason: say.uncounted}
 	case !enforced:
@@ -80,7 +79,7 @@ func probeProject(dir int, method Method, say words, hooks Hooks) Enforcer {
 func probeBtrfs(dir int, step func(string)) Enforcer {
 	_, reason, err := squotaState(dir)
 	if err != nil {
-		return none{reason: fmt.Sprintf("btrfs does not tell about quota: %v", err)}
+		return none{reason: fmt.Sprintf("btrfs does not report its quotas: %v", err)}
 	}
 	if reason != "" {
 		return none{reason: reason}

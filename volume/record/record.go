@@ -57,6 +57,11 @@ type Record struct {
 	// Quota and Inodes are as requested.
 	Quota  QuotaPolicy `json:"limit,omitempty"`
 	Inodes uint64      `json:"inodes,omitempty"`
+	// Mode, UID and GID are what the directory was created with, as asked for: no
+	// mode is the pool's, and no owner is root. Its users may have changed them.
+	Mode Mode   `json:"mode,omitzero"`
+	UID  uint32 `json:"uid,omitempty"`
+	GID  uint32 `json:"gid,omitempty"`
 	// QuotaID is the ID under which the kernel counts the volume. No other volume
 	// gets it, and it stays whatever ID the directory shows, because root in the
 	// volume's pod can change that. 0, as in records of older programs: no quota.

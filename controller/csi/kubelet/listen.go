@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialFor is how long a live process may take to answer on its socket.
-const dialFor = time.Second
+// dialTimeout is how long a live process may take to accept a connection on its socket.
+const dialTimeout = time.Second
 
 // Listen opens the socket of an endpoint: unix:///path, unix://path or a plain
-// path; a relative one resolves against /. Only this user may connect. A
-// socket that nobody serves any more is replaced.
+// path; a relative one resolves against /. Only this user may connect. It replaces
+// a socket that no process serves.
 //
-// The error is about the endpoint: of another kind, served by a live process,
-// or a file that is no socket.
+// It returns an error if the endpoint is not a Unix socket, if a live process serves
+// it, or if another kind of file has its path.
 func Listen(endpoint string) (*Socket, error) {
 	path, err := SocketPath(endpoint)
 	if err != nil {
@@ -39,8 +39,8 @@ func Listen(endpoint string) (*Socket, error) {
 	return s, nil
 }
 
-// bind makes the socket. It is its owner's alone from the beginning: the file
-// gets the mode that the socket has (unix_bind in net/unix/af_unix.c).
+// bind makes the socket. Only its owner ever has access: the file gets the mode of the
+// socket (unix_bind in net/unix/af_unix.c).
 func bind(path string) (*net.UnixListener, fs.FileInfo, error) {
 	private := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		var failed error
@@ -52,7 +52,7 @@ func bind(path string) (*net.UnixListener, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	l := listener.(*net.UnixListener)
-	// Done by hand: by itself it would remove a successor's socket too.
+	// Close would otherwise also remove the socket of a later process.
 	l.SetUnlinkOnClose(false)
 	made, err := os.Lstat(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func SocketPath(endpoint string) (string, error) {
 	return filepath.Join("/", path), nil
 }
 
-// clearSocket removes a socket that nobody serves.
+// clearSocket removes a socket that no process serves.
 func clearSocket(path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,9 +89,9 @@ func clearSocket(path string) error {
 		return err
 	}
 	if st.Mode().Type() != fs.ModeSocket {
-		return errors.New("something that is not a socket has this path; remove it")
+		return errors.New("a file that is not a socket has this path; remove it")
 	}
-	if c, err := net.DialTimeout("unix", path, dialFor); err == nil {
+	if c, err := net.DialTimeout("unix", path, dialTimeout); err == nil {
 		_ = c.Close()
 		return errors.New("another process serves it; stop that first")
 	}

@@ -13,31 +13,30 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// apiVersion is what the kubelet looks for in a CSI driver that registers.
+// apiVersion is the version that the kubelet requires of a CSI driver.
 const apiVersion = "1.0.0"
 
-// Registration tells the kubelet of the driver, as the registrar sidecar does:
-// the kubelet finds its socket in the plugin directory, asks where the driver
-// is, and says whether it took it. It does not try again what failed, and asks
-// anew only when the socket is new (pkg/kubelet/pluginmanager); so after a
-// refusal it is given a new one.
+// Registration registers the driver with the kubelet, as the registrar sidecar does:
+// the kubelet finds its socket in the plugin directory, asks for the driver's endpoint,
+// and reports the result. The kubelet does not retry, and asks again only if the socket
+// is new (pkg/kubelet/pluginmanager); so Registration makes a new socket after a failure.
 type Registration struct {
 	registration.UnimplementedRegistrationServer
 
 	driver, endpoint string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	state  error      // why the kubelet does not use the driver, or nil
-	socket *Socket    // that is served
+	socket *Socket    // nil until Serve
 }
 
-// askAgain is the pause between a refusal and the next socket.
-const askAgain = 2 * time.Second
+// retryAfter is the pause between a failed registration and the next socket.
+const retryAfter = 2 * time.Second
 
 var errNotAsked = errors.New("the kubelet has not registered the driver yet; it finds it by its socket in the plugin directory")
 
-// NewRegistration is for the driver of that name, whose socket the kubelet
-// sees at endpoint. Nothing is touched.
+// NewRegistration returns the registration of the driver; endpoint is the path of its
+// socket as the kubelet sees it. It returns an error if that path is not absolute.
 func NewRegistration(driver, endpoint string) (*Registration, error) {
 	if !filepath.IsAbs(endpoint) || filepath.Clean(endpoint) != endpoint {
 		return nil, fmt.Errorf("the kubelet cannot find the driver at %q: name the socket by its absolute path on the node, "+
@@ -46,16 +45,15 @@ func NewRegistration(driver, endpoint string) (*Registration, error) {
 	return &Registration{driver: driver, endpoint: endpoint, state: errNotAsked}, nil
 }
 
-// RegistrationSocket is the socket by which the kubelet finds the driver in a
-// plugin directory.
+// RegistrationSocket returns the path of the driver's registration socket in the plugin
+// directory.
 func RegistrationSocket(dir, driver string) string { return filepath.Join(dir, driver+"-reg.sock") }
 
-// Serve answers the kubelet on the socket until the context ends, and removes
-// the socket then, so that the kubelet stops using the driver. The driver
-// should be served before: the kubelet calls it at once.
+// Serve serves the kubelet on the socket until the context ends, and then removes the
+// socket, so that the kubelet stops using the driver. The caller serves the driver first,
+// because the kubelet calls it at once.
 func (r *Registration) Serve(ctx context.Context, l *Socket) error {
 	log := klog.FromContext(ctx).WithValues("driver", r.driver)
-	// The log goes where that of everything else goes.
 	g := grpc.NewServer(grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			return Guard(klog.NewContext(ctx, log), req, handler)
@@ -67,7 +65,7 @@ func (r *Registration) Serve(ctx context.Context, l *Socket) error {
 	return Serve(ctx, l, g)
 }
 
-// GetInfo tells the kubelet where the driver is.
+// GetInfo returns the driver's name and endpoint.
 func (r *Registration) GetInfo(ctx context.Context, _ *registration.InfoRequest) (*registration.PluginInfo, error) {
 	klog.FromContext(ctx).V(4).Info("The kubelet asks for the driver", "endpoint", r.endpoint)
 	return &registration.PluginInfo{
@@ -75,7 +73,7 @@ func (r *Registration) GetInfo(ctx context.Context, _ *registration.InfoRequest)
 	}, nil
 }
 
-// NotifyRegistrationStatus is the kubelet's word on what became of it.
+// NotifyRegistrationStatus receives the result of the registration from the kubelet.
 func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registration.RegistrationStatus) (
 	*registration.RegistrationStatusResponse, error) {
 	var state error
@@ -84,19 +82,19 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 		log.Info("The kubelet registered the driver", "endpoint", r.endpoint)
 	} else {
 		state = fmt.Errorf("the kubelet did not register the driver at %s: %s", r.endpoint, s.GetError())
-		log.Error(state, "The driver cannot be used by pods; the kubelet is asked again")
+		log.Error(state, "Pods cannot use the driver; it registers again")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state = state
 	if state != nil && r.socket != nil {
-		time.AfterFunc(askAgain, r.socket.renew)
+		time.AfterFunc(retryAfter, r.socket.renew)
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// Ready is nil once the kubelet has registered the driver, and otherwise says
-// why not, in the kubelet's words.
+// Ready returns nil if the kubelet has registered the driver, otherwise an error with the
+// kubelet's reason.
 func (r *Registration) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package kubelet is how the kubelet reaches the CSI driver: the sockets, which are made again if
-// somebody removes them, and the registration of the driver with the kubelet.
+// Package kubelet serves the sockets by which the kubelet reaches the CSI driver, and registers the
+// driver with the kubelet. A socket whose file is removed is made again.
 package kubelet
 
 import (
@@ -14,12 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stopWithin is how long calls under way may take once the driver shall stop.
-// None of them is long; whoever called tries again with the next process.
-const stopWithin = time.Second
+// stopTimeout is how long calls in flight may take when the driver stops. The caller
+// repeats an aborted call with the next process.
+const stopTimeout = time.Second
 
-// Serve serves g on the socket until the context ends, and closes the socket then. Calls under
-// way have a second to end.
+// Serve serves g on the socket until the context ends, and then closes the socket. Calls in flight
+// have a second to end.
 func Serve(ctx context.Context, l *Socket, g *grpc.Server) error {
 	keeping, enough := context.WithCancel(ctx)
 	defer enough()
@@ -34,7 +34,7 @@ func Serve(ctx context.Context, l *Socket, g *grpc.Server) error {
 		}()
 		select {
 		case <-stopped:
-		case <-time.After(stopWithin):
+		case <-time.After(stopTimeout):
 			g.Stop()
 		}
 	})
@@ -47,8 +47,8 @@ func Serve(ctx context.Context, l *Socket, g *grpc.Server) error {
 	return nil
 }
 
-// Guard calls the handler. A panic of it becomes an error: one request must
-// not take down the volumes of all others.
+// Guard calls the handler. It turns a panic of the handler into an error, so that one
+// request does not end the process.
 func Guard(ctx context.Context, req any, handler grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

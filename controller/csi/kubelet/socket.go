@@ -12,16 +12,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// keepEvery is how often a socket that is served is looked for. Without it
-// nobody reaches the driver, so it is often; one look is one system call.
-const keepEvery = time.Second
+// checkInterval is the pause between two checks for the file of a served socket. It is
+// short because no client reaches the driver without the file; a check is one system call.
+const checkInterval = time.Second
 
-// Socket is a listener that outlives its file: while it is served, a file that
-// somebody removed is made again. It leaves alone what has taken its place.
+// Socket is a listener that outlives its file: while it is served, it makes a removed
+// file again. It does not touch another file at its path.
 type Socket struct {
 	path string
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	listener *net.UnixListener
 	made     fs.FileInfo
 	closed   bool
@@ -38,8 +38,7 @@ func (s *Socket) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It removes the socket, unless another has
-// taken its place.
+// Close implements net.Listener. It removes the file unless that is another socket's.
 func (s *Socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +49,8 @@ func (s *Socket) Close() error {
 	return s.listener.Close()
 }
 
-// renew removes the file, so that keep makes a new one, which whoever watches
-// the directory takes for a new socket. It leaves another's alone.
+// renew removes the file unless that is another socket's. keep then makes a new one,
+// which the kubelet's watch of the directory reports as a new socket.
 func (s *Socket) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,9 +71,9 @@ func (s *Socket) current() *net.UnixListener {
 // keep makes the socket again whenever it is gone, until the context ends.
 func (s *Socket) keep(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("socket", s.path)
-	tick := time.NewTicker(keepEvery)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
-	for said := ""; ; {
+	for logged := ""; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -82,18 +81,18 @@ func (s *Socket) keep(ctx context.Context) {
 		}
 		again, err := s.restore()
 		switch {
-		case err != nil && err.Error() != said:
-			log.Error(err, "The socket was removed, and cannot be made again; remove what stands in the way")
-			said = err.Error()
+		case err != nil && err.Error() != logged:
+			log.Error(err, "The socket was removed, and the agent cannot make it again; remove the file that has its path")
+			logged = err.Error()
 		case again:
-			log.Info("The socket was removed by somebody and is there again")
-			said = ""
+			log.Info("The socket was removed; the agent made it again")
+			logged = ""
 		}
 	}
 }
 
-// restore makes the socket again if nothing has its path, and reports whether
-// it did. Connections that are open stay so.
+// restore makes the file again if there is none, and reports whether it did. Open
+// connections stay open.
 func (s *Socket) restore() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,6 +105,6 @@ func (s *Socket) restore() (bool, error) {
 	}
 	old := s.listener
 	s.listener, s.made = l, made
-	_ = old.Close() // nobody can reach it any more
+	_ = old.Close() // no client can reach it
 	return true, nil
 }

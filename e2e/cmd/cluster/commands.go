@@ -177,7 +177,7 @@ func execute(ctx context.Context, args []string) error {
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &saidError{exit}
+		return &printedError{exit}
 	}
 	return err
 }

@@ -15,17 +15,17 @@ import (
 const usage = `usage: cluster COMMAND
 
   up [--nodes N] [--k8s-version V] [--hostname NODE=LABEL]...
-                    start a cluster; does nothing when it is up
-  down              end it and leave nothing behind
+                    start a cluster; does nothing if it is up
+  down              end it and remove everything that it created
   status            list nodes and processes
   build [--k8s-version V]
-                    compile what up needs, and print where kubectl is
+                    compile the programs, and print the path of kubectl
   load TAR...       import image archives on all nodes
   image --binary FILE --name NAME --out TAR
-                    make an image of one static program, without an engine
+                    write an image of one static program; needs no container engine
   exec NODE -- CMD ARG...
                     run a command in a node's mount namespace
-  node-dir NODE     print the directory of the host that is the node's /var/hpvolumes
+  node-dir NODE     print the path of the node's /var/hpvolumes on the host
   kubeconfig        print the path of the administrator's kubeconfig
 
 Variables: K8S_VERSION, NODES, HPP_E2E_STATE, HPP_E2E_CACHE.
@@ -37,22 +37,22 @@ var commands = map[string]func(context.Context, []string) error{
 	"exec": execute, "node-dir": nodeDir, "kubeconfig": kubeconfig,
 }
 
-// saidError is the failure of a command that exec ran: the command has printed the reason, and its exit code is passed on.
-type saidError struct{ exit *exec.ExitError }
+// printedError is the failure of a command that exec ran: the command has printed the reason, and its exit code is passed on.
+type printedError struct{ exit *exec.ExitError }
 
-func (e *saidError) Error() string { return e.exit.Error() }
+func (e *printedError) Error() string { return e.exit.Error() }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	var said *saidError
+	var printed *printedError
 	switch {
 	case err == nil:
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(2)
-	case errors.As(err, &said):
-		os.Exit(max(said.exit.ExitCode(), 1))
+	case errors.As(err, &printed):
+		os.Exit(max(printed.exit.ExitCode(), 1))
 	default:
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)

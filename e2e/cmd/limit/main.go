@@ -33,11 +33,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says where the API server is; required")
-	flag.StringVar(&o.node, "node-name", "", "the Node that all PVs are on; required")
+	flag.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the API server; required")
+	flag.StringVar(&o.node, "node-name", "", "the Node of all PVs; required")
 	flag.StringVar(&o.provisioner, "provisioner", "", "name in the classes to serve; required")
-	flag.IntVar(&o.workers, "workers", 8, "claims, and as many PVs, that are worked on at the same time")
-	flag.BoolVar(&o.csi, "csi", false, "make CSI PVs instead of hostPath PVs")
+	flag.IntVar(&o.workers, "workers", 8, "claims, and as many PVs, that are handled in parallel")
+	flag.BoolVar(&o.csi, "csi", false, "create CSI PVs instead of hostPath PVs")
 	klog.InitFlags(nil)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)

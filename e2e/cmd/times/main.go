@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	most := flag.Int("n", 30, "how many tests to print")
+	most := flag.Int("n", 30, "number of tests to print")
 	flag.Parse()
 	t, err := read(os.Stdin)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 )
 
 func main() {
-	minutes := flag.Float64("minutes", 5, "how long tenants work and things are killed; settling comes on top")
-	seed := flag.Uint64("seed", 0, "what is done; 0 is another one each time")
-	tenants := flag.Int("tenants", 8, "how many work at the same time, each with up to five living claims")
-	settle := flag.Duration("settle", 5*time.Minute, "how long it may take until nothing is left to find")
-	verbose := flag.Bool("v", false, "say how the control plane starts")
+	minutes := flag.Float64("minutes", 5, "how long tenants work and processes are killed, without the time to settle")
+	seed := flag.Uint64("seed", 0, "determines the actions; 0 chooses one")
+	tenants := flag.Int("tenants", 8, "number of tenants that work in parallel, each with up to five living claims")
+	settle := flag.Duration("settle", 5*time.Minute, "time after which findings count")
+	verbose := flag.Bool("v", false, "log how the control plane starts")
 	flag.Parse()
 	if flag.NArg() > 0 || *minutes <= 0 || *tenants < 1 || *settle <= 0 {
 		fmt.Fprintln(os.Stderr, "torture: flags only, and all above zero; -help lists them")
