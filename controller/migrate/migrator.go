@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,8 +62,6 @@ type Config struct {
 	Mode   Mode
 	// Used migrates volumes that pods use, too. Without it they wait.
 	Used bool
-	// Workers is the number of volumes that are migrated in parallel; 0 means 1.
-	Workers int
 	// Step is called before every write to the API server, with the write's name; may
 	// be nil. Tests stop in it.
 	Step func(string)
@@ -72,16 +69,15 @@ type Config struct {
 
 // Migrator migrates the volumes of one node. Make it with New; call Run once.
 type Migrator struct {
-	client  kubernetes.Interface
-	name    string // the Node's
-	pools   *volume.Pools
-	driver  string
-	pvs     PVs
-	events  Events
-	mode    Mode
-	used    bool
-	workers int
-	step    func(string)
+	client kubernetes.Interface
+	name   string // the Node's
+	pools  *volume.Pools
+	driver string
+	pvs    PVs
+	events Events
+	mode   Mode
+	used   bool
+	step   func(string)
 
 	claims cache.Store // set by Run
 	wake   chan struct{}
@@ -105,7 +101,7 @@ func New(c Config) (*Migrator, error) {
 	}
 	m := &Migrator{
 		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode, used: c.Used,
-		workers: max(1, c.Workers), step: c.Step, wake: make(chan struct{}, 1),
+		step: c.Step, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})
 	return m, nil
@@ -181,32 +177,27 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 			ready = append(ready, f)
 		}
 	}
-	if m.parallel(ctx, open) {
-		m.parallel(ctx, ready)
+	if m.migrate(ctx, open) {
+		m.migrate(ctx, ready)
 	}
 }
 
-// parallel migrates volumes with Config.Workers. If a claim is not bound again, it
-// begins no further migration and returns false.
-func (m *Migrator) parallel(ctx context.Context, all []candidate) bool {
-	queue := make(chan candidate)
-	var unbound atomic.Bool
-	var workers sync.WaitGroup
-	for range m.workers {
-		workers.Go(func() {
-			for f := range queue {
-				if ctx.Err() == nil && (f.job != nil || !unbound.Load()) && errors.Is(m.one(ctx, f), errUnbound) {
-					unbound.Store(true)
-				}
-			}
-		})
-	}
+// migrate migrates volumes one after another. If a claim is not bound again, it begins
+// no further migration and returns false.
+func (m *Migrator) migrate(ctx context.Context, all []candidate) (bound bool) {
+	bound = true
 	for _, f := range all {
-		queue <- f
+		if ctx.Err() != nil {
+			return false
+		}
+		if f.job == nil && !bound {
+			continue
+		}
+		if errors.Is(m.one(ctx, f), errUnbound) {
+			bound = false
+		}
 	}
-	close(queue)
-	workers.Wait()
-	return !unbound.Load() && ctx.Err() == nil
+	return bound
 }
 
 // one migrates a volume, or continues its migration. It logs errors that the next check
