@@ -115,7 +115,7 @@ run "$on_node node-02 -- ls -l /var/hpvolumes"
 
 step 'A claim that asks for too much is told why'
 run "sed 's/name: on-node-01/name: huge/; s/1Gi/900Ti/' manifests/examples/claim-on-node.yaml | e2e/kubectl.sh -n demo apply -f -"
-await 'no event says why' 'e2e/kubectl.sh -n demo get events | grep -q "cannot promise"'
+await 'no event says why' 'e2e/kubectl.sh -n demo get events | grep -q "900Ti requested"'
 run 'e2e/kubectl.sh -n demo get events --field-selector involvedObject.name=huge,type=Warning'
 
 step 'A claim that waits for its pod: the scheduler chooses the node'

@@ -166,7 +166,7 @@ func (a *agent) collectors() []prometheus.Collector {
 			m.PersistentVolumeClaimProvisionTotal, m.PersistentVolumeClaimProvisionFailedTotal,
 			m.PersistentVolumeClaimProvisionDurationSeconds, m.PersistentVolumeDeleteTotal,
 			m.PersistentVolumeDeleteFailedTotal, m.PersistentVolumeDeleteDurationSeconds)
-		all = append(append(all, a.resizer.Metrics()), a.requests.Collectors()...)
+		all = append(append(all, a.loop.Metrics(), a.resizer.Metrics()), a.requests.Collectors()...)
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -74,7 +75,8 @@ type Controller struct {
 	status  status
 
 	deletions     *deletionProgress
-	saidUnlimited sync.Map // names of the pools of which it was said
+	refusals      *prometheus.CounterVec // by reason
+	saidUnlimited sync.Map               // names of the pools of which it was said
 }
 
 // New returns a claim loop that does nothing until it is Run.
@@ -97,7 +99,7 @@ func New(c Config) (*Controller, error) {
 	ctl := &Controller{
 		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
 		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
-		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(),
+		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(), refusals: newRefusals(),
 	}
 	ctl.status.set(errors.New("starting"))
 	return ctl, nil

@@ -45,7 +45,7 @@ func (c csiPools) pool(sc *storagev1.StorageClass) *volume.Pool {
 // givesBack returns a claim that another node may be able to serve. If another agent
 // of this node has the pool, that agent answers.
 func (c csiPools) givesBack(_ *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, r *refusal) bool {
-	return r.forNow && !r.silent && class.Delayed(sc)
+	return r.temporary && !r.silent && class.Delayed(sc)
 }
 
 func (c csiPools) newPV(s served) *corev1.PersistentVolume {

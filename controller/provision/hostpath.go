@@ -31,7 +31,7 @@ func (h hostPath) pool(*storagev1.StorageClass) *volume.Pool { return h.in }
 // givesBack keeps a claim that an annotation places: the library would write its
 // prepared copy to the API server.
 func (h hostPath) givesBack(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, r *refusal) bool {
-	return r.topic == topicSpace && class.Delayed(sc) && !class.NamesNode(claim)
+	return r.reason == refusedSpace && class.Delayed(sc) && !class.NamesNode(claim)
 }
 
 func (h hostPath) newPV(s served) *corev1.PersistentVolume {

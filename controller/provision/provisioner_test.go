@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -115,9 +116,9 @@ func TestProvisionGivesBack(t *testing.T) {
 		}
 	}
 	const finished, again = lib.ProvisioningFinished, lib.ProvisioningReschedule
-	refused("CSI, no space", options("csi", "1Ei"), again, "node node-01 cannot promise 1Ei")
+	refused("CSI, no space", options("csi", "1Ei"), again, "node node-01: 1Ei requested")
 	for _, className := range []string{"csi", "wait"} {
-		if _, _, err := c.Provision(t.Context(), options(className, "1Ei")); strings.Contains(err.Error(), "promisable") {
+		if _, _, err := c.Provision(t.Context(), options(className, "1Ei")); regexp.MustCompile(`available \d{5}`).MatchString(err.Error()) {
 			t.Errorf("the words change with every byte that is written: %v", err)
 		}
 	}
@@ -132,8 +133,8 @@ func TestProvisionGivesBack(t *testing.T) {
 	refused("CSI, no limits", must("csi"), again, "parameter quota")
 	refused("CSI, Immediate, no limits", must("csi-now"), finished, "parameter quota")
 	refused("hostPath, no limits", must("wait"), finished, "node node-01 cannot hold a volume in pool legacy to its size")
-	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "cannot promise")
-	refused("hostPath, no space", options("wait", "1Ei"), again, "cannot promise")
+	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "1Ei requested")
+	refused("hostPath, no space", options("wait", "1Ei"), again, "1Ei requested")
 	o := options("wait", "1Mi")
 	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: o.PVName, Bytes: 5}); err != nil {
 		t.Fatal(err)
@@ -196,10 +197,10 @@ func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 
 func TestGivesBack(t *testing.T) {
 	c := examiner(t)
-	space := &refusal{topic: topicSpace, forNow: true}
-	ready := &refusal{topic: "ready", forNow: true}
-	held := &refusal{topic: "ready", forNow: true, silent: true}
-	offered := &refusal{topic: "offered"}
+	space := &refusal{reason: refusedSpace, temporary: true}
+	ready := &refusal{reason: refusedNotReady, temporary: true}
+	held := &refusal{reason: refusedNotReady, temporary: true, silent: true}
+	offered := &refusal{reason: refusedUnsupported}
 	for _, row := range []struct {
 		class     string
 		annotated bool
@@ -241,21 +242,21 @@ func TestRefusalOf(t *testing.T) {
 	if r := refusal(fits); r != nil {
 		t.Errorf("refused: %+v", r)
 	}
-	if r := refusal(big); r == nil || r.topic != topicSpace || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Path()) {
+	if r := refusal(big); r == nil || r.reason != refusedSpace || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Path()) {
 		t.Errorf("too big: %+v", r)
 	}
-	if r := refusal(absent); r == nil || !r.forNow || !strings.Contains(r.message, `"slow"`) || !strings.Contains(r.message, `["legacy" "fast"]`) {
+	if r := refusal(absent); r == nil || !r.temporary || !strings.Contains(r.message, `"slow"`) || !strings.Contains(r.message, `["legacy" "fast"]`) {
 		t.Errorf("no pool: %+v", r)
 	}
 	must := options("csi-fast", "1Mi")
 	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.QuotaParameter: "required"}
-	if r := refusal(must); r == nil || r.topic != "quota" || !r.forNow || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
+	if r := refusal(must); r == nil || r.reason != refusedQuota || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
 		t.Errorf("no limits: %+v", r)
 	}
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r := refusal(fits); r == nil || r.topic != "ready" || !r.forNow || r.silent {
+	if r := refusal(fits); r == nil || r.reason != refusedNotReady || !r.temporary || r.silent {
 		t.Errorf("not ready: %+v", r)
 	}
 }

@@ -14,34 +14,43 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// topicSpace is the refusal that a scheduler can do something about.
-const topicSpace = "space"
+// Reasons of refusals: topics of their events, and values of the label reason of
+// kubevirt_hpp_refusals_total.
+const (
+	refusedUnsupported = "unsupported" // the claim or its class; no retry helps
+	refusedNoPool      = "no_pool"     // the node lacks the class's pool
+	refusedNotReady    = "not_ready"   // the pool is not ready
+	refusedSpace       = "space"       // the only one that another node may not have
+	refusedQuota       = "quota"       // the class requires quotas
+	refusedVolume      = "volume"      // the name is taken, or the volume cannot be created
+)
 
 // refusal is why a claim cannot be served here.
 type refusal struct {
-	topic   string // what the event is about; one event a topic
+	reason  string // one event is recorded for each
 	message string
-	// steady is the message without what is another at every look, "" where
-	// that is nothing. The library says what goes back to the scheduler at every
-	// round, and counts up what it said in the same words.
+	// steady is the message without numbers that change all the time, "" if it has
+	// none. The library records an event for each round with the scheduler, and
+	// aggregates those with the same message.
 	steady string
-	// forNow: the answer may change without anybody touching the claim.
-	forNow bool
-	// silent: another agent of this node serves the claim.
+	// temporary is set if the answer may change while the claim stays the same.
+	temporary bool
+	// silent is set if another agent of this node serves the claim: no event is
+	// recorded.
 	silent bool
 }
 
-// refusalOf returns nil where nothing speaks against serving the claim now.
+// refusalOf returns why the claim cannot be served now, nil if it can.
 func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
 	if err := b.check(claim, sc); err != nil {
-		return &refusal{topic: "offered", message: err.Error()}
+		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
 	pool := b.pool(sc)
 	if pool == nil {
 		return c.noPool(sc)
 	}
 	if _, made := c.directoryOf(b, pool, claim); made {
-		return nil // its space is promised already
+		return nil // its space is already allocated
 	}
 	space, err := pool.Space()
 	if err == nil {
@@ -58,9 +67,9 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 	return nil
 }
 
-// directoryOf returns the directory of the claim's volume, and whether it was
-// made already, by this loop or by the provisioner sidecar: what is recorded
-// is never computed again.
+// directoryOf returns the directory of the claim's volume, and whether the volume
+// exists already. The name is read from the record if there is one: an older
+// setting, or the provisioner sidecar, may have chosen another.
 func (c *Controller) directoryOf(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
 	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
 		return v.Name, true
@@ -70,8 +79,8 @@ func (c *Controller) directoryOf(b *backend, pool *volume.Pool, claim *corev1.Pe
 	return name, err == nil && v.Owner.UID == string(claim.UID)
 }
 
-// specOf is what a claim asks for, whatever its volume is called. The class was
-// checked before.
+// specOf returns the specification of the claim's volume, without its name. The
+// caller has checked the class.
 func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
 	p, _ := class.ParametersOf(sc)
 	p.Spec.Bytes = class.Bytes(claim)
@@ -79,56 +88,57 @@ func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) vol
 	return p.Spec
 }
 
-// refusalFor is what an error of the pool means to a claim.
+// refusalFor returns the refusal for an error of the pool.
 func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *volume.SpaceError
 	switch {
 	case pool.NotOffered() != "":
-		return &refusal{topic: claims.TopicUnserved, forNow: true, message: c.backends.notOffered(pool)}
+		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.notOffered(pool)}
 	case errors.As(err, &space):
-		exact := fmt.Sprintf(", promisable %d", space.Available)
+		exact := fmt.Sprintf(", available %d", space.Available)
 		if space.Estimate {
 			exact += ", estimated"
 		}
-		return &refusal{topic: topicSpace, forNow: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
+		return &refusal{reason: refusedSpace, temporary: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
 	case errors.Is(err, volume.ErrNoSpace):
-		return &refusal{topic: topicSpace, message: err.Error(), forNow: true}
+		return &refusal{reason: refusedSpace, message: err.Error(), temporary: true}
 	case errors.Is(err, volume.ErrNoQuotas):
-		return &refusal{topic: "quota", forNow: true, message: fmt.Sprintf(
+		return &refusal{reason: refusedQuota, temporary: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
-				"mend that, choose another node, or use a class without that parameter",
+				"enable quotas there, choose another node, or use a class without that parameter",
 			c.info.Name(), pool.Name(), class.QuotaParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
-		return &refusal{topic: "ready", forNow: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
-			"node %s cannot serve this claim now, from pool %s in %s: %v; it will go on by itself once that is mended",
+		return &refusal{reason: refusedNotReady, temporary: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
+			"node %s cannot serve this claim now from pool %s in %s: %v; the agent retries when the pool is ready",
 			c.info.Name(), pool.Name(), pool.Path(), err)}
 	}
-	return &refusal{topic: "volume", message: err.Error()}
+	return &refusal{reason: refusedVolume, message: err.Error()}
 }
 
-// noPool says which pool is not there.
+// noPool returns the refusal of a class whose pool this node lacks.
 func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
-	return &refusal{topic: "pool", forNow: true, message: fmt.Sprintf(
-		"node %s has no pool %q, which class %q asks for; it has %q; use a class of one of these, or keep the pods off this node",
+	return &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
+		"node %s has no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
 		c.info.Name(), class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
 }
 
-// noSpace says what was asked, what there is, and what to do. exact is what
-// stands in the brackets besides.
+// noSpace returns the message of a claim that does not fit. exact adds the available
+// bytes, which change all the time.
 func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact string) string {
-	return fmt.Sprintf("node %s cannot promise %s: %s of %s in %s can be promised "+
-		"(in bytes: wanted %d%s, total %d); ask for less, free space there, or choose another node",
+	return fmt.Sprintf("node %s: %s requested, %s of %s available in %s "+
+		"(in bytes: requested %d%s, total %d): request less, free space there, or choose another node",
 		c.info.Name(), class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
 		e.Wanted, exact, e.Total)
 }
 
-// refuse says the refusal on the claim once, and keeps the claim in mind where
-// the answer may change.
+// refuse records the refusal as one event of the claim and counts it. It has the
+// claim retried if the refusal is temporary.
 func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
 	if !r.silent {
-		c.events.Warn(ctx, events.Claim(claim), r.topic, events.ProvisioningFailed, r.message)
+		c.refusals.WithLabelValues(r.reason).Inc()
+		c.events.Warn(ctx, events.Claim(claim), r.reason, events.ProvisioningFailed, r.message)
 	}
-	if r.forNow {
+	if r.temporary {
 		c.claims.RetryLater(claim.UID)
 	}
 }

@@ -31,7 +31,7 @@ type csiForm struct {
 }
 
 var (
-	csiAlone       = ourForm("csi", "cannot promise "+tooBig)
+	csiAlone       = ourForm("csi", tooBig+" requested")
 	csiWithSidecar = ourForm("csi-sidecars", "ResourceExhausted")
 	csiBothModes   = ourForm("examples/both-modes", csiAlone.noSpace)
 )

@@ -52,7 +52,7 @@ func TestCSINotOffered(t *testing.T) {
 		}), nil, []string{`golden-image`, `remove spec\.dataSource`}},
 		{"attributes", edit(func(c *corev1.PersistentVolumeClaimSpec) { c.VolumeAttributesClassName = &attributes }), nil,
 			[]string{`volumeAttributesClassName "gold"`, `without it`}},
-		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\bwanted 1152921504606846976\b`, `ask for less`}},
+		{"far too big", harness.Claim{Size: "1Ei"}, nil, []string{`\brequested 1152921504606846976\b`, `request less`}},
 		{"class parameter", harness.Claim{}, parameter("storagepool", "local"), []string{`"storagepool"`, `"storagePool"`, `create it again`}},
 		{"secret", harness.Claim{}, parameter("csi.storage.k8s.io/provisioner-secret-name", "key"),
 			[]string{`unknown parameters \["csi\.storage\.k8s\.io/provisioner-secret-name"\]`, `create it again`}},

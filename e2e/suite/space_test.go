@@ -44,8 +44,8 @@ func half(s *harness.Scene, a *harness.Agent) int64 {
 func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, wanted int64) {
 	s.Helper()
 	number := func(word string, n int64) string { return fmt.Sprintf(`\b%s %d\b`, word, n) }
-	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("wanted", wanted),
-		number("promisable", metric(s, a, "kubevirt_hpp_pool_available_bytes")),
+	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("requested", wanted),
+		number("available", metric(s, a, "kubevirt_hpp_pool_available_bytes")),
 		number("total", metric(s, a, "kubevirt_hpp_pool_total_bytes")))
 	if err := s.IsPending(claim); err != nil {
 		s.Error(err)
