@@ -17,10 +17,10 @@ import (
 // older than the volume's deletion, so the API server is asked before anybody is
 // warned.
 func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	over := func(pv *corev1.PersistentVolume) bool {
-		return class.Leaving(pv) && b.deletable(pv) == nil && nothingLeft(pv, pool, directory)
+	deleted := func(pv *corev1.PersistentVolume) bool {
+		return class.Leaving(pv) && b.deletable(pv) == nil && volumeGone(pv, pool, directory)
 	}
-	if over(pv) {
+	if deleted(pv) {
 		return nil
 	}
 	err := p.adopt(ctx, b, pv, pool, directory)
@@ -29,7 +29,7 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 		if unread != nil {
 			return unread
 		}
-		if now == nil || now.UID != pv.UID || over(now) {
+		if now == nil || now.UID != pv.UID || deleted(now) {
 			return nil
 		}
 	}
@@ -39,10 +39,10 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 	case errors.Is(err, volume.ErrNotFound) && pv.DeletionTimestamp != nil:
 		return nil
 	case err != nil:
-		p.disown(ctx, pv, err)
+		p.refuse(ctx, pv, err)
 		return nil
 	}
-	return p.namePool(ctx, pv, pool)
+	return p.annotatePool(ctx, pv, pool)
 }
 
 // adopt gives the directory of a PV that was made without us a record. It is
@@ -52,13 +52,13 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	if err := b.adoptable(pv, pool, directory); err != nil {
 		return err
 	}
-	return p.take(ctx, pv, pool, directory, b.unclaimed(pv))
+	return p.adoptDirectory(ctx, pv, pool, directory, b.defaultBytes(pv))
 }
 
-// take makes the record of a directory that is the PV's. unclaimed is what is
+// adoptDirectory makes the record of a directory that is the PV's. defaultBytes is what is
 // promised where there is no claim, in bytes.
-func (p *PVs) take(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string, unclaimed int64) error {
-	bytes, err := p.claimed(ctx, pv, unclaimed)
+func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string, defaultBytes int64) error {
+	bytes, err := p.requestedBytes(ctx, pv, defaultBytes)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (p *PVs) take(ctx context.Context, pv *corev1.PersistentVolume, pool *volum
 	return err
 }
 
-// claimed is what the PV's claim asks for, in bytes; unclaimed without one.
-func (p *PVs) claimed(ctx context.Context, pv *corev1.PersistentVolume, unclaimed int64) (int64, error) {
+// requestedBytes is what the PV's claim asks for, in bytes; defaultBytes without one.
+func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
 	if waitsForClaim(pv) {
-		return unclaimed, nil
+		return defaultBytes, nil
 	}
 	claim, err := live.Claim(ctx, p.client, ownerOf(pv))
 	if claim == nil || err != nil {
-		return unclaimed, err
+		return defaultBytes, err
 	}
 	return class.Bytes(claim), nil
 }

@@ -82,10 +82,10 @@ func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	return matches(v, pv)
 }
 
-// unclaimed is the allocation of an adopted volume if no claim has a request, in
+// defaultBytes is the allocation of an adopted volume if no claim has a request, in
 // bytes.
-func (b *backend) unclaimed(pv *corev1.PersistentVolume) int64 {
-	if b.trustsCapacity && namesPool(pv) {
+func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
+	if b.trustsCapacity && hasPoolUUID(pv) {
 		return pv.Spec.Capacity.Storage().Value()
 	}
 	return 0
@@ -104,15 +104,15 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	switch uid := class.ClaimUID(pv); {
 	case v.Owner.UID == "", uid == v.Owner.UID:
 		return nil
-	case uid == "" && namesPool(pv):
+	case uid == "" && hasPoolUUID(pv):
 		return nil // it waits for another claim
 	default:
-		return otherClaim{path: v.Path, names: uid, owner: v.Owner}
+		return claimMismatch{path: v.Path, uid: uid, owner: v.Owner}
 	}
 }
 
-// namesPool reports whether a PV that was examined carries the pool's UUID.
-func namesPool(pv *corev1.PersistentVolume) bool { return pv.Annotations[class.AnnPool] != "" }
+// hasPoolUUID reports whether a PV that was examined carries the pool's UUID.
+func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[class.AnnPool] != "" }
 
 // checkPool refuses a PV that names another pool than the one it was found in.
 // A pool that was never open has no identity yet.

@@ -13,8 +13,8 @@ import (
 )
 
 func TestMatches(t *testing.T) {
-	c := examiner(t)
-	pv := goodPV(c, "wait")
+	c := newPVs(t)
+	pv := validPV(c, "wait")
 	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
 	if err := matches(v, pv); err != nil {
 		t.Error(err)
@@ -27,7 +27,7 @@ func TestMatches(t *testing.T) {
 	if err := matches(v, pv); err == nil || !strings.Contains(err.Error(), testUID) {
 		t.Errorf("another claim's directory: %v", err)
 	}
-	if err := matches(v, pv); !errors.As(err, new(otherClaim)) {
+	if err := matches(v, pv); !errors.As(err, new(claimMismatch)) {
 		t.Errorf("another claim's directory: %v, want that it may be given", err)
 	}
 	pv.Spec.ClaimRef = nil
@@ -41,8 +41,8 @@ func TestMatches(t *testing.T) {
 }
 
 func TestNamedAfterClaim(t *testing.T) {
-	c := examiner(t)
-	pv := goodPV(c, "wait")
+	c := newPVs(t)
+	pv := validPV(c, "wait")
 	claim := pv.Spec.ClaimRef.Name
 	for name, want := range map[string]bool{
 		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
@@ -62,9 +62,9 @@ func TestNamedAfterClaim(t *testing.T) {
 }
 
 func TestBackendOf(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	alone := func(keep int) *PVs { return &PVs{backends: c.backends[keep : keep+1]} }
-	hostPath, csi := goodPV(c, "wait"), goodPV(c, "csi")
+	hostPath, csi := validPV(c, "wait"), validPV(c, "csi")
 	change := func(pv *corev1.PersistentVolume, driver, by string) *corev1.PersistentVolume {
 		pv = pv.DeepCopy()
 		if pv.Spec.CSI != nil {
@@ -102,9 +102,9 @@ func TestBackendOf(t *testing.T) {
 }
 
 func TestMatchesWithoutPV(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	for className, want := range map[string]bool{"wait": false, "csi": true} {
-		pv := goodPV(c, className)
+		pv := validPV(c, className)
 		v := volume.Volume{Record: volume.Record{Name: pv.Name, Owner: volume.Owner{UID: testUID}}}
 		if got := c.backendOf(pv).matches(v, pv) == nil; got != want {
 			t.Errorf("%s: a record without PV matches: %v", className, got)
@@ -117,11 +117,11 @@ func TestMatchesWithoutPV(t *testing.T) {
 }
 
 // Both PVs name the same directory, and its record one of them.
-func TestShapesKeepOffEachOther(t *testing.T) {
+func TestBackendsAreSeparate(t *testing.T) {
 	for _, made := range []string{"wait", "csi"} {
-		c := examiner(t)
+		c := newPVs(t)
 		other := map[string]string{"wait": "csi", "csi": "wait"}[made]
-		good, bad := goodPV(c, made), goodPV(c, other)
+		good, bad := validPV(c, made), validPV(c, other)
 		bad.Name = "pvc-another"
 		pool, name, err := c.backendOf(good).validate(good)
 		if err != nil {
@@ -149,8 +149,8 @@ func TestShapesKeepOffEachOther(t *testing.T) {
 	}
 }
 
-func TestUnlabelled(t *testing.T) {
-	c := examiner(t)
+func TestLacksLabel(t *testing.T) {
+	c := newPVs(t)
 	for what, row := range map[string]struct {
 		class string
 		spoil func(*corev1.PersistentVolume)
@@ -162,31 +162,31 @@ func TestUnlabelled(t *testing.T) {
 		"labelled":                    {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
 		"another node's label":        {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-02" }, true},
 		"CSI of another driver":       {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
-		"CSI of another node":         {"csi", func(pv *corev1.PersistentVolume) { value(pv)[0] = "node-02" }, false},
+		"CSI of another node":         {"csi", func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, false},
 		"hostPath of another node":    {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionOnNode] = "node-02" }, false},
 		"hostPath of somebody":        {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
 		"hostPath that says it's CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
 	} {
-		pv := goodPV(c, row.class)
+		pv := validPV(c, row.class)
 		pv.Labels = map[string]string{}
 		row.spoil(pv)
-		if got := c.unlabelled(pv); got != row.want {
+		if got := c.lacksLabel(pv); got != row.want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
 }
 
 func TestExpected(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	legacy, fast := c.pools.All()[0], c.pools.All()[1]
 	var older []corev1.PersistentVolume
 	add := func(class, name, id, node string, labelled bool) {
-		pv := goodPV(c, class)
+		pv := validPV(c, class)
 		pv.Name = name
 		pv.Annotations["hostpath-provisioner.kubevirt.io/pool"] = id
 		if pv.Spec.CSI != nil {
 			pv.Spec.CSI.VolumeHandle = name
-			value(pv)[0] = node
+			affinityValues(pv)[0] = node
 		} else {
 			pv.Spec.HostPath.Path = legacy.Path() + "/" + name
 		}
@@ -203,7 +203,7 @@ func TestExpected(t *testing.T) {
 	add("csi", "e", "", "node-02", true)
 	add("csi-fast", "f", "", "node-01", false)
 	add("csi-fast", "g", "id-g", "node-01", true)
-	c.older.Store(&older)
+	c.unlabelled.Store(&older)
 	for _, row := range []struct {
 		pool         *volume.Pool
 		ids, volumes string
@@ -217,19 +217,19 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-func TestElsewhere(t *testing.T) {
-	c := examiner(t)
+func TestIsRemote(t *testing.T) {
+	c := newPVs(t)
 	for _, className := range []string{"wait", "csi"} {
-		pv := goodPV(c, className)
-		if c.elsewhere(pv) {
+		pv := validPV(c, className)
+		if c.isRemote(pv) {
 			t.Errorf("%s: our own PV is elsewhere", className)
 		}
-		value(pv)[0] = "another"
-		if !c.elsewhere(pv) {
+		affinityValues(pv)[0] = "another"
+		if !c.isRemote(pv) {
 			t.Errorf("%s: another node's PV is not", className)
 		}
 		pv.Spec.NodeAffinity = nil
-		if c.elsewhere(pv) {
+		if c.isRemote(pv) {
 			t.Errorf("%s: a PV of nowhere is", className)
 		}
 	}

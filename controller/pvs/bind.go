@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// handle binds the PVs of the queue until the context ends.
-func (p *PVs) handle(ctx context.Context) {
+// runWorker binds the PVs of the queue until the context ends.
+func (p *PVs) runWorker(ctx context.Context) {
 	go func() {
 		<-ctx.Done()
 		p.queue.ShutDown()
@@ -47,28 +47,28 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	}
 	pool, directory, err := b.validate(pv)
 	if err != nil {
-		p.disown(ctx, pv, err)
+		p.refuse(ctx, pv, err)
 		return nil
 	}
-	p.remind(ctx, b, pv)
+	p.warnUndeletable(ctx, b, pv)
 	v, err := pool.Get(directory)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		return p.syncUnknown(ctx, b, pv, pool, directory)
 	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is another pool's
-		p.disown(ctx, pv, err)
+		p.refuse(ctx, pv, err)
 		return nil
 	case err != nil:
 		return err
 	case v.Held() != nil:
 		return nil // the migration sees to both PVs
 	}
-	v, err = p.follow(ctx, b, pv, pool, v)
+	v, err = p.reconcileClaim(ctx, b, pv, pool, v)
 	switch {
-	case errors.Is(err, errUnsettled), errors.Is(err, volume.ErrNotReady):
+	case errors.Is(err, errPending), errors.Is(err, volume.ErrNotReady):
 		return err
 	case err != nil:
-		p.disown(ctx, pv, err)
+		p.refuse(ctx, pv, err)
 		return nil
 	case v.State == volume.Deleting:
 		return nil
@@ -80,7 +80,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	if changed {
 		p.changed(pool) // which has it written
 	}
-	return p.namePool(ctx, pv, pool)
+	return p.annotatePool(ctx, pv, pool)
 }
 
 // binding is what the PV says about a volume of that claim.
@@ -91,9 +91,9 @@ func (p *PVs) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Bi
 	}
 }
 
-// remind says once that a released PV stays, where its policy tells its user
+// warnUndeletable says once that a released PV stays, where its policy tells its user
 // that it goes.
-func (p *PVs) remind(ctx context.Context, b *backend, pv *corev1.PersistentVolume) {
+func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.PersistentVolume) {
 	if pv.DeletionTimestamp != nil || !class.Leaving(pv) {
 		return
 	}
@@ -102,9 +102,9 @@ func (p *PVs) remind(ctx context.Context, b *backend, pv *corev1.PersistentVolum
 	}
 }
 
-// namePool writes the pool's UUID on the PV of an adopted volume, so that it
+// annotatePool writes the pool's UUID on the PV of an adopted volume, so that it
 // guards the pool like any other. It does nothing where the PV has one.
-func (p *PVs) namePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
+func (p *PVs) annotatePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	if pv.Annotations[class.AnnPool] != "" || !p.node.MayPatchPVs() {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (p *PVs) current(ctx context.Context, name string) (*corev1.PersistentVolum
 	return live.PV(ctx, p.client, name)
 }
 
-// disown says that the PV is left alone, and why.
-func (p *PVs) disown(ctx context.Context, pv *corev1.PersistentVolume, why error) {
+// refuse says that the PV is left alone, and why.
+func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(), why))
 }

@@ -13,10 +13,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-func TestExamineCSI(t *testing.T) {
-	c := examiner(t)
+func TestValidateCSI(t *testing.T) {
+	c := newPVs(t)
 	for className, want := range map[string]string{"csi": "legacy", "csi-fast": "fast"} {
-		pv := goodPV(c, className)
+		pv := validPV(c, className)
 		pool, name, err := c.backendOf(pv).validate(pv)
 		if err != nil || name != pv.Name || pool.Name() != want {
 			t.Fatalf("our own PV of %s: %v, %q, %v", className, pool, name, err)
@@ -31,8 +31,8 @@ func TestExamineCSI(t *testing.T) {
 		"another provisioner": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.HostPathProvisioner }, "provisioned-by"},
 		"no provisioner":      {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, ""},
 		"no affinity":         {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, "affinity"},
-		"another node":        {func(pv *corev1.PersistentVolume) { value(pv)[0] = "node-02" }, "affinity"},
-		"the hostname":        {func(pv *corev1.PersistentVolume) { value(pv)[0] = "host-a" }, "affinity"},
+		"another node":        {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, "affinity"},
+		"the hostname":        {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "host-a" }, "affinity"},
 		"another key": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = corev1.LabelHostname
 		}, class.TopologyNode},
@@ -50,7 +50,7 @@ func TestExamineCSI(t *testing.T) {
 		"attributes of other uses": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes["x"] = "y" }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pv := goodPV(c, "csi")
+			pv := validPV(c, "csi")
 			row.spoil(pv)
 			_, name, err := c.backendNamed(class.CSIProvisioner).validate(pv)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
@@ -63,7 +63,7 @@ func TestExamineCSI(t *testing.T) {
 // handmade spoils a PV of our own until it is one that an administrator wrote.
 func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
-	pv := goodPV(c, "csi")
+	pv := validPV(c, "csi")
 	pv.Name, pv.UID, pv.Spec.ClaimRef = "my-data", "pv-uid", nil
 	pv.Spec.CSI.VolumeHandle = "backup.2024"
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
@@ -72,7 +72,7 @@ func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 }
 
 func TestAdoptableCSI(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	pool := c.pools.All()[0]
 	s := c.backendNamed(class.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
@@ -84,7 +84,7 @@ func TestAdoptableCSI(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data hostpath-provisioner.kubevirt.io/pool="+pool.ID()) {
 		t.Errorf("the words do not say how: %v", err)
 	}
-	older := goodPV(c, "csi")
+	older := validPV(c, "csi")
 	older.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")}
 	delete(older.Annotations, class.AnnPool)
 	for directory, want := range map[string]bool{
@@ -94,7 +94,7 @@ func TestAdoptableCSI(t *testing.T) {
 			t.Errorf("an older driver's PV adopts %q: %v", directory, got)
 		}
 	}
-	hostPath := goodPV(c, "wait")
+	hostPath := validPV(c, "wait")
 	if c.backendOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
 		t.Error("a hostPath PV with the pool's UUID adopts any directory")
 	}
@@ -102,7 +102,7 @@ func TestAdoptableCSI(t *testing.T) {
 		pv   *corev1.PersistentVolume
 		want int64
 	}{"by hand": {annotated, 3 << 30}, "an older driver's": {older, 0}, "hostPath": {hostPath, 0}} {
-		if got := c.backendOf(row.pv).unclaimed(row.pv); got != row.want {
+		if got := c.backendOf(row.pv).defaultBytes(row.pv); got != row.want {
 			t.Errorf("%s is promised %d, want %d", what, got, row.want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestAdoptableCSI(t *testing.T) {
 // A PV that an administrator made is adopted without a claim, learns its claim
 // later, and is never deleted.
 func TestHandmade(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	pool := c.pools.All()[0]
 	pv := handmade(t, c)
 	data := filepath.Join(pool.Path(), pv.Spec.CSI.VolumeHandle, "data")
@@ -153,15 +153,15 @@ func TestHandmade(t *testing.T) {
 	}
 }
 
-func TestDeletes(t *testing.T) {
-	c := examiner(t)
+func TestDeletableByProvisioner(t *testing.T) {
+	c := newPVs(t)
 	pv := handmade(t, c)
 	err := c.backendOf(pv).deletable(pv)
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+class.CSIProvisioner) {
 		t.Error(err)
 	}
 	for _, className := range []string{"wait", "csi"} {
-		pv := goodPV(c, className)
+		pv := validPV(c, className)
 		if err := c.backendOf(pv).deletable(pv); err != nil {
 			t.Errorf("%s: %v", className, err)
 		}

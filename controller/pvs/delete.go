@@ -24,9 +24,9 @@ type deletion struct {
 	// there either.
 	recorded, vanished bool
 	volume             volume.Volume // if recorded
-	// otherClaim is nil unless the record names another claim than the PV, which
+	// mismatch is nil unless the record names another claim than the PV, which
 	// may have been given to it since.
-	otherClaim error
+	mismatch error
 }
 
 // Kept is why the volume of a PV is not deleted although the pool could.
@@ -53,7 +53,7 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err != nil || d.vanished {
 		return err
 	}
-	if err := p.record(ctx, pv, d); errors.Is(err, volume.ErrNotFound) {
+	if err := p.updateRecord(ctx, pv, d); errors.Is(err, volume.ErrNotFound) {
 		return nil // the directory went in an earlier call
 	} else if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	}
 	d.volume, err = d.pool.Get(d.name)
 	switch {
-	case errors.Is(err, volume.ErrNotFound) && nothingLeft(pv, d.pool, d.name):
+	case errors.Is(err, volume.ErrNotFound) && volumeGone(pv, d.pool, d.name):
 		d.vanished = true
 		return d, nil
 	case errors.Is(err, volume.ErrNotFound):
@@ -113,23 +113,23 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 		return d, fmt.Errorf("PV %s: %w", pv.Name, d.volume.Held())
 	}
 	d.recorded = true
-	if err = d.backend.matches(d.volume, pv); errors.As(err, new(otherClaim)) && class.Leaving(pv) {
-		d.otherClaim, err = err, nil
+	if err = d.backend.matches(d.volume, pv); errors.As(err, new(claimMismatch)) && class.Leaving(pv) {
+		d.mismatch, err = err, nil
 	}
 	return d, err
 }
 
-// record makes the record of a volume that may be deleted name the PV and its claim:
+// updateRecord makes the record of a volume that may be deleted name the PV and its claim:
 // it adopts a directory of an older provisioner, and rebinds a volume whose PV was
 // given to another claim since.
-func (p *PVs) record(ctx context.Context, pv *corev1.PersistentVolume, d deletion) error {
+func (p *PVs) updateRecord(ctx context.Context, pv *corev1.PersistentVolume, d deletion) error {
 	switch {
 	case !d.recorded:
-		return p.take(ctx, pv, d.pool, d.name, d.backend.unclaimed(pv))
-	case d.otherClaim == nil:
+		return p.adoptDirectory(ctx, pv, d.pool, d.name, d.backend.defaultBytes(pv))
+	case d.mismatch == nil:
 		return nil
 	}
-	_, err := p.rebind(ctx, pv, d.pool, d.volume, d.otherClaim)
+	_, err := p.rebind(ctx, pv, d.pool, d.volume, d.mismatch)
 	if err != nil && !errors.Is(err, volume.ErrNotReady) {
 		return Kept{err.Error()}
 	}

@@ -11,9 +11,9 @@ import (
 // stays: Delete reads the record again while nobody else works on the volume.
 func TestDeleteReadsTheRecordAgain(t *testing.T) {
 	for range 5 { // the calls rarely come in another order than they are made
-		k := newKept(t, "csi")
+		k := newRetained(t, "csi")
 		k.serve(t)
-		k.mustFollow()
+		k.mustTransfer()
 		k.release()
 		k.serve(t)
 		given := k.binding(k.seen, volume.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})

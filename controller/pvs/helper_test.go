@@ -20,16 +20,16 @@ import (
 
 const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 
-// examiner is the PVs of node-01, with the open pools legacy, which is that of
+// newPVs is the PVs of node-01, with the open pools legacy, which is that of
 // hostPath PVs, and fast. Their API server has nothing.
-func examiner(t *testing.T) *PVs {
+func newPVs(t *testing.T) *PVs {
 	t.Helper()
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	p := New(Config{Client: client, Node: infoOf(t, "c"), Events: events.New(client, "node-01"), Pools: pools,
 		HostPath: pools.Named("legacy"), CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
 	p.claims = deletions{}
-	has(t, p)
+	setObjects(t, p)
 	return p
 }
 
@@ -43,20 +43,20 @@ func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 	return info
 }
 
-// answers sets what the API server answers.
-func answers(t *testing.T, p *PVs, answer apitest.Answer) {
+// setAnswer sets what the API server answers.
+func setAnswer(t *testing.T, p *PVs, answer apitest.Answer) {
 	t.Helper()
 	p.client = apitest.Client(t, answer)
 }
 
-// has makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
-func has(t *testing.T, p *PVs, objects ...metav1.Object) {
+// setObjects makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
+func setObjects(t *testing.T, p *PVs, objects ...metav1.Object) {
 	t.Helper()
-	answers(t, p, apitest.Objects(p.node.Name(), objects...))
+	setAnswer(t, p, apitest.Objects(p.node.Name(), objects...))
 }
 
-// goodPV is what the agent itself makes for classtest.Claim in a class.
-func goodPV(p *PVs, className string) *corev1.PersistentVolume {
+// validPV is what the agent itself makes for classtest.Claim in a class.
+func validPV(p *PVs, className string) *corev1.PersistentVolume {
 	return classtest.PV(p.pools, testUID, className)
 }
 
@@ -70,7 +70,7 @@ func validate(p *PVs, pv *corev1.PersistentVolume) (string, error) {
 	return name, err
 }
 
-// value is what the PV's affinity names.
-func value(pv *corev1.PersistentVolume) []string {
+// affinityValues is what the PV's affinity names.
+func affinityValues(pv *corev1.PersistentVolume) []string {
 	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values
 }

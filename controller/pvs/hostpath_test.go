@@ -9,9 +9,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-func TestExamineHostPath(t *testing.T) {
-	c := examiner(t)
-	good := goodPV(c, "wait")
+func TestValidateHostPath(t *testing.T) {
+	c := newPVs(t)
+	good := validPV(c, "wait")
 	if name, err := validate(c, good); err != nil || name != good.Name {
 		t.Fatalf("our own PV: %q, %v", name, err)
 	}
@@ -51,7 +51,7 @@ func TestExamineHostPath(t *testing.T) {
 		"nothing":            {path(""), "right below"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pv := goodPV(c, "wait")
+			pv := validPV(c, "wait")
 			row.spoil(pv)
 			name, err := validate(c, pv)
 			if err == nil || !strings.Contains(err.Error(), row.want) {
@@ -62,9 +62,9 @@ func TestExamineHostPath(t *testing.T) {
 }
 
 // An older provisioner wrote the node's name into the affinity, whatever the label.
-func TestExamineOlderAffinity(t *testing.T) {
-	c := examiner(t)
-	pv := goodPV(c, "wait")
+func TestValidateOlderAffinity(t *testing.T) {
+	c := newPVs(t)
+	pv := validPV(c, "wait")
 	delete(pv.Annotations, class.AnnPool)
 	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01"}
 	if _, err := validate(c, pv); err != nil {

@@ -17,23 +17,23 @@ import (
 // The loop itself does nothing about them: as long as a PV is another
 // provisioner's, that one deletes it.
 func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
-	theirs := *p.theirs.Load()
-	for i := range theirs {
-		if p.Saved(theirs[i].Name) == nil {
-			all = append(all, &theirs[i])
+	migratable := *p.migratable.Load()
+	for i := range migratable {
+		if p.Saved(migratable[i].Name) == nil {
+			all = append(all, &migratable[i])
 		}
 	}
 	return all
 }
 
-// otherHere reports whether a PV says that it is one of Migratable.
-func (p *PVs) otherHere(pv *corev1.PersistentVolume) bool {
-	other := class.MadeByOther(pv, p.others)
+// isMigratable reports whether a PV says that it is one of Migratable.
+func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
+	other := class.MadeByOther(pv, p.otherProvisioners)
 	return other != nil && other.On(pv, p.node.Name(), p.node.Hostname())
 }
 
-// examineOther is Validate for a PV of another provisioner.
-func (p *PVs) examineOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+// validateOther is Validate for a PV of another provisioner.
+func (p *PVs) validateOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
 	if !other.On(pv, p.node.Name(), p.node.Hostname()) {
 		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, p.node.Name())
@@ -83,14 +83,14 @@ func (p *PVs) poolAt(path string) (*volume.Pool, string) {
 // first step of taking it over. It does nothing where that has one. The errors
 // are those of Validate.
 func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
-	other := class.MadeByOther(pv, p.others)
+	other := class.MadeByOther(pv, p.otherProvisioners)
 	if other == nil {
 		return fmt.Errorf("PV %s is not one that may be taken over", pv.Name)
 	}
-	pool, v, err := p.examineOther(other, pv)
+	pool, v, err := p.validateOther(other, pv)
 	if err != nil || v.State != "" {
 		return err
 	}
 	// These provisioners write what was asked for as the capacity.
-	return p.take(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
+	return p.adoptDirectory(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
 }

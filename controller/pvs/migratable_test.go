@@ -34,7 +34,7 @@ func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 }
 
 // Each row changes one thing, of the PV or of its directory.
-func TestExamineOther(t *testing.T) {
+func TestValidateOther(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for name, row := range map[string]struct {
 		edit func(*testing.T, *PVs, *pv)
@@ -65,11 +65,11 @@ func TestExamineOther(t *testing.T) {
 		}, ""},
 		"recorded for another PV": {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
 		"recorded":                {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
-		"not named by the flag":   {func(_ *testing.T, c *PVs, _ *pv) { c.others = nil }, "annotation"},
+		"not named by the flag":   {func(_ *testing.T, c *PVs, _ *pv) { c.otherProvisioners = nil }, "annotation"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := examiner(t)
-			c.others, _ = class.ParseOthers("hostpath")
+			c := newPVs(t)
+			c.otherProvisioners, _ = class.ParseOthers("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
 			pool, v, err := c.Validate(pv)
@@ -87,9 +87,9 @@ func TestExamineOther(t *testing.T) {
 	}
 }
 
-func TestExamineOtherPoolNotReady(t *testing.T) {
-	c := examiner(t)
-	c.others, _ = class.ParseOthers("hostpath")
+func TestValidateOtherPoolNotReady(t *testing.T) {
+	c := newPVs(t)
+	c.otherProvisioners, _ = class.ParseOthers("hostpath")
 	pv := otherPV(t, c)
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)

@@ -18,12 +18,12 @@ import (
 )
 
 // Without the permission to list pods the volume stays the first claim's until that is gone, and no Warning is recorded.
-func TestFollowWithoutPods(t *testing.T) {
-	k := newKept(t, "wait")
+func TestRebindWithoutPods(t *testing.T) {
+	k := newRetained(t, "wait")
 	firstClaim(k)
 	k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	var recorded []corev1.Event
-	answers(t, k.PVs, func(r *http.Request) (int, any) {
+	setAnswer(t, k.PVs, func(r *http.Request) (int, any) {
 		switch path := r.URL.Path; {
 		case r.Method == http.MethodPost:
 			var e corev1.Event
@@ -42,7 +42,7 @@ func TestFollowWithoutPods(t *testing.T) {
 		return http.StatusOK, k.next
 	})
 	k.events = events.New(k.client, k.node.Name())
-	if owner, err := k.follow(t); owner != testUID || !errors.Is(err, errUnsettled) {
+	if owner, err := k.reconcileClaim(t); owner != testUID || !errors.Is(err, errPending) {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
 	if len(recorded) != 1 || recorded[0].Type != corev1.EventTypeNormal || !strings.Contains(recorded[0].Message, `"list pods"`) {
@@ -52,8 +52,8 @@ func TestFollowWithoutPods(t *testing.T) {
 
 // A change of either claim is what makes the record follow at once. Ordinary claims cost nothing.
 func TestClaimChanged(t *testing.T) {
-	k := newKept(t, "csi")
-	ordinary := goodPV(k.PVs, "csi")
+	k := newRetained(t, "csi")
+	ordinary := validPV(k.PVs, "csi")
 	ordinary.Name, ordinary.UID, ordinary.Spec.ClaimRef.UID = "pvc-third", "pv-uid-3", "third"
 	for _, pv := range []*corev1.PersistentVolume{k.seen, ordinary} {
 		if err := k.informer.GetStore().Add(pv); err != nil {
@@ -96,15 +96,15 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 		}, 0},
 		"the PV is as it was": {func(pv *corev1.PersistentVolume) *corev1.PersistentVolume { return pv }, 1},
 	} {
-		c := examiner(t)
-		seen := goodPV(c, "wait")
+		c := newPVs(t)
+		seen := validPV(c, "wait")
 		seen.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		seen.UID, seen.Status.Phase, seen.Spec.ClaimRef.UID = "pv-uid", corev1.VolumeBound, nextUID
 		if err := c.informer.GetStore().Add(seen); err != nil {
 			t.Fatal(err)
 		}
 		now, warnings := row.now(seen.DeepCopy()), 0
-		answers(t, c, func(r *http.Request) (int, any) {
+		setAnswer(t, c, func(r *http.Request) (int, any) {
 			switch {
 			case r.Method == http.MethodPost:
 				warnings++

@@ -69,26 +69,26 @@ type Claims interface {
 // Make them with New. The caller runs the Informer, then calls Sweep, Watch and
 // Run, in this order.
 type PVs struct {
-	client   kubernetes.Interface
-	node     Node
-	events   *events.Recorder
-	pools    *volume.Pools
-	backends []*backend // that are served: one or two
-	others   []class.Other
-	changed  func(*volume.Pool)
+	client            kubernetes.Interface
+	node              Node
+	events            *events.Recorder
+	pools             *volume.Pools
+	backends          []*backend // that are served: one or two
+	otherProvisioners []class.Other
+	changed           func(*volume.Pool)
 
-	claims   Claims // set by Watch
-	informer cache.SharedIndexInformer
-	queue    workqueue.TypedRateLimitingInterface[string] // names of PVs
-	wake     chan struct{}                                // to sweep soon
-	older    atomic.Pointer[[]corev1.PersistentVolume]    // PVs of ours without our label, as last swept
-	theirs   atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, likewise
+	claims     Claims // set by Watch
+	informer   cache.SharedIndexInformer
+	queue      workqueue.TypedRateLimitingInterface[string] // names of PVs
+	wake       chan struct{}                                // to sweep soon
+	unlabelled atomic.Pointer[[]corev1.PersistentVolume]    // PVs of ours without our label, as last swept
+	migratable atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, likewise
 }
 
 // New returns PVs that are not watched yet.
 func New(c Config) *PVs {
 	p := &PVs{
-		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, others: c.Others, changed: c.Changed,
+		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, otherProvisioners: c.Others, changed: c.Changed,
 		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)),
 	}
@@ -99,8 +99,8 @@ func New(c Config) *PVs {
 	if c.CSIDriver != "" {
 		p.backends = append(p.backends, newCSIBackend(c.Node, c.CSIDriver, c.Pools))
 	}
-	p.older.Store(&[]corev1.PersistentVolume{})
-	p.theirs.Store(&[]corev1.PersistentVolume{})
+	p.unlabelled.Store(&[]corev1.PersistentVolume{})
+	p.migratable.Store(&[]corev1.PersistentVolume{})
 	return p
 }
 
@@ -111,7 +111,7 @@ func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }
 // Run handles PVs until the context ends.
 func (p *PVs) Run(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, part := range []func(context.Context){p.handle, p.handle, p.sweepForever, p.finishForever} {
+	for _, part := range []func(context.Context){p.runWorker, p.runWorker, p.sweepForever, p.rollBackForever} {
 		wg.Go(func() { part(ctx) })
 	}
 	wg.Wait()
@@ -151,7 +151,7 @@ func (p *PVs) All() (all []*corev1.PersistentVolume) {
 			all, seen[pv.Name] = append(all, pv), true
 		}
 	}
-	older := *p.older.Load()
+	older := *p.unlabelled.Load()
 	for i := range older {
 		if !seen[older[i].Name] {
 			all = append(all, &older[i])

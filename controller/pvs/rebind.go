@@ -41,44 +41,44 @@ import (
 // The PV must carry the pool's UUID for all but the first row, and its name must
 // be the one that is recorded: no second PV gets at the volume so.
 
-// otherClaim is why a PV, which the record names, is not yet the volume's.
-type otherClaim struct {
-	path, names string
-	owner       volume.Owner
+// claimMismatch is why a PV, which the record names, is not yet the volume's.
+type claimMismatch struct {
+	path, uid string
+	owner     volume.Owner
 }
 
-func (e otherClaim) Error() string {
-	return fmt.Sprintf("directory %s belongs to %v, and this PV's claimRef has the UID %q", e.path, e.owner, e.names)
+func (e claimMismatch) Error() string {
+	return fmt.Sprintf("directory %s belongs to %v, and this PV's claimRef has the UID %q", e.path, e.owner, e.uid)
 }
 
-// errUnsettled: Kubernetes, or somebody who edits the PV, is in the middle of it.
-var errUnsettled = errors.New("PV and claim are not bound or released yet")
+// errPending: Kubernetes, or somebody who edits the PV, is in the middle of it.
+var errPending = errors.New("PV and claim are not bound or released yet")
 
 // waitsForClaim reports whether a PV names no claim by its UID. The next claim
 // is then anybody's guess, and the phase may still be that of the one before.
 func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
 
-// nothingLeft reports whether a PV that names the pool by its UUID has neither
+// volumeGone reports whether a PV that names the pool by its UUID has neither
 // record nor directory there, as far as the pool can tell: its volume went in an
 // earlier call. The caller has seen that there is no record.
-func nothingLeft(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) bool {
+func volumeGone(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) bool {
 	there, err := pool.HasDirectory(directory)
-	return namesPool(pv) && !there && err == nil
+	return hasPoolUUID(pv) && !there && err == nil
 }
 
-// follow returns the volume of a valid PV, once its record has the PV's claim. It
+// reconcileClaim returns the volume of a valid PV, once its record has the PV's claim. It
 // rebinds the volume if the PV was given to another claim. The error is that of
 // rebind, or why the PV is not the volume's.
-func (p *PVs) follow(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
+func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
 	err := b.matches(v, pv)
-	if !errors.As(err, new(otherClaim)) {
+	if !errors.As(err, new(claimMismatch)) {
 		return v, err
 	}
 	return p.rebind(ctx, pv, pool, v, err)
 }
 
 // rebind writes the next claim of a PV to the volume's record, which has another
-// claim, as why describes. The error is why it stays so: an errUnsettled if the agent
+// claim, as why describes. The error is why it stays so: an errPending if the agent
 // cannot tell yet, an ErrNotReady if the API server does not answer.
 func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, why error) (volume.Volume, error) {
 	next, err := p.nextClaim(ctx, pv, pool, v, why)
@@ -86,7 +86,7 @@ func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *vol
 		return v, err
 	}
 	if err := pool.Transfer(v.Name, v.Owner.UID, p.binding(pv, next)); err != nil {
-		return v, fmt.Errorf("%w: %w", errUnsettled, err)
+		return v, fmt.Errorf("%w: %w", errPending, err)
 	}
 	klog.FromContext(ctx).Info("Gave a kept volume to another claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)
 	v.Owner = next
@@ -114,14 +114,14 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	case err != nil:
 		return none, err
 	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), waitsForClaim(now):
-		return none, errUnsettled
+		return none, errPending
 	}
 	next := ownerOf(now)
 	claim, err := live.Claim(ctx, p.client, next)
 	if err != nil {
 		return none, err
 	}
-	if err := takes(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
+	if err := checkNextClaim(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
 		return none, err
 	}
 	switch {
@@ -133,7 +133,7 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	return next, p.unused(ctx, now, before)
 }
 
-// unused returns nil if no pod of this node uses the claim, and errUnsettled if one
+// unused returns nil if no pod of this node uses the claim, and errPending if one
 // does, or if the agent may not list pods.
 func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
 	pods, err := p.client.CoreV1().Pods(claim.Namespace).List(ctx, metav1.ListOptions{
@@ -145,25 +145,25 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 		p.events.Note(ctx, events.PV(pv), "users", events.VolumeKept, fmt.Sprintf(
 			"node %s keeps the volume for claim %s until that claim is gone: the agent may not list the pods that use it; "+
 				"it need not wait with the permission \"list pods\" (manifests/examples/populators)", p.node.Name(), key))
-		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errUnsettled, key, err)
+		return fmt.Errorf("%w: no permission to list the pods that use claim %s: %w", errPending, key, err)
 	case err != nil:
 		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(), Err: err}
 	}
 	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
-		return fmt.Errorf("%w: pod %s uses claim %s", errUnsettled, pod, key)
+		return fmt.Errorf("%w: pod %s uses claim %s", errPending, pod, key)
 	}
 	return nil
 }
 
-// takes returns nil where the claim of a PV, nil where that is gone, is the next
+// checkNextClaim returns nil where the claim of a PV, nil where that is gone, is the next
 // one of the volume, if the claim before is out of the way. Whether that is gone is
 // known at home, the cluster of which it was; another cluster's claims cannot be
 // asked for.
-func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, home bool) error {
+func checkNextClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, sameCluster bool) error {
 	switch {
 	case claim == nil && !class.Released(pv):
-		return errUnsettled
-	case claim == nil && !home:
+		return errPending
+	case claim == nil && !sameCluster:
 		return errors.New("its volume was recorded in another cluster, or it is not known which one this is, and the claim in its claimRef is gone, so nobody can tell that it may go; " +
 			"give the PV to a claim first")
 	case claim == nil:
@@ -171,7 +171,7 @@ func takes(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, hom
 	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name:
 		return fmt.Errorf("its claimRef names claim %s/%s, which has PV %s", claim.Namespace, claim.Name, claim.Spec.VolumeName)
 	case claim.Spec.VolumeName == "" || pv.Status.Phase != corev1.VolumeBound:
-		return errUnsettled
+		return errPending
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 
 const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
 
-// A kept is a volume whose first claim is gone, and whose PV was given to the next one, which has it.
-type kept struct {
+// retained is a volume whose first claim is gone, and whose PV was given to the next one, which has it.
+type retained struct {
 	*PVs
 	seen *corev1.PersistentVolume // by the loop
 	now  *corev1.PersistentVolume // at the API server; nil where it is gone
@@ -30,10 +30,10 @@ type kept struct {
 	name        string
 }
 
-func newKept(t *testing.T, className string) *kept {
+func newRetained(t *testing.T, className string) *retained {
 	t.Helper()
-	k := &kept{PVs: examiner(t)}
-	k.seen = goodPV(k.PVs, className)
+	k := &retained{PVs: newPVs(t)}
+	k.seen = validPV(k.PVs, className)
 	k.seen.UID, k.seen.Status.Phase = "pv-uid", corev1.VolumeBound
 	k.pool, k.name = k.backendOf(k.seen).names(k.seen)
 	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
@@ -47,12 +47,12 @@ func newKept(t *testing.T, className string) *kept {
 }
 
 // both changes the PV as it is, and was seen.
-func (k *kept) both(edit func(*corev1.PersistentVolume)) {
+func (k *retained) both(edit func(*corev1.PersistentVolume)) {
 	edit(k.seen)
 	edit(k.now)
 }
 
-func (k *kept) release() {
+func (k *retained) release() {
 	k.next = nil
 	k.both(func(pv *corev1.PersistentVolume) {
 		pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
@@ -60,7 +60,7 @@ func (k *kept) release() {
 }
 
 // serve makes the API server have what the scene has.
-func (k *kept) serve(t *testing.T) {
+func (k *retained) serve(t *testing.T) {
 	t.Helper()
 	var all []metav1.Object
 	if k.now != nil {
@@ -74,11 +74,11 @@ func (k *kept) serve(t *testing.T) {
 	for _, pod := range k.pods {
 		all = append(all, pod)
 	}
-	has(t, k.PVs, all...)
+	setObjects(t, k.PVs, all...)
 }
 
 // runs puts a pod of the first claim on a node.
-func (k *kept) runs(node string, phase corev1.PodPhase) {
+func (k *retained) runs(node string, phase corev1.PodPhase) {
 	firstClaim(k)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.first.Namespace, Name: "importer"}}
 	pod.Spec.NodeName, pod.Status.Phase = node, phase
@@ -87,14 +87,14 @@ func (k *kept) runs(node string, phase corev1.PodPhase) {
 	k.pods = append(k.pods, pod)
 }
 
-// follow is what the loop does, and owner whose volume it is then.
-func (k *kept) follow(t *testing.T) (owner string, err error) {
+// reconcileClaim is what the loop does, and owner whose volume it is then.
+func (k *retained) reconcileClaim(t *testing.T) (owner string, err error) {
 	t.Helper()
 	v, err := k.pool.Get(k.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = k.PVs.follow(t.Context(), k.backendOf(k.seen), k.seen, k.pool, v)
+	_, err = k.PVs.reconcileClaim(t.Context(), k.backendOf(k.seen), k.seen, k.pool, v)
 	v, getErr := k.pool.Get(k.name)
 	if getErr != nil {
 		t.Fatal(getErr)
@@ -102,53 +102,56 @@ func (k *kept) follow(t *testing.T) (owner string, err error) {
 	return v.Owner.UID, err
 }
 
-func firstClaim(k *kept) {
+func firstClaim(k *retained) {
 	k.first = classtest.Claim(testUID, "wait", "")
 	k.first.Spec.VolumeName = k.seen.Name
 }
 
 // Each row spoils one thing, which is then all that stands between a PV and another claim's volume.
-func TestFollow(t *testing.T) {
+func TestRebind(t *testing.T) {
 	type pv = corev1.PersistentVolume
-	const unsettled = "unsettled"
+	const pending = "pending"
 	for what, row := range map[string]struct {
-		spoil func(*kept)
+		spoil func(*retained)
 		want  string // of the error; "" is none
 	}{
-		"bound to the next claim":                 {func(*kept) {}, ""},
-		"both claims are gone":                    {func(k *kept) { k.release() }, ""},
-		"the first claim's name is reused":        {func(k *kept) { firstClaim(k); k.first.UID = "third" }, ""},
+		"bound to the next claim":                 {func(*retained) {}, ""},
+		"both claims are gone":                    {func(k *retained) { k.release() }, ""},
+		"the first claim's name is reused":        {func(k *retained) { firstClaim(k); k.first.UID = "third" }, ""},
 		"the first claim is there":                {firstClaim, ""},
-		"its pod runs":                            {func(k *kept) { k.runs("node-01", corev1.PodRunning) }, unsettled},
-		"its pod starts":                          {func(k *kept) { k.runs("node-01", corev1.PodPending) }, unsettled},
-		"its pod has ended":                       {func(k *kept) { k.runs("node-01", corev1.PodSucceeded) }, ""},
-		"its pod runs elsewhere":                  {func(k *kept) { k.runs("node-02", corev1.PodRunning) }, ""},
-		"it is there, the PV not bound yet":       {func(k *kept) { firstClaim(k); k.now.Status.Phase = corev1.VolumeAvailable }, unsettled},
-		"it is there, the next asks for no PV":    {func(k *kept) { firstClaim(k); k.next.Spec.VolumeName = "" }, unsettled},
-		"it is there, the next has another PV":    {func(k *kept) { firstClaim(k); k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
-		"the first claim is there, the next gone": {func(k *kept) { firstClaim(k); k.release() }, "still there"},
-		"no pool":      {func(k *kept) { k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool) }) }, "kubectl annotate pv"},
-		"another pool": {func(k *kept) { k.both(func(pv *pv) { pv.Annotations[class.AnnPool] = "other" }) }, "kubectl annotate pv"},
-		"no pool, waits": {func(k *kept) {
+		"its pod runs":                            {func(k *retained) { k.runs("node-01", corev1.PodRunning) }, pending},
+		"its pod starts":                          {func(k *retained) { k.runs("node-01", corev1.PodPending) }, pending},
+		"its pod has ended":                       {func(k *retained) { k.runs("node-01", corev1.PodSucceeded) }, ""},
+		"its pod runs elsewhere":                  {func(k *retained) { k.runs("node-02", corev1.PodRunning) }, ""},
+		"it is there, the PV not bound yet":       {func(k *retained) { firstClaim(k); k.now.Status.Phase = corev1.VolumeAvailable }, pending},
+		"it is there, the next asks for no PV":    {func(k *retained) { firstClaim(k); k.next.Spec.VolumeName = "" }, pending},
+		"it is there, the next has another PV":    {func(k *retained) { firstClaim(k); k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
+		"the first claim is there, the next gone": {func(k *retained) { firstClaim(k); k.release() }, "still there"},
+		"no pool":      {func(k *retained) { k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool) }) }, "kubectl annotate pv"},
+		"another pool": {func(k *retained) { k.both(func(pv *pv) { pv.Annotations[class.AnnPool] = "other" }) }, "kubectl annotate pv"},
+		"no pool, waits": {func(k *retained) {
 			k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool); pv.Spec.ClaimRef.UID = "" })
 		}, "annotate"},
-		"another PV":                           {func(k *kept) { k.both(func(pv *pv) { pv.Name = "pvc-second" }); k.next.Spec.VolumeName = "pvc-second" }, "belongs to PV"},
-		"the PV was made anew":                 {func(k *kept) { k.now.UID = "pv-uid-2" }, unsettled},
-		"the PV is gone":                       {func(k *kept) { k.now = nil }, unsettled},
-		"the PV has another claim meanwhile":   {func(k *kept) { k.now.Spec.ClaimRef.UID, k.next.UID = "third", "third" }, unsettled},
-		"the PV is bound only where it's seen": {func(k *kept) { k.now.Status.Phase = corev1.VolumeAvailable }, unsettled},
-		"the claim asks for no PV yet":         {func(k *kept) { k.next.Spec.VolumeName = "" }, unsettled},
-		"the claim has another PV":             {func(k *kept) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
-		"the claim is gone, the PV not known":  {func(k *kept) { k.next = nil }, unsettled},
-		"a claim of the name":                  {func(k *kept) { k.next.UID = "third" }, unsettled},
-		"gone, in another cluster":             {func(k *kept) { k.release(); k.node = infoOf(t, "c2") }, "another cluster"},
-		"bound, in another cluster":            {func(k *kept) { k.node = infoOf(t, "c2") }, ""},
+		"another PV": {func(k *retained) {
+			k.both(func(pv *pv) { pv.Name = "pvc-second" })
+			k.next.Spec.VolumeName = "pvc-second"
+		}, "belongs to PV"},
+		"the PV was made anew":                 {func(k *retained) { k.now.UID = "pv-uid-2" }, pending},
+		"the PV is gone":                       {func(k *retained) { k.now = nil }, pending},
+		"the PV has another claim meanwhile":   {func(k *retained) { k.now.Spec.ClaimRef.UID, k.next.UID = "third", "third" }, pending},
+		"the PV is bound only where it's seen": {func(k *retained) { k.now.Status.Phase = corev1.VolumeAvailable }, pending},
+		"the claim asks for no PV yet":         {func(k *retained) { k.next.Spec.VolumeName = "" }, pending},
+		"the claim has another PV":             {func(k *retained) { k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
+		"the claim is gone, the PV not known":  {func(k *retained) { k.next = nil }, pending},
+		"a claim of the name":                  {func(k *retained) { k.next.UID = "third" }, pending},
+		"gone, in another cluster":             {func(k *retained) { k.release(); k.node = infoOf(t, "c2") }, "another cluster"},
+		"bound, in another cluster":            {func(k *retained) { k.node = infoOf(t, "c2") }, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
-			k := newKept(t, className)
+			k := newRetained(t, className)
 			row.spoil(k)
 			k.serve(t)
-			owner, err := k.follow(t)
+			owner, err := k.reconcileClaim(t)
 			want := testUID
 			if row.want == "" {
 				want = nextUID
@@ -156,7 +159,7 @@ func TestFollow(t *testing.T) {
 			if owner != want || (err == nil) != (row.want == "") {
 				t.Errorf("%s: %s: the volume is %s's, %v", className, what, owner, err)
 			}
-			if errors.Is(err, errUnsettled) != (row.want == unsettled) || row.want != unsettled && err != nil && !strings.Contains(err.Error(), row.want) {
+			if errors.Is(err, errPending) != (row.want == pending) || row.want != pending && err != nil && !strings.Contains(err.Error(), row.want) {
 				t.Errorf("%s: %s: %v", className, what, err)
 			}
 		}
@@ -164,31 +167,31 @@ func TestFollow(t *testing.T) {
 }
 
 // A PV that waits for its next claim is right, whatever is there, and nobody need be asked.
-func TestFollowWaits(t *testing.T) {
-	k := newKept(t, "wait")
+func TestRebindWaits(t *testing.T) {
+	k := newRetained(t, "wait")
 	k.seen.Spec.ClaimRef.UID = ""
-	if owner, err := k.follow(t); owner != testUID || err != nil {
+	if owner, err := k.reconcileClaim(t); owner != testUID || err != nil {
 		t.Errorf("the volume is %s's, %v", owner, err)
 	}
 }
 
 // One that lost its label gets it back, so that it is watched, and judged.
-func TestReusedIsLabelled(t *testing.T) {
-	k := newKept(t, "wait")
+func TestReboundIsLabelled(t *testing.T) {
+	k := newRetained(t, "wait")
 	b := k.backendOf(k.seen)
-	if err := k.pretends(b, k.seen); err != nil {
+	if err := k.checkUnlabelled(b, k.seen); err != nil {
 		t.Error(err)
 	}
 	k.seen.Name = "pvc-second"
-	if k.pretends(b, k.seen) == nil {
+	if k.checkUnlabelled(b, k.seen) == nil {
 		t.Error("a second PV of the directory is labelled")
 	}
 }
 
 // Of the claim before, a sidecar may have told the UID alone.
-func TestFollowWithoutName(t *testing.T) {
+func TestRebindWithoutName(t *testing.T) {
 	for _, there := range []bool{false, true} {
-		k := newKept(t, "csi")
+		k := newRetained(t, "csi")
 		if there {
 			k.runs("node-01", corev1.PodRunning)
 		}
@@ -198,21 +201,21 @@ func TestFollowWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = volume.Owner{UID: testUID}
-		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); (err != nil) != there {
+		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // not told either, so nobody knows that it is this PV's
-		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, otherClaim{}); !errors.As(err, new(otherClaim)) {
+		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); !errors.As(err, new(claimMismatch)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}
 }
 
-func TestFollowUnanswered(t *testing.T) {
-	k := newKept(t, "wait")
+func TestRebindUnanswered(t *testing.T) {
+	k := newRetained(t, "wait")
 	k.serve(t)
 	for _, silent := range []string{"/persistentvolumes/", "/persistentvolumeclaims/claim-", "/persistentvolumeclaims/restored"} {
-		answers(t, k.PVs, func(r *http.Request) (int, any) {
+		setAnswer(t, k.PVs, func(r *http.Request) (int, any) {
 			switch path := r.URL.Path; {
 			case strings.Contains(path, silent):
 				return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
@@ -222,7 +225,7 @@ func TestFollowUnanswered(t *testing.T) {
 			return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
 		})
 		k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-		if owner, err := k.follow(t); owner != testUID || !errors.Is(err, volume.ErrNotReady) {
+		if owner, err := k.reconcileClaim(t); owner != testUID || !errors.Is(err, volume.ErrNotReady) {
 			t.Errorf("no answer of %s: the volume is %s's, %v", silent, owner, err)
 		}
 	}
@@ -230,29 +233,32 @@ func TestFollowUnanswered(t *testing.T) {
 
 // A volume goes by its PV's policy once its claim is gone, the first as well as the next, and never for a phase or a
 // claimRef that is only on its way.
-func TestDeleteReused(t *testing.T) {
+func TestDeleteRebound(t *testing.T) {
 	for what, row := range map[string]struct {
-		spoil         func(*kept)
+		spoil         func(*retained)
 		should, stays bool
 		ignored       bool
 	}{
-		"recorded and gone":       {func(k *kept) { k.mustFollow(); k.release() }, true, false, false},
-		"both gone, not recorded": {func(k *kept) { k.release() }, true, false, false},
-		"a deletion failed before": {func(k *kept) {
+		"recorded and gone":       {func(k *retained) { k.mustTransfer(); k.release() }, true, false, false},
+		"both gone, not recorded": {func(k *retained) { k.release() }, true, false, false},
+		"a deletion failed before": {func(k *retained) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })
 		}, true, false, false},
-		"the first is there":       {func(k *kept) { k.release(); firstClaim(k) }, true, true, true},
-		"the first has a pod":      {func(k *kept) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, true, true, true},
-		"the next has it":          {func(k *kept) { next := k.next; k.release(); k.next = next }, true, true, true},
-		"recorded, and it has it":  {func(k *kept) { k.mustFollow(); next := k.next; k.release(); k.next = next }, true, true, true},
-		"waits for a claim":        {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},
-		"waits for one of a name":  {func(k *kept) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" }) }, false, true, true},
-		"gone before":              {func(k *kept) { k.release(); k.mustGo() }, true, false, false},
-		"gone before, and no pool": {func(k *kept) { k.release(); k.mustGo(); delete(k.seen.Annotations, class.AnnPool) }, false, false, false},
+		"the first is there":      {func(k *retained) { k.release(); firstClaim(k) }, true, true, true},
+		"the first has a pod":     {func(k *retained) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, true, true, true},
+		"the next has it":         {func(k *retained) { next := k.next; k.release(); k.next = next }, true, true, true},
+		"recorded, and it has it": {func(k *retained) { k.mustTransfer(); next := k.next; k.release(); k.next = next }, true, true, true},
+		"waits for a claim":       {func(k *retained) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},
+		"waits for one of a name": {func(k *retained) {
+			k.release()
+			k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" })
+		}, false, true, true},
+		"gone before":              {func(k *retained) { k.release(); k.mustDelete() }, true, false, false},
+		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, class.AnnPool) }, false, false, false},
 	} {
 		for _, className := range []string{"wait", "csi"} {
-			k := newKept(t, className)
+			k := newRetained(t, className)
 			k.serve(t)
 			row.spoil(k)
 			k.serve(t)
@@ -271,10 +277,10 @@ func TestDeleteReused(t *testing.T) {
 }
 
 // ShouldDelete asks the API server nothing, and Delete not for a claim whose deletion the watch has seen.
-func TestClaimGoneUnasked(t *testing.T) {
-	c := examiner(t)
-	pv := goodPV(c, "now")
-	answers(t, c, func(*http.Request) (int, any) {
+func TestClaimOfDeleted(t *testing.T) {
+	c := newPVs(t)
+	pv := validPV(c, "now")
+	setAnswer(t, c, func(*http.Request) (int, any) {
 		return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 	})
 	seen := deletions{}
@@ -295,13 +301,13 @@ func (d deletions) IsDeleted(uid types.UID) bool { return d[uid] }
 
 func (d deletions) Retry() {}
 
-func (k *kept) mustFollow() {
+func (k *retained) mustTransfer() {
 	if err := k.pool.Transfer(k.name, testUID, k.binding(k.seen, ownerOf(k.seen))); err != nil {
 		panic(err)
 	}
 }
 
-func (k *kept) mustGo() {
+func (k *retained) mustDelete() {
 	if err := k.pool.Delete(k.name); err != nil {
 		panic(err)
 	}

@@ -26,12 +26,12 @@ const (
 	// sweepOthers is the pause where other provisioners' PVs are taken over,
 	// which nothing else brings, nor what their users write on them.
 	sweepOthers = 5 * time.Minute
-	// askedFirst is the pause before a sweep that somebody asked for. It doubles
+	// wakePause is the pause before a sweep that was requested. It doubles
 	// with every one that found nothing: a pod whose volume is gone for good
 	// asks for ever, and the cluster may have many PVs.
-	askedFirst = 2 * time.Second
-	// readyAgain is the pause before PVs are labelled whose pool was not ready.
-	readyAgain = 10 * time.Second
+	wakePause = 2 * time.Second
+	// labelPause is the pause before PVs are labelled whose pool was not ready.
+	labelPause = 10 * time.Second
 )
 
 // Sweep finds PVs that carry our names and this node but not our label: made
@@ -40,26 +40,26 @@ const (
 //
 // It reads every PV of the cluster, a page at a time, so it runs seldom.
 func (p *PVs) Sweep(ctx context.Context) error {
-	var found, theirs []corev1.PersistentVolume
+	var unlabelled, migratable []corev1.PersistentVolume
 	err := live.EachPV(ctx, p.client, func(pv *corev1.PersistentVolume) bool {
 		pv.ManagedFields = nil
 		switch {
-		case p.otherHere(pv):
-			theirs = append(theirs, *pv)
-		case p.unlabelled(pv):
-			found = append(found, *pv)
+		case p.isMigratable(pv):
+			migratable = append(migratable, *pv)
+		case p.lacksLabel(pv):
+			unlabelled = append(unlabelled, *pv)
 		}
 		return true
 	})
 	if err != nil {
 		return fmt.Errorf("look for PVs that older provisioners made: %w", err)
 	}
-	p.older.Store(&found)
-	p.theirs.Store(&theirs)
+	p.unlabelled.Store(&unlabelled)
+	p.migratable.Store(&migratable)
 	return nil
 }
 
-func (p *PVs) unlabelled(pv *corev1.PersistentVolume) bool {
+func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
 	return b != nil && pv.Labels[class.LabelNode] != class.LabelValue(p.node.Name()) && b.ofThisNode(pv)
 }
@@ -71,14 +71,14 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 	if !p.node.MayPatchPVs() {
 		return false // they are watched without the label
 	}
-	for _, pv := range *p.older.Load() {
+	for _, pv := range *p.unlabelled.Load() {
 		b := p.backendOf(&pv)
 		if pool, _ := b.names(&pv); pool != nil && pool.Ready() != nil {
 			later = true
 			continue
 		}
-		if err := p.pretends(b, &pv); err != nil {
-			p.disown(ctx, &pv, err)
+		if err := p.checkUnlabelled(b, &pv); err != nil {
+			p.refuse(ctx, &pv, err)
 			continue
 		}
 		if err := p.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(p.node.Name())); err != nil {
@@ -105,15 +105,15 @@ func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field,
 	return err
 }
 
-// pretends returns nil where the PV is one that we or the older provisioner
+// checkUnlabelled returns nil where the PV is one that we or the older provisioner
 // could have made.
-func (p *PVs) pretends(b *backend, pv *corev1.PersistentVolume) error {
+func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 	pool, name, err := b.validate(pv)
 	if err != nil {
 		return err
 	}
 	if v, err := pool.Get(name); err == nil {
-		if err := b.matches(v, pv); !errors.As(err, new(otherClaim)) {
+		if err := b.matches(v, pv); !errors.As(err, new(claimMismatch)) {
 			return err
 		}
 		return nil // once it is watched, it is seen whether that is its next claim
@@ -127,28 +127,28 @@ func (p *PVs) pretends(b *backend, pv *corev1.PersistentVolume) error {
 // sweepForever sweeps at start and then about once an hour; the jitter keeps
 // the nodes of a cluster from doing it all at once.
 func (p *PVs) sweepForever(ctx context.Context) {
-	asked := askedFirst
+	backoff := wakePause
 	for {
 		every := sweepEvery
-		if len(p.others) > 0 {
+		if len(p.otherProvisioners) > 0 {
 			every = sweepOthers
 		}
 		pause := every + rand.N(every/2)
 		if p.label(ctx) {
-			pause = readyAgain // label them as soon as the pool is back
+			pause = labelPause // label them as soon as the pool is back
 		}
-		if len(*p.older.Load()) > 0 {
-			asked = askedFirst
+		if len(*p.unlabelled.Load()) > 0 {
+			backoff = wakePause
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		case <-p.wake:
-			if !sleep.For(ctx, asked) {
+			if !sleep.For(ctx, backoff) {
 				return
 			}
-			asked = min(2*asked, sweepEvery)
+			backoff = min(2*backoff, sweepEvery)
 		}
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Sweep failed; it is tried again within two hours")
@@ -162,7 +162,7 @@ func (p *PVs) sweepForever(ctx context.Context) {
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}
-	note := func(pv *corev1.PersistentVolume) {
+	add := func(pv *corev1.PersistentVolume) {
 		b := p.backendOf(pv)
 		if b == nil {
 			return
@@ -178,10 +178,10 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 		}
 	}
 	for _, obj := range p.informer.GetStore().List() {
-		note(obj.(*corev1.PersistentVolume))
+		add(obj.(*corev1.PersistentVolume))
 	}
-	for i := range *p.older.Load() {
-		note(&(*p.older.Load())[i])
+	for i := range *p.unlabelled.Load() {
+		add(&(*p.unlabelled.Load())[i])
 	}
 	for id := range ids {
 		e.IDs = append(e.IDs, id)

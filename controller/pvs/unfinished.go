@@ -22,21 +22,21 @@ const (
 	unfinishedAge = 30 * time.Second
 )
 
-// finishForever undoes the creates that will never be finished: the agent was
+// rollBackForever undoes the creates that will never be finished: the agent was
 // killed, or the API server away, between the directory and its PV, and the
 // claim has gone meanwhile. Before, it finishes what was left half done because
 // the disk was full.
-func (p *PVs) finishForever(ctx context.Context) {
-	wait.UntilWithContext(ctx, p.finish, unfinishedEvery)
+func (p *PVs) rollBackForever(ctx context.Context) {
+	wait.UntilWithContext(ctx, p.rollBack, unfinishedEvery)
 }
 
-func (p *PVs) finish(ctx context.Context) {
+func (p *PVs) rollBack(ctx context.Context) {
 	for _, pool := range p.pools.All() {
-		p.finishIn(ctx, pool)
+		p.rollBackIn(ctx, pool)
 	}
 }
 
-func (p *PVs) finishIn(ctx context.Context, pool *volume.Pool) {
+func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 	log := klog.FromContext(ctx)
 	if err := pool.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
 		log.Error(err, "Cannot finish what was begun", "pool", pool.Name())
@@ -88,14 +88,14 @@ func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 		return false, err
 	}
 	if pv != nil {
-		return p.elsewhere(pv), nil
+		return p.isRemote(pv), nil
 	}
 	claim, err := live.Claim(ctx, p.client, v.Owner)
 	return claim == nil && err == nil, err
 }
 
-// elsewhere reports whether a PV, of whatever shape, is clearly another node's.
-func (p *PVs) elsewhere(pv *corev1.PersistentVolume) bool {
+// isRemote reports whether a PV, of whatever shape, is clearly another node's.
+func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
 	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
 	return hostname != "" && hostname != p.node.Hostname() && hostname != p.node.Name() || node != "" && node != p.node.Name()
 }

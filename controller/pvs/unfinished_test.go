@@ -9,9 +9,9 @@ import (
 
 // A volume is undone only if nothing speaks for it. Each row has one thing that does.
 func TestUnfinished(t *testing.T) {
-	c := examiner(t)
+	c := newPVs(t)
 	pool := c.pools.All()[0]
-	pv := goodPV(c, "now")
+	pv := validPV(c, "now")
 	v, err := pool.Create(volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv), Cluster: "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestUnfinished(t *testing.T) {
 	}
 
 	// The API server has neither PV nor claim, and still it is too early.
-	c.finishIn(t.Context(), pool)
+	c.rollBackIn(t.Context(), pool)
 	if _, err := pool.Get(v.Name); err != nil {
 		t.Errorf("a volume whose PV may still be saved: %v", err)
 	}

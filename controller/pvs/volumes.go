@@ -29,8 +29,8 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 // A PV of another provisioner that may be taken over is one of the loop's here.
 // Its volume has no state before it is adopted.
 func (p *PVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	if other := class.MadeByOther(pv, p.others); other != nil {
-		return p.examineOther(other, pv)
+	if other := class.MadeByOther(pv, p.otherProvisioners); other != nil {
+		return p.validateOther(other, pv)
 	}
 	return p.volumeOf(pv)
 }

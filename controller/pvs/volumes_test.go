@@ -15,8 +15,8 @@ import (
 func TestVolumeOf(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for _, className := range []string{"now", "csi"} {
-		c := examiner(t)
-		good := goodPV(c, className)
+		c := newPVs(t)
+		good := validPV(c, className)
 		pool, name := c.backendOf(good).names(good)
 		if _, _, err := c.VolumeOf(good); !errors.Is(err, volume.ErrNotFound) {
 			t.Errorf("%s: %v, want that there is no volume yet", className, err)

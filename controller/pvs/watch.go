@@ -66,7 +66,7 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 			}
 			list, err := p.client.CoreV1().PersistentVolumes().List(ctx, o)
 			if err == nil && o.LabelSelector == "" {
-				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !p.labelledOrOlder(&pv) })
+				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !p.isWatched(&pv) })
 			}
 			return list, err
 		},
@@ -76,7 +76,7 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 			}
 			w, err := p.client.CoreV1().PersistentVolumes().Watch(ctx, o)
 			if err == nil && o.LabelSelector == "" {
-				w = watch.Filter(w, p.thisNodes)
+				w = watch.Filter(w, p.filterWatch)
 			}
 			return w, err
 		},
@@ -84,17 +84,17 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
 }
 
-// labelledOrOlder reports whether a PV carries this node's label, or would get it.
-func (p *PVs) labelledOrOlder(pv *corev1.PersistentVolume) bool {
-	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.unlabelled(pv)
+// isWatched reports whether a PV carries this node's label, or would get it.
+func (p *PVs) isWatched(pv *corev1.PersistentVolume) bool {
+	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.lacksLabel(pv)
 }
 
-// thisNodes filters a watch of all PVs as a selector would: a PV that is this
+// filterWatch filters a watch of all PVs as a selector would: a PV that is this
 // node's no more is deleted to the reader.
-func (p *PVs) thisNodes(e watch.Event) (watch.Event, bool) {
+func (p *PVs) filterWatch(e watch.Event) (watch.Event, bool) {
 	pv, ok := e.Object.(*corev1.PersistentVolume)
 	switch {
-	case !ok, e.Type == watch.Bookmark, p.labelledOrOlder(pv):
+	case !ok, e.Type == watch.Bookmark, p.isWatched(pv):
 		return e, true
 	case e.Type == watch.Modified:
 		e.Type = watch.Deleted

@@ -11,8 +11,8 @@ import (
 
 // A watch of all PVs brings those that a selector would bring, and those that would get the label.
 func TestWatchWithoutLabels(t *testing.T) {
-	c := examiner(t)
-	ours := goodPV(c, "now")
+	c := newPVs(t)
+	ours := validPV(c, "now")
 	older := ours.DeepCopy()
 	older.Labels = nil
 	other := older.DeepCopy()
@@ -27,7 +27,7 @@ func TestWatchWithoutLabels(t *testing.T) {
 		{"another node's", other, watch.Added, ""}, {"ours no more", other, watch.Modified, watch.Deleted}, {"another node's, gone", other, watch.Deleted, ""},
 		{"a bookmark", &corev1.PersistentVolume{}, watch.Bookmark, watch.Bookmark},
 	} {
-		e, keep := c.thisNodes(watch.Event{Type: row.before, Object: row.pv})
+		e, keep := c.filterWatch(watch.Event{Type: row.before, Object: row.pv})
 		if keep != (row.after != "") || keep && e.Type != row.after {
 			t.Errorf("%s: %s, kept %v; want %q", row.name, e.Type, keep, row.after)
 		}
