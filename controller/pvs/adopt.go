@@ -12,10 +12,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// syncUnknown adopts the directory of a PV that has no record. A PV that is on
-// its way out and has no directory either is just that. The PV in memory may be
-// older than the volume's deletion, so the API server is asked before anybody is
-// warned.
+// syncUnknown adopts the directory of a valid PV without a record. It does nothing if
+// the PV is being deleted and its directory is gone. It records an event if the
+// directory cannot be adopted. The PV in memory may be older than the volume's deletion,
+// so syncUnknown reads the PV from the API server first.
 func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
 	deleted := func(pv *corev1.PersistentVolume) bool {
 		return class.Leaving(pv) && b.deletable(pv) == nil && volumeGone(pv, pool, directory)
@@ -45,9 +45,9 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 	return p.annotatePool(ctx, pv, pool)
 }
 
-// adopt gives the directory of a PV that was made without us a record. It is
-// promised what the claim asked for: the PV's own capacity may be the whole
-// disk's. Where there is no claim, the shape says what.
+// adopt creates a record for the directory of a PV, if the PV's backend allows that. It
+// allocates the claim's request: the PV's capacity may be that of the whole disk. The
+// backend chooses the size if there is no claim.
 func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
 	if err := b.adoptable(pv, pool, directory); err != nil {
 		return err
@@ -55,8 +55,9 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	return p.adoptDirectory(ctx, pv, pool, directory, b.defaultBytes(pv))
 }
 
-// adoptDirectory makes the record of a directory that is the PV's. defaultBytes is what is
-// promised where there is no claim, in bytes.
+// adoptDirectory creates the record of a directory and binds it to the PV. It allocates
+// the claim's request, and defaultBytes if there is no claim. The caller has checked
+// that the directory is the PV's.
 func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string, defaultBytes int64) error {
 	bytes, err := p.requestedBytes(ctx, pv, defaultBytes)
 	if err != nil {
@@ -73,7 +74,8 @@ func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, p
 	return err
 }
 
-// requestedBytes is what the PV's claim asks for, in bytes; defaultBytes without one.
+// requestedBytes returns the request of the PV's claim, and defaultBytes if there is no
+// claim.
 func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
 	if waitsForClaim(pv) {
 		return defaultBytes, nil
@@ -85,7 +87,8 @@ func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, d
 	return class.Bytes(claim), nil
 }
 
-// ownerOf is the claim that the PV is bound to, or nobody.
+// ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is
+// none.
 func ownerOf(pv *corev1.PersistentVolume) volume.Owner {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {

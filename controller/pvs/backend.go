@@ -10,42 +10,42 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// backend is the kind of PVs that one provisioner makes.
+// backend handles the PVs of one provisioner: hostPath or CSI.
 type backend struct {
 	rules
-	provisioner string // its name in classes and on PVs
-	// labelsUnchecked: a PV that is valid gets our label although its directory has
-	// no record and may not be adopted. Once it is watched, an annotation that was
-	// missing is seen at once.
+	provisioner string // the name in classes and on PVs
+	// labelsUnchecked makes the sweep label a valid PV although its directory has no
+	// record and may not be adopted. The agent then sees at once when a user adds the
+	// annotation that adoption needs.
 	labelsUnchecked bool
-	// mayLackPV: a record may name no PV. The sidecar passes the PV's name to the
-	// driver only if it is configured to. The handle is the volume's all the same.
+	// mayLackPV accepts records without a PV. The sidecar passes the PV's name to the
+	// driver only if it is configured to. Such a record matches by the volume handle.
 	mayLackPV bool
-	// trustsCapacity: the capacity of a PV that names the pool is the size of its
-	// volume. An older provisioner, which named no pool, wrote the whole disk's.
+	// trustsCapacity takes the capacity of a PV with a pool UUID as the size of its
+	// volume. An older provisioner wrote no UUID, and the capacity of the whole disk.
 	trustsCapacity bool
 }
 
-// rules are what a backend reads in a PV.
+// rules read and check the fields of the PVs of one backend.
 type rules interface {
-	// ofThisNode reports whether a PV without our label names this node.
+	// ofThisNode reports whether a PV names this node. It ignores the node label.
 	ofThisNode(*corev1.PersistentVolume) bool
-	// names returns the pool and the directory that a PV names, nil if that is no
-	// pool of this node. It checks nothing else.
+	// names returns the pool and the directory that a PV names. The pool is nil if this
+	// node has no such pool. names checks nothing else.
 	names(*corev1.PersistentVolume) (*volume.Pool, string)
-	// validate returns the pool and the directory of a PV whose fields agree: our
-	// identity, this node, this pool. Anyone who may write PVs can have written
-	// them. A path is compared, never followed.
+	// validate returns the pool and the directory of a PV. It returns an error unless
+	// provisioner, node and pool of the PV are those of the agent. Any writer of PVs
+	// can choose these fields: validate compares a path and never opens it.
 	validate(*corev1.PersistentVolume) (*volume.Pool, string, error)
-	// adoptable returns nil if a valid PV may make a volume of a directory without
-	// a record.
+	// adoptable returns nil if the agent may adopt the directory of a valid PV, which
+	// has no record.
 	adoptable(*corev1.PersistentVolume, *volume.Pool, string) error
-	// deletable returns nil if the volume of a valid PV may be deleted by the PV's
-	// policy.
+	// deletable returns nil if the agent may delete the volume of a valid PV when the
+	// PV's reclaim policy is Delete.
 	deletable(*corev1.PersistentVolume) error
 }
 
-// backendNamed returns the backend of that provisioner, nil if it is not served.
+// backendNamed returns the backend of a provisioner, nil if the agent does not serve it.
 func (p *PVs) backendNamed(provisioner string) *backend {
 	for _, b := range p.backends {
 		if b.provisioner == provisioner {
@@ -55,8 +55,9 @@ func (p *PVs) backendNamed(provisioner string) *backend {
 	return nil
 }
 
-// backendOf returns the backend that a PV has, or pretends to have. It is nil if
-// that is not served here: a node may have another agent for it.
+// backendOf returns the backend that the fields of a PV name. The PV is not validated.
+// backendOf returns nil if this agent does not serve that backend; the node may have
+// another agent for it.
 func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	source := pv.Spec.CSI
 	if source != nil {
@@ -73,8 +74,8 @@ func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	return p.backendNamed(class.HostPathProvisioner)
 }
 
-// matches returns nil if the PV is the one of the volume's record, and an
-// otherClaim if all but the claim is.
+// matches is the function matches for a PV of the backend. It accepts a record without a
+// PV if the backend does.
 func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.PV == "" && b.mayLackPV {
 		v.PV = pv.Name
@@ -82,8 +83,7 @@ func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	return matches(v, pv)
 }
 
-// defaultBytes is the allocation of an adopted volume if no claim has a request, in
-// bytes.
+// defaultBytes returns how many bytes to allocate for an adopted volume without a claim.
 func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
 	if b.trustsCapacity && hasPoolUUID(pv) {
 		return pv.Spec.Capacity.Storage().Value()
@@ -91,12 +91,12 @@ func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
 	return 0
 }
 
-// matches returns nil where the PV, which was examined, is the one of the volume's
-// record, and has that one's claim or waits for another. The error is otherClaim
-// where only the claim is not the record's.
+// matches returns nil if the volume's record names a valid PV, and the PV names the
+// record's claim or waits for a claim. The error is a claimMismatch if only the claims
+// differ.
 func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.Ephemeral {
-		return fmt.Errorf("directory %s is a pod's own volume, which no PV names", v.Path)
+		return fmt.Errorf("directory %s is an ephemeral inline volume, which no PV may name", v.Path)
 	}
 	if v.PV != pv.Name {
 		return fmt.Errorf("directory %s belongs to PV %q, not to %q", v.Path, v.PV, pv.Name)
@@ -111,11 +111,12 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	}
 }
 
-// hasPoolUUID reports whether a PV that was examined carries the pool's UUID.
+// hasPoolUUID reports whether a PV has the UUID of a pool. The validation of the PV has
+// compared the UUID with the pool's.
 func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[class.AnnPool] != "" }
 
-// checkPool refuses a PV that names another pool than the one it was found in.
-// A pool that was never open has no identity yet.
+// checkPool returns an error if the PV's pool UUID is not that of the pool. It returns
+// nil if the PV has no UUID, or if the pool was never open and has no identity yet.
 func checkPool(pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	if id := pv.Annotations[class.AnnPool]; id != "" && pool.ID() != "" && id != pool.ID() {
 		return fmt.Errorf("it names pool %s, and the pool in %s is %s", id, pool.Path(), pool.ID())
@@ -123,8 +124,8 @@ func checkPool(pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	return nil
 }
 
-// namedAfterClaim returns nil where a PV names a directory just as a
-// provisioner does, this one or an older one whose place it takes.
+// namedAfterClaim returns nil if the PV and its directory have the names that this
+// provisioner, or an older one that it replaces, gives them.
 func namedAfterClaim(pv *corev1.PersistentVolume, directory string) error {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || pv.Name != "pvc-"+string(ref.UID) {

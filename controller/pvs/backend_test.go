@@ -73,23 +73,23 @@ func TestBackendOf(t *testing.T) {
 		pv.Annotations[class.AnnProvisionedBy] = by
 		return pv
 	}
-	const ours, theirs = class.CSIProvisioner, "example.com.driver"
+	const local, foreign = class.CSIProvisioner, "example.com.driver"
 	for what, row := range map[string]struct {
 		p    *PVs
 		pv   *corev1.PersistentVolume
 		want string
 	}{
-		"hostPath":                              {c, hostPath, class.HostPathProvisioner},
-		"CSI":                                   {c, csi, ours},
-		"CSI, made by hand":                     {c, change(csi, ours, ""), ours},
-		"CSI that says it is hostPath":          {c, change(csi, ours, class.HostPathProvisioner), ours},
-		"another's CSI":                         {c, change(csi, theirs, theirs), ""},
-		"another's CSI that says it is ours":    {c, change(csi, theirs, ours), ours},
-		"another's CSI, says it is hostPath":    {c, change(csi, theirs, class.HostPathProvisioner), class.HostPathProvisioner},
-		"hostPath that says it is the driver's": {c, change(hostPath, "", ours), ours},
-		"hostPath that says nothing":            {c, change(hostPath, "", ""), class.HostPathProvisioner},
-		"hostPath, served elsewhere":            {alone(1), hostPath, ""},
-		"CSI, served elsewhere":                 {alone(0), csi, ""},
+		"hostPath":                             {c, hostPath, class.HostPathProvisioner},
+		"CSI":                                  {c, csi, local},
+		"CSI, made by hand":                    {c, change(csi, local, ""), local},
+		"CSI, annotated as hostPath":           {c, change(csi, local, class.HostPathProvisioner), local},
+		"another's CSI":                        {c, change(csi, foreign, foreign), ""},
+		"another's CSI, annotated as local":    {c, change(csi, foreign, local), local},
+		"another's CSI, annotated as hostPath": {c, change(csi, foreign, class.HostPathProvisioner), class.HostPathProvisioner},
+		"hostPath, annotated as CSI":           {c, change(hostPath, "", local), local},
+		"hostPath without annotation":          {c, change(hostPath, "", ""), class.HostPathProvisioner},
+		"hostPath, served elsewhere":           {alone(1), hostPath, ""},
+		"CSI, served elsewhere":                {alone(0), csi, ""},
 	} {
 		got := ""
 		if b := row.p.backendOf(row.pv); b != nil {
@@ -111,12 +111,12 @@ func TestMatchesWithoutPV(t *testing.T) {
 		}
 		v.Ephemeral = true
 		if c.backendOf(pv).matches(v, pv) == nil {
-			t.Errorf("%s: a PV matches a pod's own volume", className)
+			t.Errorf("%s: a PV matches an ephemeral inline volume", className)
 		}
 	}
 }
 
-// Both PVs name the same directory, and its record one of them.
+// TestBackendsAreSeparate has two PVs of one directory, whose record names one of them.
 func TestBackendsAreSeparate(t *testing.T) {
 	for _, made := range []string{"wait", "csi"} {
 		c := newPVs(t)
@@ -156,16 +156,16 @@ func TestLacksLabel(t *testing.T) {
 		spoil func(*corev1.PersistentVolume)
 		want  bool
 	}{
-		"hostPath":                    {"wait", func(*corev1.PersistentVolume) {}, true},
-		"CSI":                         {"csi", func(*corev1.PersistentVolume) {}, true},
-		"CSI, made by hand":           {"csi", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, true},
-		"labelled":                    {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
-		"another node's label":        {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-02" }, true},
-		"CSI of another driver":       {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
-		"CSI of another node":         {"csi", func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, false},
-		"hostPath of another node":    {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionOnNode] = "node-02" }, false},
-		"hostPath of somebody":        {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
-		"hostPath that says it's CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
+		"hostPath":                   {"wait", func(*corev1.PersistentVolume) {}, true},
+		"CSI":                        {"csi", func(*corev1.PersistentVolume) {}, true},
+		"CSI, made by hand":          {"csi", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, true},
+		"labelled":                   {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
+		"another node's label":       {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-02" }, true},
+		"CSI of another driver":      {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
+		"CSI of another node":        {"csi", func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, false},
+		"hostPath of another node":   {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionOnNode] = "node-02" }, false},
+		"hostPath of no provisioner": {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
+		"hostPath, annotated as CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
 	} {
 		pv := validPV(c, row.class)
 		pv.Labels = map[string]string{}
@@ -222,15 +222,15 @@ func TestIsRemote(t *testing.T) {
 	for _, className := range []string{"wait", "csi"} {
 		pv := validPV(c, className)
 		if c.isRemote(pv) {
-			t.Errorf("%s: our own PV is elsewhere", className)
+			t.Errorf("%s: a local PV is remote", className)
 		}
 		affinityValues(pv)[0] = "another"
 		if !c.isRemote(pv) {
-			t.Errorf("%s: another node's PV is not", className)
+			t.Errorf("%s: another node's PV is not remote", className)
 		}
 		pv.Spec.NodeAffinity = nil
 		if c.isRemote(pv) {
-			t.Errorf("%s: a PV of nowhere is", className)
+			t.Errorf("%s: a PV without a node is remote", className)
 		}
 	}
 }

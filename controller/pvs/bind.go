@@ -36,6 +36,9 @@ func (p *PVs) runWorker(ctx context.Context) {
 	}
 }
 
+// sync validates a PV and binds its volume's record to it. It adopts a directory without
+// a record, and rebinds a volume whose PV was given to another claim. It records an event
+// on a PV that it refuses. The error means that the PV must be handled again.
 func (p *PVs) sync(ctx context.Context, name string) error {
 	pv, err := p.current(ctx, name)
 	if pv == nil || err != nil {
@@ -55,13 +58,13 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		return p.syncUnknown(ctx, b, pv, pool, directory)
-	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is another pool's
+	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is that of a pool inside this one
 		p.refuse(ctx, pv, err)
 		return nil
 	case err != nil:
 		return err
 	case v.Held() != nil:
-		return nil // the migration sees to both PVs
+		return nil // the migration handles both PVs
 	}
 	v, err = p.reconcileClaim(ctx, b, pv, pool, v)
 	switch {
@@ -78,12 +81,12 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		return err
 	}
 	if changed {
-		p.changed(pool) // which has it written
+		p.changed(pool)
 	}
 	return p.annotatePool(ctx, pv, pool)
 }
 
-// binding is what the PV says about a volume of that claim.
+// binding returns the fields of a record whose volume is bound to the PV and the claim.
 func (p *PVs) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Binding {
 	return volume.Binding{
 		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
@@ -91,8 +94,8 @@ func (p *PVs) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Bi
 	}
 }
 
-// warnUndeletable says once that a released PV stays, where its policy tells its user
-// that it goes.
+// warnUndeletable records an event if the PV is released with policy Delete but its
+// backend does not allow the deletion.
 func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.PersistentVolume) {
 	if pv.DeletionTimestamp != nil || !class.Leaving(pv) {
 		return
@@ -102,8 +105,8 @@ func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.Persis
 	}
 }
 
-// annotatePool writes the pool's UUID on the PV of an adopted volume, so that it
-// guards the pool like any other. It does nothing where the PV has one.
+// annotatePool writes the pool's UUID on the PV of an adopted volume, so that the agent
+// can verify the pool by it. It does nothing if the PV has a UUID.
 func (p *PVs) annotatePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	if pv.Annotations[class.AnnPool] != "" || !p.node.MayPatchPVs() {
 		return nil
@@ -111,9 +114,9 @@ func (p *PVs) annotatePool(ctx context.Context, pv *corev1.PersistentVolume, poo
 	return p.patchMeta(ctx, pv, "annotations", class.AnnPool, pool.ID())
 }
 
-// current returns the PV as the API server has it, nil where there is none. Once
-// the library has saved a PV it puts its own copy into the store, without UID,
-// maybe over what the watch brought meanwhile; nothing would bring that again.
+// current returns the saved PV of that name, nil if there is none. It reads the API
+// server if the store has a copy without UID: the provisioner library stores its own copy
+// after it saved a PV, and may overwrite the newer one from the watch.
 func (p *PVs) current(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
 	if pv := p.Saved(name); pv != nil {
 		return pv, nil
@@ -124,7 +127,7 @@ func (p *PVs) current(ctx context.Context, name string) (*corev1.PersistentVolum
 	return live.PV(ctx, p.client, name)
 }
 
-// refuse says that the PV is left alone, and why.
+// refuse records an event: the agent does not touch the PV, and the reason.
 func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(), why))

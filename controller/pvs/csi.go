@@ -9,7 +9,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// csiDriver are the rules of CSI PVs, which name the pool and the directory.
+// csiDriver implements rules for CSI PVs. The volume attribute storagePool names the pool,
+// and the volume handle the directory.
 type csiDriver struct {
 	node  Node
 	name  string
@@ -35,9 +36,9 @@ func (c csiDriver) names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 func (c csiDriver) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
 	source := pv.Spec.CSI
 	if source == nil || source.Driver != c.name {
-		return nil, "", fmt.Errorf("it names our provisioner but has no volume of the CSI driver %s", c.name)
+		return nil, "", fmt.Errorf("it names this agent's provisioner but has no volume of the CSI driver %s", c.name)
 	}
-	// One that an administrator made has no such annotation.
+	// A PV that an administrator wrote has no such annotation.
 	if by := pv.Annotations[class.AnnProvisionedBy]; by != "" && by != c.name {
 		return nil, "", fmt.Errorf("annotation %s is %q, not %q", class.AnnProvisionedBy, by, c.name)
 	}
@@ -58,21 +59,21 @@ func (c csiDriver) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, 
 	return pool, source.VolumeHandle, nil
 }
 
-// adoptable trusts a PV with the pool's UUID: its author has read it in the pool,
-// which an older provisioner did not.
+// adoptable accepts any directory for a PV with the pool's UUID: its author has read the
+// UUID from the pool. Other PVs must be named after their claim.
 func (c csiDriver) adoptable(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
 	if pv.Annotations[class.AnnPool] == pool.ID() {
 		return nil
 	}
 	if err := namedAfterClaim(pv, directory); err != nil {
-		return fmt.Errorf("%w; if directory %q of pool %s is really this PV's, say so with the pool's UUID: "+
+		return fmt.Errorf("%w; if directory %q of pool %s belongs to this PV, confirm it with the pool's UUID: "+
 			"kubectl annotate pv %s %s=%s", err, directory, pool.Path(), pv.Name, class.AnnPool, pool.ID())
 	}
 	return nil
 }
 
-// deletable refuses PVs that an administrator made: the library asks for the
-// deletion of any CSI PV of the driver.
+// deletable returns an error for a PV that an administrator wrote: the provisioner library
+// requests the deletion of every CSI PV of the driver.
 func (c csiDriver) deletable(pv *corev1.PersistentVolume) error {
 	if pv.Annotations[class.AnnProvisionedBy] == c.name {
 		return nil

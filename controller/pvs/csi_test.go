@@ -19,7 +19,7 @@ func TestValidateCSI(t *testing.T) {
 		pv := validPV(c, className)
 		pool, name, err := c.backendOf(pv).validate(pv)
 		if err != nil || name != pv.Name || pool.Name() != want {
-			t.Fatalf("our own PV of %s: %v, %q, %v", className, pool, name, err)
+			t.Fatalf("the agent's PV of %s: %v, %q, %v", className, pool, name, err)
 		}
 	}
 	for name, row := range map[string]struct {
@@ -60,7 +60,7 @@ func TestValidateCSI(t *testing.T) {
 	}
 }
 
-// handmade spoils a PV of our own until it is one that an administrator wrote.
+// handmade returns a CSI PV that an administrator wrote.
 func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
 	pv := validPV(c, "csi")
@@ -82,7 +82,7 @@ func TestAdoptableCSI(t *testing.T) {
 	}
 	err := s.adoptable(plain, pool, "backup.2024")
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data hostpath-provisioner.kubevirt.io/pool="+pool.ID()) {
-		t.Errorf("the words do not say how: %v", err)
+		t.Errorf("the error names no command: %v", err)
 	}
 	older := validPV(c, "csi")
 	older.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")}
@@ -103,13 +103,13 @@ func TestAdoptableCSI(t *testing.T) {
 		want int64
 	}{"by hand": {annotated, 3 << 30}, "an older driver's": {older, 0}, "hostPath": {hostPath, 0}} {
 		if got := c.backendOf(row.pv).defaultBytes(row.pv); got != row.want {
-			t.Errorf("%s is promised %d, want %d", what, got, row.want)
+			t.Errorf("%s: %d bytes allocated, want %d", what, got, row.want)
 		}
 	}
 }
 
-// A PV that an administrator made is adopted without a claim, learns its claim
-// later, and is never deleted.
+// TestHandmade adopts a PV that an administrator wrote, without a claim. A claim is bound
+// later. The volume is never deleted.
 func TestHandmade(t *testing.T) {
 	c := newPVs(t)
 	pool := c.pools.All()[0]
@@ -146,9 +146,9 @@ func TestHandmade(t *testing.T) {
 	if _, err := os.Stat(data); err != nil {
 		t.Error(err)
 	}
-	ours := bound.DeepCopy()
-	ours.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
-	if c.Deletable(ours) != nil || c.Delete(t.Context(), ours) != nil {
+	annotated := bound.DeepCopy()
+	annotated.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
+	if c.Deletable(annotated) != nil || c.Delete(t.Context(), annotated) != nil {
 		t.Error("with the annotation it is not deleted")
 	}
 }

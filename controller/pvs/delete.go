@@ -19,31 +19,31 @@ type deletion struct {
 	backend *backend
 	pool    *volume.Pool
 	name    string // of the directory
-	// recorded is false if the volume went in an earlier call, or if an older
-	// provisioner made it. vanished tells the two apart: the directory is not
-	// there either.
+	// recorded is false if an earlier call deleted the volume, or if an older
+	// provisioner created it. vanished is true in the first case only: the directory
+	// is gone too.
 	recorded, vanished bool
 	volume             volume.Volume // if recorded
-	// mismatch is nil unless the record names another claim than the PV, which
-	// may have been given to it since.
+	// mismatch is the claimMismatch if the record names another claim than the PV, nil
+	// otherwise. An administrator may have given the PV to that claim since.
 	mismatch error
 }
 
-// Kept is why the volume of a PV is not deleted although the pool could.
+// Kept is the error of a deletion that must wait until the PV or a claim changes.
 type Kept struct{ Reason string }
 
 func (e Kept) Error() string { return e.Reason }
 
-// Deletable returns nil if Delete may delete the volume of a PV, as far as the agent
-// can tell from memory. The error is an ErrNotReady if the pool cannot tell now.
+// Deletable returns nil if Delete may delete the volume of a PV. It decides from memory
+// and asks no API server. The error is an ErrNotReady while the pool is not ready.
 func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
 	_, err := p.deletable(pv, nil)
 	return err
 }
 
-// Delete puts the PV's volume into the trash. It may be called again: it returns nil
-// if the volume is gone, but only on a pool that is ready. It returns a Kept if the
-// volume stays until the PV or a claim changes, and an error if it is still mounted.
+// Delete moves the PV's volume into the trash. It returns nil if the volume is gone, but
+// only if the pool is ready. It returns a Kept if the deletion must wait for a change of
+// the PV or a claim, and an error if the volume is still mounted.
 func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	claim, err := p.claimOf(ctx, pv)
 	if err != nil {
@@ -54,11 +54,11 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 		return err
 	}
 	if err := p.updateRecord(ctx, pv, d); errors.Is(err, volume.ErrNotFound) {
-		return nil // the directory went in an earlier call
+		return nil // an earlier call deleted the directory
 	} else if err != nil {
 		return err
 	}
-	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // which may have another claim meanwhile
+	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // its claim may have changed since
 		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
 	})
 	if err != nil {
@@ -69,10 +69,9 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// claimOf returns the claim that a PV names, nil if it names none or the claim is
-// gone. It asks the API server unless the watch has seen the claim's deletion. The
-// PV's phase does not answer this: a PV is Released for a moment after it got its
-// next claim, or its claim back.
+// claimOf returns the claim that a PV names, nil if the PV names none or the claim is
+// gone. It reads the API server unless the watch has seen the claim's deletion. The PV's
+// phase proves nothing: a PV stays Released for a moment after it got its next claim.
 func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
 	if waitsForClaim(pv) || p.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
 		return nil, nil
@@ -80,16 +79,16 @@ func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1
 	return live.Claim(ctx, p.client, ownerOf(pv))
 }
 
-// deletable decides whether the volume of a PV may be deleted, by the PV, its claim,
-// nil if that is gone, and the pool. It asks the API server nothing and changes
-// nothing. The error is why the volume stays: a Kept if a claim has it, an
-// ErrNotReady if the pool cannot tell now.
+// deletable decides whether the volume of a PV may be deleted. claim is the claim that the
+// PV names, nil if it is gone or unknown. deletable asks no API server and changes
+// nothing. The error is a Kept if the volume waits for a claim or a claim uses it, and an
+// ErrNotReady while the pool is not ready.
 func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
 	switch {
 	case waitsForClaim(pv):
 		return d, Kept{"its claimRef has no claim's UID, so it waits for a claim"}
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name):
-		return d, Kept{fmt.Sprintf("claim %s/%s has it", claim.Namespace, claim.Name)}
+		return d, Kept{fmt.Sprintf("claim %s/%s uses it", claim.Namespace, claim.Name)}
 	}
 	if d.backend = p.backendOf(pv); d.backend == nil {
 		return d, fmt.Errorf("node %s serves no PVs like this one", p.node.Name())
@@ -119,9 +118,9 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	return d, err
 }
 
-// updateRecord makes the record of a volume that may be deleted name the PV and its claim:
-// it adopts a directory of an older provisioner, and rebinds a volume whose PV was
-// given to another claim since.
+// updateRecord makes the record of a deletable volume name the PV and its claim. It adopts
+// a directory of an older provisioner, and rebinds a volume whose PV was given to another
+// claim.
 func (p *PVs) updateRecord(ctx context.Context, pv *corev1.PersistentVolume, d deletion) error {
 	switch {
 	case !d.recorded:

@@ -7,10 +7,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// A volume that is given to another claim after Delete found that it is the PV's
-// stays: Delete reads the record again while nobody else works on the volume.
+// TestDeleteReadsTheRecordAgain gives the volume to another claim after Delete compared its
+// record. The volume stays: Delete compares the record again under the volume's lock.
 func TestDeleteReadsTheRecordAgain(t *testing.T) {
-	for range 5 { // the calls rarely come in another order than they are made
+	for range 5 { // rarely, the calls get the lock in another order
 		k := newRetained(t, "csi")
 		k.serve(t)
 		k.mustTransfer()
@@ -18,7 +18,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 		k.serve(t)
 		given := k.binding(k.seen, volume.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
 
-		pinned, release, reowned, deleted := make(chan bool), make(chan bool), make(chan error), make(chan error)
+		pinned, release, transferred, deleted := make(chan bool), make(chan bool), make(chan error), make(chan error)
 		go func() {
 			_ = k.pool.Pin(k.name, func(volume.Pinned) error {
 				close(pinned)
@@ -27,22 +27,22 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 			})
 		}()
 		<-pinned
-		go func() { reowned <- k.pool.Transfer(k.name, nextUID, given) }()
+		go func() { transferred <- k.pool.Transfer(k.name, nextUID, given) }()
 		time.Sleep(100 * time.Millisecond) // in which it begins to wait for the pin
 		go func() { deleted <- k.Delete(t.Context(), k.seen) }()
 		time.Sleep(300 * time.Millisecond) // in which it reads the record and begins to wait, too
 		close(release)
-		if <-reowned != nil { // it came last
+		if <-transferred != nil { // it got the lock last
 			<-deleted
 			continue
 		}
 		if err := <-deleted; err == nil {
-			t.Error("it deletes another claim's volume")
+			t.Error("Delete deletes another claim's volume")
 		}
 		if v, err := k.pool.Get(k.name); err != nil || v.Owner.UID != "third" || v.State == volume.Deleting {
 			t.Errorf("%+v, %v", v, err)
 		}
 		return
 	}
-	t.Error("the volume was never given away in time; it proves nothing")
+	t.Error("Transfer never got the lock first; the test proves nothing")
 }

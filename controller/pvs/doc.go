@@ -1,4 +1,4 @@
-// Package pvs keeps the records of the pools in step with the PVs of this node.
+// Package pvs binds the records of the pools to the PVs of this node.
 //
 //	pvs.go         the PVs of this node, from memory
 //	watch.go       watches them and the claims
@@ -6,8 +6,8 @@
 //	backend.go     what depends on the provisioner's name
 //	hostpath.go    hostPath PVs
 //	csi.go         CSI PVs
-//	adopt.go       makes records for the directories of older provisioners
-//	rebind.go      gives a volume to the next claim of its PV
+//	adopt.go       creates records for the directories of older provisioners
+//	rebind.go      rebinds a volume to the next claim of its PV
 //	delete.go      deletes the volume of a PV
 //	sweep.go       finds PVs of this node that have no label
 //	unfinished.go  rolls back volumes whose PV was never saved

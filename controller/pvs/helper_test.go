@@ -20,8 +20,8 @@ import (
 
 const testUID = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"
 
-// newPVs is the PVs of node-01, with the open pools legacy, which is that of
-// hostPath PVs, and fast. Their API server has nothing.
+// newPVs returns the PVs of node-01 with two open pools: legacy, which is the pool of
+// hostPath PVs, and fast. Their API server has no objects.
 func newPVs(t *testing.T) *PVs {
 	t.Helper()
 	pools := classtest.Pools(t)
@@ -33,7 +33,7 @@ func newPVs(t *testing.T) *PVs {
 	return p
 }
 
-// infoOf is what the API server of that cluster has about the node node-01.
+// infoOf returns the node info of node-01 in a cluster.
 func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 	t.Helper()
 	info := nodeinfo.New(apitest.Client(t, apitest.Objects("node-01", apitest.Node("node-01", "host-a", cluster)...)), "node-01")
@@ -43,24 +43,24 @@ func infoOf(t *testing.T, cluster types.UID) *nodeinfo.Info {
 	return info
 }
 
-// setAnswer sets what the API server answers.
+// setAnswer replaces the API server by one with these answers.
 func setAnswer(t *testing.T, p *PVs, answer apitest.Answer) {
 	t.Helper()
 	p.client = apitest.Client(t, answer)
 }
 
-// setObjects makes these PVs, claims and pods all that the API server has. It lists the pods of this node only.
+// setObjects replaces the API server by one with these objects. It lists the pods of this node only.
 func setObjects(t *testing.T, p *PVs, objects ...metav1.Object) {
 	t.Helper()
 	setAnswer(t, p, apitest.Objects(p.node.Name(), objects...))
 }
 
-// validPV is what the agent itself makes for classtest.Claim in a class.
+// validPV returns the PV that the agent creates for classtest.Claim in a class.
 func validPV(p *PVs, className string) *corev1.PersistentVolume {
 	return classtest.PV(p.pools, testUID, className)
 }
 
-// validate is what the agent does with a PV that it sees.
+// validate validates a PV by its backend, and returns the directory.
 func validate(p *PVs, pv *corev1.PersistentVolume) (string, error) {
 	b := p.backendOf(pv)
 	if b == nil {
@@ -70,7 +70,7 @@ func validate(p *PVs, pv *corev1.PersistentVolume) (string, error) {
 	return name, err
 }
 
-// affinityValues is what the PV's affinity names.
+// affinityValues returns the values of the PV's node affinity.
 func affinityValues(pv *corev1.PersistentVolume) []string {
 	return pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values
 }

@@ -11,8 +11,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// hostPath are the rules of hostPath PVs: all volumes are in one pool, and a PV
-// names the directory's path.
+// hostPath implements rules for hostPath PVs. All their volumes are in one pool, and a PV
+// names the path of its directory.
 type hostPath struct {
 	node Node
 	pool *volume.Pool
@@ -38,7 +38,7 @@ func (h hostPath) names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
 	source := pv.Spec.HostPath
 	if source == nil {
-		return nil, "", errors.New("it names our provisioner but has no hostPath")
+		return nil, "", errors.New("it names this agent's provisioner but has no hostPath")
 	}
 	for _, want := range []struct{ key, value string }{
 		{class.AnnProvisionedBy, class.HostPathProvisioner},
@@ -49,7 +49,7 @@ func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 			return nil, "", fmt.Errorf("annotation %s is %q, not %q", want.key, got, want.value)
 		}
 	}
-	// An older provisioner wrote the node's name, whatever the label is.
+	// An older provisioner wrote the node's name instead of its hostname label.
 	if host := class.Hostname(pv); host != h.node.Hostname() && host != h.node.Name() {
 		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, h.node.Hostname())
 	}
@@ -63,10 +63,11 @@ func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 	return h.pool, name, volume.CheckName(name)
 }
 
-// adoptable compares names: anyone who may write PVs can name any path.
+// adoptable requires that the PV and the directory are named after the claim, because any
+// writer of PVs can choose the path.
 func (h hostPath) adoptable(pv *corev1.PersistentVolume, _ *volume.Pool, directory string) error {
 	return namedAfterClaim(pv, directory)
 }
 
-// deletable returns nil: validate has compared the annotation with our provisioner.
+// deletable returns nil: validate has checked the provisioner of the PV.
 func (h hostPath) deletable(*corev1.PersistentVolume) error { return nil }

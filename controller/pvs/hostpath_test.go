@@ -13,7 +13,7 @@ func TestValidateHostPath(t *testing.T) {
 	c := newPVs(t)
 	good := validPV(c, "wait")
 	if name, err := validate(c, good); err != nil || name != good.Name {
-		t.Fatalf("our own PV: %q, %v", name, err)
+		t.Fatalf("the agent's PV: %q, %v", name, err)
 	}
 	annotate := func(key, value string) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) { pv.Annotations[key] = value }
@@ -27,7 +27,7 @@ func TestValidateHostPath(t *testing.T) {
 		want  string // in the error
 	}{
 		"no hostPath":         {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath = nil }, "no hostPath"},
-		"another identity":    {annotate(class.AnnIdentity, "somebody"), "somebody"},
+		"another identity":    {annotate(class.AnnIdentity, "example.com"), "example.com"},
 		"no identity":         {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnIdentity) }, "hostPathProvisionerIdentity"},
 		"another provisioner": {annotate(class.AnnProvisionedBy, "example.com/x"), "provisioned-by"},
 		"another node":        {annotate(class.AnnProvisionOnNode, "node-02"), "node-02"},
@@ -61,7 +61,7 @@ func TestValidateHostPath(t *testing.T) {
 	}
 }
 
-// An older provisioner wrote the node's name into the affinity, whatever the label.
+// TestValidateOlderAffinity accepts the affinity of an older provisioner, which wrote the node's name.
 func TestValidateOlderAffinity(t *testing.T) {
 	c := newPVs(t)
 	pv := validPV(c, "wait")

@@ -12,10 +12,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Migratable returns the PVs of this node that other provisioners made and that may
-// be taken over, as last swept. What carries our label by now is not among them.
-// The loop itself does nothing about them: as long as a PV is another
-// provisioner's, that one deletes it.
+// Migratable returns the PVs of this node that other provisioners created and that the
+// agent may migrate, as of the last sweep. It omits PVs that have the node label by now.
+// PVs neither binds nor deletes them: their own provisioner still deletes them.
 func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 	migratable := *p.migratable.Load()
 	for i := range migratable {
@@ -26,7 +25,8 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// isMigratable reports whether a PV says that it is one of Migratable.
+// isMigratable reports whether the fields of a PV name this node and one of the other
+// provisioners. The PV is not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
 	other := class.MadeByOther(pv, p.otherProvisioners)
 	return other != nil && other.On(pv, p.node.Name(), p.node.Hostname())
@@ -64,12 +64,13 @@ func (p *PVs) validateOther(other *class.Other, pv *corev1.PersistentVolume) (*v
 		return pool, none, err
 	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[class.AnnMigrate] == "":
 		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
-			"look for %s there; if nothing is missed, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
+			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
 	}
 	return pool, volume.Volume{Record: volume.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
 }
 
-// poolAt returns the pool that a path is right below, and the rest of the path.
+// poolAt returns the pool of this node whose path is the parent of path, and the last
+// element of path. The pool is nil if there is none.
 func (p *PVs) poolAt(path string) (*volume.Pool, string) {
 	for _, pool := range p.pools.All() {
 		if pool.Path() == filepath.Dir(path) {
@@ -79,18 +80,18 @@ func (p *PVs) poolAt(path string) (*volume.Pool, string) {
 	return nil, ""
 }
 
-// Adopt gives the directory of a PV of another provisioner a record, as the
-// first step of taking it over. It does nothing where that has one. The errors
-// are those of Validate.
+// Adopt creates a record for the directory of a PV of another provisioner, as the first
+// step of its migration. It does nothing if the directory has a record. The errors are
+// those of Validate.
 func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
 	other := class.MadeByOther(pv, p.otherProvisioners)
 	if other == nil {
-		return fmt.Errorf("PV %s is not one that may be taken over", pv.Name)
+		return fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}
 	pool, v, err := p.validateOther(other, pv)
 	if err != nil || v.State != "" {
 		return err
 	}
-	// These provisioners write what was asked for as the capacity.
+	// These provisioners write the claim's request as the PV's capacity.
 	return p.adoptDirectory(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
 }

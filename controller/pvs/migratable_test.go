@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// otherPV is a PV of another provisioner, whose directory is in the pool fast and holds a file.
+// otherPV returns a PV of another provisioner. Its directory is in the pool fast and holds a file.
 func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
 	pv := &corev1.PersistentVolume{
@@ -33,7 +33,7 @@ func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	return pv
 }
 
-// Each row changes one thing, of the PV or of its directory.
+// TestValidateOther changes the PV or its directory in one way a row.
 func TestValidateOther(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for name, row := range map[string]struct {
@@ -59,7 +59,7 @@ func TestValidateOther(t *testing.T) {
 			}
 		}, "a file or a link"},
 		"empty": {func(t *testing.T, _ *PVs, pv *pv) { emptied(t, pv) }, "names no node"},
-		"empty, and looked at": {func(t *testing.T, _ *PVs, pv *pv) {
+		"empty, and confirmed": {func(t *testing.T, _ *PVs, pv *pv) {
 			emptied(t, pv)
 			pv.Annotations[class.AnnMigrate] = "run"
 		}, ""},
@@ -79,9 +79,9 @@ func TestValidateOther(t *testing.T) {
 			case row.want == "" && (err != nil || pool.Name() != "fast" || v.Name != filepath.Base(pv.Spec.HostPath.Path)):
 				t.Errorf("%v, %+v, %v", pool, v, err)
 			}
-			// To those who act on volumes it is nobody's, whatever label it has.
+			// VolumeOf refuses it even if it has the node label.
 			if _, _, err := c.VolumeOf(pv); err == nil {
-				t.Error("the loop takes it for its own")
+				t.Error("VolumeOf accepts a PV of another provisioner")
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
-// Without the permission to list pods the volume stays the first claim's until that is gone, and no Warning is recorded.
+// TestRebindWithoutPods: without the permission to list pods, the first claim keeps the volume until that claim is gone.
 func TestRebindWithoutPods(t *testing.T) {
 	k := newRetained(t, "wait")
 	firstClaim(k)
@@ -50,7 +50,7 @@ func TestRebindWithoutPods(t *testing.T) {
 	}
 }
 
-// A change of either claim is what makes the record follow at once. Ordinary claims cost nothing.
+// TestClaimChanged queues the PV if either claim changes, and no PV for ordinary claims.
 func TestClaimChanged(t *testing.T) {
 	k := newRetained(t, "csi")
 	ordinary := validPV(k.PVs, "csi")
@@ -81,8 +81,8 @@ func TestClaimChanged(t *testing.T) {
 	}
 }
 
-// The volume may be deleted between the look at the PV and the look at its record. Nobody is warned then; a PV that is
-// still there and has no volume is refused.
+// TestVolumeGoneMeanwhile deletes the volume after the PV was read and before its record is. No warning is recorded then.
+// A PV that still exists and has no volume is refused.
 func TestVolumeGoneMeanwhile(t *testing.T) {
 	for what, row := range map[string]struct {
 		now  func(pv *corev1.PersistentVolume) *corev1.PersistentVolume
@@ -121,7 +121,7 @@ func TestVolumeGoneMeanwhile(t *testing.T) {
 	}
 }
 
-// released is the PV once its claim is gone, with the policy that it goes, too.
+// released sets the phase Released and the policy Delete.
 func released(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
 	return pv

@@ -19,34 +19,35 @@ import (
 )
 
 const (
-	// retryFirst and retryLast bound the pause before a failed step is tried
-	// again.
+	// retryFirst and retryLast bound the pause before a PV is handled again after an
+	// error.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
 	// resync is how often PVs are handled again if nothing changed.
 	resync = time.Minute
 )
 
-// Config is what PVs need. Others and HostPath may be empty, and CSIDriver; all
-// else is required.
+// Config configures PVs. HostPath, CSIDriver and Others are optional.
 type Config struct {
 	Client kubernetes.Interface
 	Node   Node
 	Events *events.Recorder
 	Pools  *volume.Pools // of the node
-	// HostPath is the pool of hostPath PVs, one of Pools; nil: they are not served.
+	// HostPath is the pool of hostPath PVs, one of Pools. If it is nil, the agent does
+	// not serve hostPath PVs.
 	HostPath *volume.Pool
-	// CSIDriver is the driver of the CSI PVs; "": they are not served.
+	// CSIDriver is the name of the CSI driver. If it is "", the agent does not serve CSI
+	// PVs.
 	CSIDriver string
-	// Others are the provisioners whose PVs of this node may be taken over; see
-	// PVs.Migratable. If there are any, all PVs are swept every few minutes.
+	// Others are the provisioners whose PVs of this node may be migrated; see
+	// PVs.Migratable. If there are any, PVs sweeps every few minutes.
 	Others []class.Other
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
 	Changed func(*volume.Pool)
 }
 
-// Node is the node of the PVs, its cluster, and what the agent may do there.
+// Node describes the node of the PVs, its cluster, and a permission of the agent.
 type Node interface {
 	Name() string
 	Hostname() string // the label kubernetes.io/hostname
@@ -58,31 +59,30 @@ type Node interface {
 type Claims interface {
 	// IsDeleted reports whether the watch has seen the deletion of that claim.
 	IsDeleted(types.UID) bool
-	// Retry has claims that were refused for want of space seen again.
+	// Retry makes the provisioner try claims again that it refused for lack of space.
 	Retry()
 }
 
-// PVs are the PVs of one node. They keep the records of the pools in step with
-// them: a PV that is seen binds its volume, or adopts it where an older provisioner
-// made it. PVs that are not what they say are left alone, with an event.
+// PVs binds the records of the pools to the PVs of one node. It adopts the directories of
+// older provisioners. It records an event on a PV that it refuses, and touches neither
+// that PV nor its data.
 //
-// Make them with New. The caller runs the Informer, then calls Sweep, Watch and
-// Run, in this order.
+// The caller runs the Informer, then calls Sweep, Watch and Run, in this order.
 type PVs struct {
 	client            kubernetes.Interface
 	node              Node
 	events            *events.Recorder
 	pools             *volume.Pools
-	backends          []*backend // that are served: one or two
+	backends          []*backend // one or two
 	otherProvisioners []class.Other
 	changed           func(*volume.Pool)
 
 	claims     Claims // set by Watch
 	informer   cache.SharedIndexInformer
 	queue      workqueue.TypedRateLimitingInterface[string] // names of PVs
-	wake       chan struct{}                                // to sweep soon
-	unlabelled atomic.Pointer[[]corev1.PersistentVolume]    // PVs of ours without our label, as last swept
-	migratable atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, likewise
+	wake       chan struct{}                                // receives a request for a sweep
+	unlabelled atomic.Pointer[[]corev1.PersistentVolume]    // PVs of this node without the node label, as of the last sweep
+	migratable atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, as of the last sweep
 }
 
 // New returns PVs that are not watched yet.
@@ -104,8 +104,8 @@ func New(c Config) *PVs {
 	return p
 }
 
-// Informer returns the informer of this node's PVs. Some of its PVs may not be
-// saved yet.
+// Informer returns the informer of this node's PVs. Its store may have PVs that are not
+// saved yet; see Saved.
 func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }
 
 // Run handles PVs until the context ends.
@@ -117,13 +117,13 @@ func (p *PVs) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// SweepSoon has the PVs swept soon: a volume without a record is asked for, and its
-// PV may carry no label of ours. It never blocks.
+// SweepSoon requests a sweep. A caller that finds no record for a volume uses it: the
+// volume's PV may have no node label. It never blocks.
 func (p *PVs) SweepSoon() { sleep.Wake(p.wake) }
 
-// Saved returns the PV of that name if it is one of this node's and the API
-// server has it. The library puts PVs into the store before they are saved;
-// those have no UID yet.
+// Saved returns the watched PV of that name, nil if there is none or the API server does
+// not have it yet. The provisioner library stores PVs before it saves them; those have no
+// UID.
 func (p *PVs) Saved(name string) *corev1.PersistentVolume {
 	obj, ok, err := p.informer.GetStore().GetByKey(name)
 	if err != nil || !ok {
@@ -135,15 +135,15 @@ func (p *PVs) Saved(name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// IsLocal reports whether the PV of that name is one of this node's that is
-// served here.
+// IsLocal reports whether the watched PV of that name is saved and of a backend that the
+// agent serves.
 func (p *PVs) IsLocal(name string) bool {
 	pv := p.Saved(name)
 	return pv != nil && p.backendOf(pv) != nil
 }
 
-// All returns the saved PVs of this node that the loop knows of, from memory: the
-// watched ones, and those of the last sweep that have no label of ours yet.
+// All returns the saved PVs of this node from memory: the watched ones, and those that
+// the last sweep found without the node label.
 func (p *PVs) All() (all []*corev1.PersistentVolume) {
 	seen := map[string]bool{}
 	for _, obj := range p.informer.GetStore().List() {
@@ -160,9 +160,8 @@ func (p *PVs) All() (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// Names returns the pool and the directory that a PV names, nil where that is no
-// pool of this node, or where PVs of its backend are not served here. What else the
-// PV says may contradict it.
+// Names returns the pool and the directory that a PV names. The pool is nil if this node
+// has no such pool or the agent does not serve the PV's backend. The PV is not validated.
 func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 	b := p.backendOf(pv)
 	if b == nil {

@@ -18,12 +18,12 @@ import (
 
 const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
 
-// retained is a volume whose first claim is gone, and whose PV was given to the next one, which has it.
+// retained is a volume whose first claim is gone, and whose PV is bound to the next claim.
 type retained struct {
 	*PVs
-	seen *corev1.PersistentVolume // by the loop
-	now  *corev1.PersistentVolume // at the API server; nil where it is gone
-	// first and next are the claims there; nil where that is gone.
+	seen *corev1.PersistentVolume // in the store
+	now  *corev1.PersistentVolume // at the API server; nil if it is gone
+	// first and next are the claims at the API server; nil if they are gone.
 	first, next *corev1.PersistentVolumeClaim
 	pods        []*corev1.Pod
 	pool        *volume.Pool
@@ -46,7 +46,7 @@ func newRetained(t *testing.T, className string) *retained {
 	return k
 }
 
-// both changes the PV as it is, and was seen.
+// both changes the PV in the store and at the API server.
 func (k *retained) both(edit func(*corev1.PersistentVolume)) {
 	edit(k.seen)
 	edit(k.now)
@@ -59,7 +59,7 @@ func (k *retained) release() {
 	})
 }
 
-// serve makes the API server have what the scene has.
+// serve replaces the API server by one with the current objects.
 func (k *retained) serve(t *testing.T) {
 	t.Helper()
 	var all []metav1.Object
@@ -77,7 +77,7 @@ func (k *retained) serve(t *testing.T) {
 	setObjects(t, k.PVs, all...)
 }
 
-// runs puts a pod of the first claim on a node.
+// runs adds a pod of the first claim on a node.
 func (k *retained) runs(node string, phase corev1.PodPhase) {
 	firstClaim(k)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.first.Namespace, Name: "importer"}}
@@ -87,7 +87,7 @@ func (k *retained) runs(node string, phase corev1.PodPhase) {
 	k.pods = append(k.pods, pod)
 }
 
-// reconcileClaim is what the loop does, and owner whose volume it is then.
+// reconcileClaim reconciles the PV in the store, and returns the UID of the volume's claim afterwards.
 func (k *retained) reconcileClaim(t *testing.T) (owner string, err error) {
 	t.Helper()
 	v, err := k.pool.Get(k.name)
@@ -107,7 +107,7 @@ func firstClaim(k *retained) {
 	k.first.Spec.VolumeName = k.seen.Name
 }
 
-// Each row spoils one thing, which is then all that stands between a PV and another claim's volume.
+// TestRebind spoils one condition a row. Each condition alone must keep a PV from another claim's volume.
 func TestRebind(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	const pending = "pending"
@@ -136,7 +136,7 @@ func TestRebind(t *testing.T) {
 			k.both(func(pv *pv) { pv.Name = "pvc-second" })
 			k.next.Spec.VolumeName = "pvc-second"
 		}, "belongs to PV"},
-		"the PV was made anew":                 {func(k *retained) { k.now.UID = "pv-uid-2" }, pending},
+		"the PV was created again":             {func(k *retained) { k.now.UID = "pv-uid-2" }, pending},
 		"the PV is gone":                       {func(k *retained) { k.now = nil }, pending},
 		"the PV has another claim meanwhile":   {func(k *retained) { k.now.Spec.ClaimRef.UID, k.next.UID = "third", "third" }, pending},
 		"the PV is bound only where it's seen": {func(k *retained) { k.now.Status.Phase = corev1.VolumeAvailable }, pending},
@@ -166,7 +166,7 @@ func TestRebind(t *testing.T) {
 	}
 }
 
-// A PV that waits for its next claim is right, whatever is there, and nobody need be asked.
+// TestRebindWaits accepts a PV that waits for its next claim, without a request to the API server.
 func TestRebindWaits(t *testing.T) {
 	k := newRetained(t, "wait")
 	k.seen.Spec.ClaimRef.UID = ""
@@ -175,7 +175,7 @@ func TestRebindWaits(t *testing.T) {
 	}
 }
 
-// One that lost its label gets it back, so that it is watched, and judged.
+// TestReboundIsLabelled labels a PV again that lost its label, so that it is watched.
 func TestReboundIsLabelled(t *testing.T) {
 	k := newRetained(t, "wait")
 	b := k.backendOf(k.seen)
@@ -188,7 +188,7 @@ func TestReboundIsLabelled(t *testing.T) {
 	}
 }
 
-// Of the claim before, a sidecar may have told the UID alone.
+// TestRebindWithoutName has a record with only the UID of the claim, as a sidecar may leave it.
 func TestRebindWithoutName(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		k := newRetained(t, "csi")
@@ -204,7 +204,7 @@ func TestRebindWithoutName(t *testing.T) {
 		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
-		v.PV = "" // not told either, so nobody knows that it is this PV's
+		v.PV = "" // then no record names this PV
 		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); !errors.As(err, new(claimMismatch)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
@@ -226,13 +226,13 @@ func TestRebindUnanswered(t *testing.T) {
 		})
 		k.now.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		if owner, err := k.reconcileClaim(t); owner != testUID || !errors.Is(err, volume.ErrNotReady) {
-			t.Errorf("no answer of %s: the volume is %s's, %v", silent, owner, err)
+			t.Errorf("no answer to %s: the volume is %s's, %v", silent, owner, err)
 		}
 	}
 }
 
-// A volume goes by its PV's policy once its claim is gone, the first as well as the next, and never for a phase or a
-// claimRef that is only on its way.
+// TestDeleteRebound deletes a volume by its PV's policy once its claim is gone, the first one or the next. A phase or a
+// claimRef that is still changing deletes nothing.
 func TestDeleteRebound(t *testing.T) {
 	for what, row := range map[string]struct {
 		spoil         func(*retained)
@@ -276,7 +276,7 @@ func TestDeleteRebound(t *testing.T) {
 	}
 }
 
-// ShouldDelete asks the API server nothing, and Delete not for a claim whose deletion the watch has seen.
+// TestClaimOfDeleted reads no claim whose deletion the watch has seen.
 func TestClaimOfDeleted(t *testing.T) {
 	c := newPVs(t)
 	pv := validPV(c, "now")

@@ -23,22 +23,22 @@ import (
 
 const (
 	sweepEvery = time.Hour
-	// sweepOthers is the pause where other provisioners' PVs are taken over,
-	// which nothing else brings, nor what their users write on them.
+	// sweepOthers is the pause if PVs of other provisioners are migrated. They have no
+	// node label, so the watch reports neither them nor their changes.
 	sweepOthers = 5 * time.Minute
-	// wakePause is the pause before a sweep that was requested. It doubles
-	// with every one that found nothing: a pod whose volume is gone for good
-	// asks for ever, and the cluster may have many PVs.
+	// wakePause is the pause before a requested sweep. It doubles after each sweep that
+	// found nothing: a pod whose volume is gone requests sweeps forever, and the cluster
+	// may have many PVs.
 	wakePause = 2 * time.Second
-	// labelPause is the pause before PVs are labelled whose pool was not ready.
+	// labelPause is the pause before PVs are labelled again if a pool was not ready.
 	labelPause = 10 * time.Second
 )
 
-// Sweep finds PVs that carry our names and this node but not our label: made
-// by an older provisioner, by a backup tool, by hand. It remembers them, for
-// what they say of the pool. Nothing is changed.
+// Sweep finds PVs of this node without the node label, and PVs of other provisioners: an
+// older provisioner, a backup tool or an administrator created them. It keeps them in
+// memory and changes nothing.
 //
-// It reads every PV of the cluster, a page at a time, so it runs seldom.
+// It reads every PV of the cluster, a page at a time, so it runs rarely.
 func (p *PVs) Sweep(ctx context.Context) error {
 	var unlabelled, migratable []corev1.PersistentVolume
 	err := live.EachPV(ctx, p.client, func(pv *corev1.PersistentVolume) bool {
@@ -52,24 +52,26 @@ func (p *PVs) Sweep(ctx context.Context) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("look for PVs that older provisioners made: %w", err)
+		return fmt.Errorf("list PVs without the node label: %w", err)
 	}
 	p.unlabelled.Store(&unlabelled)
 	p.migratable.Store(&migratable)
 	return nil
 }
 
+// lacksLabel reports whether a PV names this node but lacks its label. The PV is not
+// validated.
 func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
 	return b != nil && pv.Labels[class.LabelNode] != class.LabelValue(p.node.Name()) && b.ofThisNode(pv)
 }
 
-// label gives the PVs of the last sweep our label, so that the watch brings
-// them and they are adopted. One that only pretends to be ours is left alone.
-// It reports whether some have to wait for their pool.
+// label writes the node label to the PVs that the last sweep found without it, so that the
+// watch reports them. It records an event on a PV that it refuses. It reports whether
+// some PVs must wait until their pool is ready.
 func (p *PVs) label(ctx context.Context) (later bool) {
 	if !p.node.MayPatchPVs() {
-		return false // they are watched without the label
+		return false // watchPVs needs no labels then
 	}
 	for _, pv := range *p.unlabelled.Load() {
 		b := p.backendOf(&pv)
@@ -82,14 +84,14 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			continue
 		}
 		if err := p.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(p.node.Name())); err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot label a PV that an older provisioner made", "PV", pv.Name)
+			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
 		}
 	}
 	return later
 }
 
-// patchMeta sets one label or annotation of a PV. It does nothing where the PV
-// is gone, or where another one has its name by now.
+// patchMeta sets one label or annotation of a PV. It does nothing if the PV is gone or if
+// another PV has its name by now.
 func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field, key, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,
@@ -105,8 +107,8 @@ func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field,
 	return err
 }
 
-// checkUnlabelled returns nil where the PV is one that we or the older provisioner
-// could have made.
+// checkUnlabelled returns nil if a PV without the node label may get it: the PV is valid,
+// and either a record names it or its directory may be adopted.
 func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 	pool, name, err := b.validate(pv)
 	if err != nil {
@@ -116,7 +118,7 @@ func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 		if err := b.matches(v, pv); !errors.As(err, new(claimMismatch)) {
 			return err
 		}
-		return nil // once it is watched, it is seen whether that is its next claim
+		return nil // sync decides later whether that is the next claim
 	}
 	if b.labelsUnchecked {
 		return nil
@@ -124,8 +126,9 @@ func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 	return b.adoptable(pv, pool, name)
 }
 
-// sweepForever sweeps at start and then about once an hour; the jitter keeps
-// the nodes of a cluster from doing it all at once.
+// sweepForever labels the PVs of the last sweep, and then sweeps about once an hour, every
+// few minutes if PVs of other provisioners are migrated, or when SweepSoon requests it.
+// Jitter spreads the sweeps of the nodes.
 func (p *PVs) sweepForever(ctx context.Context) {
 	backoff := wakePause
 	for {
@@ -151,14 +154,14 @@ func (p *PVs) sweepForever(ctx context.Context) {
 			backoff = min(2*backoff, sweepEvery)
 		}
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Sweep failed; it is tried again within two hours")
+			klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within two hours")
 		}
 	}
 }
 
-// Expected says what the PVs of this node, of both shapes, say of a pool: whose
-// it must be, and which directories must be there before one may be founded.
-// It is asked from when Run opens the pools on.
+// Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the
+// directories of PVs without a UUID. A new pool must not be created where these are
+// expected. The caller has swept before.
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}

@@ -16,16 +16,15 @@ import (
 )
 
 const (
-	// unfinishedEvery is how often volumes without a PV are looked at.
+	// unfinishedEvery is how often volumes without a PV are checked.
 	unfinishedEvery = time.Minute
-	// unfinishedAge is how long a PV is given to appear.
+	// unfinishedAge is the age from which a volume must have a PV.
 	unfinishedAge = 30 * time.Second
 )
 
-// rollBackForever undoes the creates that will never be finished: the agent was
-// killed, or the API server away, between the directory and its PV, and the
-// claim has gone meanwhile. Before, it finishes what was left half done because
-// the disk was full.
+// rollBackForever recovers the pools, and rolls back volumes whose PV was never saved and
+// whose claim is gone: the agent or the API server stopped after the directory was
+// created. The recovery repeats steps that failed because the disk was full.
 func (p *PVs) rollBackForever(ctx context.Context) {
 	wait.UntilWithContext(ctx, p.rollBack, unfinishedEvery)
 }
@@ -39,11 +38,11 @@ func (p *PVs) rollBack(ctx context.Context) {
 func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 	log := klog.FromContext(ctx)
 	if err := pool.Recover(); err != nil && !errors.Is(err, volume.ErrNotReady) && !errors.Is(err, volume.ErrInUse) {
-		log.Error(err, "Cannot finish what was begun", "pool", pool.Name())
+		log.Error(err, "Cannot recover the pool", "pool", pool.Name())
 	}
 	volumes, err := pool.List()
 	if err != nil {
-		return // the pool is not ready, which is said elsewhere
+		return // the monitor reports a pool that is not ready
 	}
 	for _, v := range volumes {
 		if !p.unfinished(v, time.Now()) {
@@ -51,7 +50,7 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 		}
 		abandoned, err := p.abandoned(ctx, v)
 		if err != nil {
-			log.Error(err, "Cannot tell whether a volume without a PV is still wanted", "volume", v.Name)
+			log.Error(err, "Cannot check whether a volume without a PV is still needed", "volume", v.Name)
 			continue
 		}
 		if !abandoned {
@@ -63,25 +62,25 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 			p.changed(pool)
 			p.claims.Retry()
 		case errors.Is(err, fault.ErrNotEmpty):
-			log.Error(err, "A volume without a PV and without a claim holds data; it is kept", "volume", v.Name, "path", v.Path)
+			log.Error(err, "Kept a volume without PV and claim: it is not empty", "volume", v.Name, "path", v.Path)
 		default:
-			log.Error(err, "Cannot undo an unfinished volume", "volume", v.Name)
+			log.Error(err, "Cannot roll back an unfinished volume", "volume", v.Name)
 		}
 	}
 }
 
-// unfinished reports whether the volume was made for a claim and its PV should
-// have been saved by now, and is not known.
+// unfinished reports whether a volume was created for a claim, is old enough to have a
+// saved PV, and has none in the store.
 func (p *PVs) unfinished(v volume.Volume, now time.Time) bool {
 	if v.Ephemeral || v.PV == "" {
-		return false // not made for a claim
+		return false // not created for a claim
 	}
 	return v.State == volume.Ready && now.Sub(v.Created) >= unfinishedAge && p.Saved(v.PV) == nil
 }
 
-// abandoned asks the API server itself, not a cache, whether nobody will ever
-// ask for the volume again: no PV of this node has its PV's name, and either the
-// claim is gone or its PV is on another node.
+// abandoned reports whether no PV of this node will ever need the volume: its claim and its
+// PV are gone, or a PV of that name is on another node. It reads the API server, not a
+// cache.
 func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 	pv, err := live.PV(ctx, p.client, v.PV)
 	if err != nil {
@@ -94,7 +93,8 @@ func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 	return claim == nil && err == nil, err
 }
 
-// isRemote reports whether a PV, of whatever shape, is clearly another node's.
+// isRemote reports whether a PV of any backend names another node. It returns false for a
+// PV that names no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
 	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
 	return hostname != "" && hostname != p.node.Hostname() && hostname != p.node.Name() || node != "" && node != p.node.Name()

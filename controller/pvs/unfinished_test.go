@@ -7,7 +7,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// A volume is undone only if nothing speaks for it. Each row has one thing that does.
+// TestUnfinished has one reason to keep the volume a row.
 func TestUnfinished(t *testing.T) {
 	c := newPVs(t)
 	pool := c.pools.All()[0]
@@ -22,11 +22,11 @@ func TestUnfinished(t *testing.T) {
 		edit func(*volume.Volume)
 		want bool
 	}{
-		"abandoned":   {late, func(*volume.Volume) {}, true},
-		"new":         {late.Add(-time.Second), func(*volume.Volume) {}, false},
-		"a pod's own": {late, func(v *volume.Volume) { v.Ephemeral = true }, false},
-		"by hand":     {late, func(v *volume.Volume) { v.PV = "" }, false},
-		"deleted":     {late, func(v *volume.Volume) { v.State = volume.Deleting }, false},
+		"abandoned": {late, func(*volume.Volume) {}, true},
+		"new":       {late.Add(-time.Second), func(*volume.Volume) {}, false},
+		"ephemeral": {late, func(v *volume.Volume) { v.Ephemeral = true }, false},
+		"by hand":   {late, func(v *volume.Volume) { v.PV = "" }, false},
+		"deleted":   {late, func(v *volume.Volume) { v.State = volume.Deleting }, false},
 	} {
 		v := v
 		row.edit(&v)
@@ -35,7 +35,7 @@ func TestUnfinished(t *testing.T) {
 		}
 	}
 
-	// The API server has neither PV nor claim, and still it is too early.
+	// The API server has neither PV nor claim, but the volume is too young.
 	c.rollBackIn(t.Context(), pool)
 	if _, err := pool.Get(v.Name); err != nil {
 		t.Errorf("a volume whose PV may still be saved: %v", err)

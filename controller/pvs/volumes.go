@@ -9,8 +9,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// VolumeOf is Validate for those who act on the volume: while its PV is being
-// replaced, the error is ErrMigrating.
+// VolumeOf returns the pool and the volume of a PV, for callers that change the volume. The
+// error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool is
+// returned. It is an ErrMigrating while the PV is being replaced.
 func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := p.volumeOf(pv)
 	if err == nil && v.Held() != nil {
@@ -19,15 +20,12 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 	return pool, v, err
 }
 
-// Validate returns the volume of a PV, and its pool, where the loop would act on
-// the PV itself: it says the same thing throughout, and the volume's record
-// names it. Of a PV that is not so, the loop says what is wrong.
+// Validate returns the pool and the volume of a PV if the PV is valid and the volume's
+// record names it. It also accepts PVs of other provisioners that may be migrated. Their
+// volumes have no state before they are adopted.
 //
-// The error is an ErrNotReady where the pool is not ready; the PV was examined
-// then, and the pool is returned.
-//
-// A PV of another provisioner that may be taken over is one of the loop's here.
-// Its volume has no state before it is adopted.
+// The error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool
+// is returned.
 func (p *PVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	if other := class.MadeByOther(pv, p.otherProvisioners); other != nil {
 		return p.validateOther(other, pv)

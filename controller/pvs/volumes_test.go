@@ -10,8 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Of both shapes the volume is shown, and only that of a PV which its record
-// names.
+// TestVolumeOf returns a volume of either backend only for the PV that its record names.
 func TestVolumeOf(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	for _, className := range []string{"now", "csi"} {
@@ -32,7 +31,7 @@ func TestVolumeOf(t *testing.T) {
 			"another claim": func(pv *pv) { pv.Spec.ClaimRef.UID = "2" },
 			"another node":  func(pv *pv) { pv.Spec.NodeAffinity = nil },
 			"another pool":  func(pv *pv) { pv.Annotations[class.AnnPool] = "0b1c2d3e-0000-0000-0000-000000000000" },
-			"another maker": func(pv *pv) { pv.Annotations[class.AnnProvisionedBy] = "somebody" },
+			"another maker": func(pv *pv) { pv.Annotations[class.AnnProvisionedBy] = "example.com" },
 		} {
 			pv := good.DeepCopy()
 			spoil(pv)

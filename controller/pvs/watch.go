@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// Watch has a PV handled when it changes, or one of the claims that it is or was
-// bound to. The informer is that of the claims.
+// Watch queues a PV when the PV changes, or one of the claims that it is or was bound to.
+// informer is the informer of the claims.
 func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	p.claims = claims
 	add := func(obj any) {
@@ -38,8 +38,8 @@ func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	return err
 }
 
-// claimChanged looks at the claim's PV if that was made for another claim, or is
-// another claim's now.
+// claimChanged queues the claim's PV if the PV was created for another claim, or names
+// another claim now. Other PVs need no check when their claim changes.
 func (p *PVs) claimChanged(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -84,13 +84,13 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
 }
 
-// isWatched reports whether a PV carries this node's label, or would get it.
+// isWatched reports whether a PV has the label of this node, or names this node without it.
 func (p *PVs) isWatched(pv *corev1.PersistentVolume) bool {
 	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.lacksLabel(pv)
 }
 
-// filterWatch filters a watch of all PVs as a selector would: a PV that is this
-// node's no more is deleted to the reader.
+// filterWatch filters a watch of all PVs as a selector would: it reports a PV that no longer
+// belongs to this node as deleted.
 func (p *PVs) filterWatch(e watch.Event) (watch.Event, bool) {
 	pv, ok := e.Object.(*corev1.PersistentVolume)
 	switch {

@@ -9,11 +9,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// A watch of all PVs brings those that a selector would bring, and those that would get the label.
+// TestWatchWithoutLabels filters a watch of all PVs: it keeps those with the node label, and those that lack it.
 func TestWatchWithoutLabels(t *testing.T) {
 	c := newPVs(t)
-	ours := validPV(c, "now")
-	older := ours.DeepCopy()
+	local := validPV(c, "now")
+	older := local.DeepCopy()
 	older.Labels = nil
 	other := older.DeepCopy()
 	other.Annotations[class.AnnProvisionOnNode] = "node-02"
@@ -21,10 +21,10 @@ func TestWatchWithoutLabels(t *testing.T) {
 		name   string
 		pv     *corev1.PersistentVolume
 		before watch.EventType
-		after  watch.EventType // none: it is not brought
+		after  watch.EventType // none: it is dropped
 	}{
-		{"ours", ours, watch.Added, watch.Added}, {"older", older, watch.Modified, watch.Modified}, {"older, gone", older, watch.Deleted, watch.Deleted},
-		{"another node's", other, watch.Added, ""}, {"ours no more", other, watch.Modified, watch.Deleted}, {"another node's, gone", other, watch.Deleted, ""},
+		{"local", local, watch.Added, watch.Added}, {"older", older, watch.Modified, watch.Modified}, {"older, gone", older, watch.Deleted, watch.Deleted},
+		{"another node's", other, watch.Added, ""}, {"no longer local", other, watch.Modified, watch.Deleted}, {"another node's, gone", other, watch.Deleted, ""},
 		{"a bookmark", &corev1.PersistentVolume{}, watch.Bookmark, watch.Bookmark},
 	} {
 		e, keep := c.filterWatch(watch.Event{Type: row.before, Object: row.pv})
