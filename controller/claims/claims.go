@@ -56,7 +56,7 @@ type Claims struct {
 // New returns claims that are not watched yet.
 func New(config Config) *Claims {
 	c := &Claims{config: config, classes: watchClasses(config.Client)}
-	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, boundHere: config.PVs.IsLocal,
+	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, isLocalPV: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
 	pvcs := config.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
 	source := &cache.ListWatch{
@@ -108,7 +108,7 @@ func (c *Claims) Class(name string) *storagev1.StorageClass {
 
 // IsLocal reports whether the claim is placed on this node, or bound to a PV of it.
 func (c *Claims) IsLocal(claim *corev1.PersistentVolumeClaim) bool {
-	return c.placer.place(claim) == ours
+	return c.placer.place(claim) == local
 }
 
 // IsEarly reports whether the claim is here before the controller-manager wrote

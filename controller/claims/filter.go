@@ -143,7 +143,7 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
 		return e, true
 	}
-	where := foreign
+	where := remote
 	if e.Type != watch.Deleted {
 		where = f.placer.place(claim)
 	}
@@ -166,7 +166,7 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 		f.held[claim.UID] = h
 	}
 	switch {
-	case where == ours:
+	case where == local:
 		e.Type = watch.Added
 		if known {
 			e.Type = watch.Modified

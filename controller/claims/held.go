@@ -76,7 +76,7 @@ func shortened(node string) string {
 func (f *feed) classAppeared(name string) {
 	failed := false
 	for uid, h := range f.heldFor(name) {
-		if f.placer.place(h.claim(uid)) != ours {
+		if f.placer.place(h.claim(uid)) != local {
 			f.retry(uid)
 			continue
 		}
@@ -109,7 +109,7 @@ func (f *feed) heldFor(class string) map[types.UID]heldClaim {
 // judge handles a held claim that is not of this node.
 func (f *feed) judge(uid types.UID, h heldClaim) {
 	where := f.placer.place(h.claim(uid))
-	if where == ours || where == unknown {
+	if where == local || where == unknown {
 		return // the class was made again since, so classAppeared is called again
 	}
 	f.heard(h.claim(uid), where)

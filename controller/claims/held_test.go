@@ -80,13 +80,13 @@ func TestFeedHoldsLittle(t *testing.T) {
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("%d claims of %d bytes hold %d bytes", claims, size, grown)
 	}
-	// A name that no node can have places the claim elsewhere, also if it begins like a node's.
+	// A name that no node can have makes the claim remote, even if it starts with the name of a node.
 	f.classes["late"] = true
 	f.classAppeared("late")
 	if events := f.retries(); len(events) > 0 {
 		t.Errorf("%d events of claims that are not of this node", len(events))
 	}
-	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != elsewhere {
+	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != remoteByAnnotation {
 		t.Errorf("heard of a claim for node %.20q of %d bytes", name, len(name))
 	}
 	if _, is := hold(classtest.Claim("x", strings.Repeat("c", maxName+1), "")); is {

@@ -7,98 +7,105 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// placement says whose claim it is, seen from one node.
+// placement is the relation of a claim to one node.
 type placement int
 
 const (
-	// foreign: another provisioner's, another node's, or nobody's turn yet.
-	foreign placement = iota
-	// ours: placed on this node, or bound to a PV of it.
-	ours
-	// elsewhere: an annotation places it on another node, which may not exist.
-	elsewhere
-	// nobodys: names our provisioner and no node, and no scheduler will choose one.
-	nobodys
+	// remote: of another provisioner, of another node, or waiting for the scheduler.
+	remote placement = iota
+	// local: placed on this node, or bound to a PV of it.
+	local
+	// remoteByAnnotation: an annotation names another node, which may not exist.
+	remoteByAnnotation
+	// unassigned: names our provisioner and no node, and the scheduler will not
+	// choose one.
+	unassigned
 	// unscheduled: only the scheduler may place it, and its class keeps the
 	// scheduler from that.
 	unscheduled
 	// unserved: no node is chosen yet, and the pool of its class is not offered
-	// here. It has no space to publish, so the scheduler may never choose one.
+	// here. Such a pool has no space to publish, so the scheduler may never choose a
+	// node.
 	unserved
-	// unknown: its class is not known yet; ask again when it is.
+	// unknown: its class does not exist yet. The claim is held and placed again when
+	// the class appears.
 	unknown
 )
 
-// placer knows this node and answers whose a claim is.
+// placer decides the placement of claims for one node.
 type placer struct {
 	node  string
-	rules map[string]Rule // by provisioner; others are not served here
-	// class returns nil where there is no such class yet.
+	rules map[string]Rule // by provisioner; this node serves no others
+	// class returns the class with that name, or nil if there is none yet.
 	class func(name string) *storagev1.StorageClass
-	// offered reports whether the pool of the class, if it is here, is offered.
+	// offered reports whether this node offers the pool of the class, if it has it.
 	offered func(*storagev1.StorageClass) bool
-	// boundHere reports whether the PV of that name is of this node.
-	boundHere func(pv string) bool
+	// isLocalPV reports whether the PV with that name is on this node.
+	isLocalPV func(pv string) bool
 }
 
-// Rule says whose a claim of one provisioner is, which is not bound to a PV of
-// this node. Rules are pure.
+// Rule returns the placement of a claim of one provisioner. It is called only for
+// claims that are not bound to a PV of the node and whose class c exists. A Rule is
+// pure: it must not block or change the claim.
 type Rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
 
-// place is pure but for the three lookups.
+// place returns the placement of the claim. It is pure except for the three lookups
+// of the placer. A claim with a data source that a populator fills is remote until it
+// is bound to a PV of this node.
 func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
-	if pv := claim.Spec.VolumeName; pv != "" && p.boundHere(pv) {
-		return ours
+	if pv := claim.Spec.VolumeName; pv != "" && p.isLocalPV(pv) {
+		return local
 	}
 	name := class.Of(claim)
 	if name == "" || class.Populated(claim) {
-		return foreign
+		return remote
 	}
 	c := p.class(name)
 	switch {
 	case c == nil && claim.Spec.VolumeName != "":
-		return foreign // bound to somebody else's PV; its class may well be gone
+		return remote // bound to a PV of another node; its class may have been deleted
 	case c == nil:
 		return unknown
 	}
-	r := p.rules[c.Provisioner]
-	if r == nil {
-		return foreign
+	rule := p.rules[c.Provisioner]
+	if rule == nil {
+		return remote
 	}
-	where := r(p.node, claim, c)
+	where := rule(p.node, claim, c)
 	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
-	if waits && (where == foreign || where == unscheduled) && !p.offered(c) {
+	if waits && (where == remote || where == unscheduled) && !p.offered(c) {
 		return unserved
 	}
 	return where
 }
 
-// PlaceHostPath places claims that get hostPath PVs. An annotation wins over the
-// scheduler's choice, in either binding mode, as it did with older provisioners.
+// PlaceHostPath is the Rule for claims that get hostPath PVs. The annotation of the
+// claim overrides the scheduler's choice in both binding modes, as it did in older
+// provisioners.
 func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
-		return ours
+		return local
 	case claim.Spec.VolumeName != "":
-		return foreign
+		return remote
 	case wanted != "":
-		return elsewhere
+		return remoteByAnnotation
 	case chosen != "", class.Delayed(c):
-		return foreign
+		return remote
 	}
-	return nobodys
+	return unassigned
 }
 
-// PlaceCSI places claims that get CSI PVs. The scheduler is in full control, as it is
-// for any CSI driver. An annotation places nothing.
+// PlaceCSI is the Rule for claims that get CSI PVs. Only the scheduler chooses the
+// node, as for any CSI driver. The annotation of the claim has no effect.
 func PlaceCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	chosen := claim.Annotations[class.AnnSelectedNode]
 	switch {
 	case chosen == node:
-		return ours
+		return local
 	case claim.Spec.VolumeName != "", chosen != "", class.Delayed(c):
-		return foreign
+		return remote
 	}
 	return unscheduled
 }

@@ -15,7 +15,7 @@ func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
 		rules:     map[string]Rule{class.HostPathProvisioner: PlaceHostPath, class.CSIProvisioner: PlaceCSI},
 		offered:   func(*storagev1.StorageClass) bool { return true },
-		boundHere: func(pv string) bool { return pv == "pv-here" }}
+		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
 }
 
 func TestPlace(t *testing.T) {
@@ -26,36 +26,36 @@ func TestPlace(t *testing.T) {
 		annotations   []string
 		want          placement
 	}{
-		{"annotated for us, Immediate", "now", "", []string{on, "node-01"}, ours},
-		{"annotated for us, delayed, no pod yet", "wait", "", []string{on, "node-01"}, ours},
-		{"annotation wins over the scheduler", "wait", "", []string{on, "node-01", chosen, "node-02"}, ours},
-		{"annotation elsewhere wins as well", "wait", "", []string{on, "node-02", chosen, "node-01"}, elsewhere},
-		{"annotated for another, Immediate", "now", "", []string{on, "node-02"}, elsewhere},
-		{"chosen by the scheduler", "wait", "", []string{chosen, "node-01"}, ours},
-		{"chosen for another", "wait", "", []string{chosen, "node-02"}, foreign},
-		{"waits for its pod", "wait", "", nil, foreign},
-		{"no node at all", "now", "", nil, nobodys},
-		{"no binding mode means Immediate", "unset", "", nil, nobodys},
-		{"no class", "", "", []string{on, "node-01"}, foreign},
-		{"another provisioner's class", "theirs", "", []string{on, "node-01"}, foreign},
+		{"annotated for this node, Immediate", "now", "", []string{on, "node-01"}, local},
+		{"annotated for this node, delayed, no pod yet", "wait", "", []string{on, "node-01"}, local},
+		{"annotation wins over the scheduler", "wait", "", []string{on, "node-01", chosen, "node-02"}, local},
+		{"annotation for another node wins as well", "wait", "", []string{on, "node-02", chosen, "node-01"}, remoteByAnnotation},
+		{"annotated for another node, Immediate", "now", "", []string{on, "node-02"}, remoteByAnnotation},
+		{"chosen by the scheduler", "wait", "", []string{chosen, "node-01"}, local},
+		{"chosen for another node", "wait", "", []string{chosen, "node-02"}, remote},
+		{"waits for its pod", "wait", "", nil, remote},
+		{"no node at all", "now", "", nil, unassigned},
+		{"no binding mode means Immediate", "unset", "", nil, unassigned},
+		{"no class", "", "", []string{on, "node-01"}, remote},
+		{"another provisioner's class", "theirs", "", []string{on, "node-01"}, remote},
 		{"class not known yet", "later", "", []string{on, "node-01"}, unknown},
-		{"bound to a PV of ours", "theirs", "pv-here", nil, ours},
-		{"bound to another's PV", "now", "pv-there", nil, foreign},
-		{"bound, its class gone", "later", "pv-there", nil, foreign},
-		{"bound and placed here", "wait", "pv-there", []string{chosen, "node-01"}, ours},
-		{"CSI, chosen", "csi", "", []string{chosen, "node-01"}, ours},
-		{"CSI, chosen for another", "csi", "", []string{chosen, "node-02"}, foreign},
-		{"CSI, waits for its pod", "csi", "", nil, foreign},
-		{"CSI, annotated for us", "csi", "", []string{on, "node-01"}, foreign},
-		{"CSI, annotated for another, chosen", "csi", "", []string{on, "node-02", chosen, "node-01"}, ours},
-		{"CSI, annotated for us, another chosen", "csi", "", []string{on, "node-01", chosen, "node-02"}, foreign},
+		{"bound to a local PV", "theirs", "pv-here", nil, local},
+		{"bound to a remote PV", "now", "pv-there", nil, remote},
+		{"bound, its class gone", "later", "pv-there", nil, remote},
+		{"bound and placed here", "wait", "pv-there", []string{chosen, "node-01"}, local},
+		{"CSI, chosen", "csi", "", []string{chosen, "node-01"}, local},
+		{"CSI, chosen for another", "csi", "", []string{chosen, "node-02"}, remote},
+		{"CSI, waits for its pod", "csi", "", nil, remote},
+		{"CSI, annotated for this node", "csi", "", []string{on, "node-01"}, remote},
+		{"CSI, annotated for another, chosen", "csi", "", []string{on, "node-02", chosen, "node-01"}, local},
+		{"CSI, annotated for this node, another node chosen", "csi", "", []string{on, "node-01", chosen, "node-02"}, remote},
 		{"CSI, Immediate", "csi-now", "", nil, unscheduled},
 		{"CSI, Immediate, annotated", "csi-now", "", []string{on, "node-01"}, unscheduled},
 		{"CSI, no binding mode", "csi-unset", "", nil, unscheduled},
-		{"CSI, Immediate, chosen all the same", "csi-now", "", []string{chosen, "node-01"}, ours},
-		{"CSI, Immediate, another chosen", "csi-now", "", []string{chosen, "node-02"}, foreign},
-		{"CSI, bound to a PV of ours", "csi", "pv-here", nil, ours},
-		{"CSI, Immediate, bound to another's PV", "csi-now", "pv-there", nil, foreign},
+		{"CSI, Immediate, chosen nevertheless", "csi-now", "", []string{chosen, "node-01"}, local},
+		{"CSI, Immediate, another node chosen", "csi-now", "", []string{chosen, "node-02"}, remote},
+		{"CSI, bound to a local PV", "csi", "pv-here", nil, local},
+		{"CSI, Immediate, bound to a remote PV", "csi-now", "pv-there", nil, remote},
 	} {
 		got := testPlacer().place(classtest.Claim("u", row.class, row.volume, row.annotations...))
 		if got != row.want {
@@ -64,8 +64,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// A claim that waits for the scheduler, and whose pool this node does not offer, needs a word: such a pool has no space
-// to publish, so no node is ever chosen.
+// A claim that waits for the scheduler, and whose pool this node does not offer, needs an event: such a pool has no
+// space to publish, so the scheduler never chooses a node.
 func TestPlaceUnserved(t *testing.T) {
 	const on, chosen = class.AnnProvisionOnNode, class.AnnSelectedNode
 	p := testPlacer()
@@ -79,14 +79,14 @@ func TestPlaceUnserved(t *testing.T) {
 		want          placement
 	}{
 		{"waits for its pod", "csi-fast", "", nil, unserved},
-		{"annotated, which means nothing", "csi-fast", "", []string{on, "node-02"}, unserved},
+		{"annotated, which has no effect", "csi-fast", "", []string{on, "node-02"}, unserved},
 		{"Immediate", "csi-now", "", nil, unserved},
-		{"chosen", "csi-fast", "", []string{chosen, "node-01"}, ours},
-		{"chosen for another", "csi-fast", "", []string{chosen, "node-02"}, foreign},
-		{"bound to another's PV", "csi-fast", "pv-there", nil, foreign},
-		{"another pool", "csi", "", nil, foreign},
-		{"hostPath, waits", "wait", "", nil, foreign},
-		{"hostPath, annotated for another", "wait", "", []string{on, "node-02"}, elsewhere},
+		{"chosen", "csi-fast", "", []string{chosen, "node-01"}, local},
+		{"chosen for another node", "csi-fast", "", []string{chosen, "node-02"}, remote},
+		{"bound to a remote PV", "csi-fast", "pv-there", nil, remote},
+		{"another pool", "csi", "", nil, remote},
+		{"hostPath, waits", "wait", "", nil, remote},
+		{"hostPath, annotated for another", "wait", "", []string{on, "node-02"}, remoteByAnnotation},
 	} {
 		if got := p.place(classtest.Claim("u", row.class, row.volume, row.annotations...)); got != row.want {
 			t.Errorf("%s: got %d, want %d", row.what, got, row.want)
@@ -94,36 +94,36 @@ func TestPlaceUnserved(t *testing.T) {
 	}
 }
 
-// A name that this process does not serve is another one's, whatever it is.
-func TestPlaceOneShape(t *testing.T) {
+// A process that serves one provisioner takes no claim of the other.
+func TestPlaceOneBackend(t *testing.T) {
 	for _, row := range []struct{ serves, class string }{
 		{class.HostPathProvisioner, "csi-now"}, {class.CSIProvisioner, "now"},
 	} {
 		p := testPlacer()
 		p.rules = map[string]Rule{row.serves: p.rules[row.serves]}
 		claim := classtest.Claim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
-		if got := p.place(claim); got != foreign {
+		if got := p.place(claim); got != remote {
 			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)
 		}
 	}
 }
 
-// A claim that a populator fills is nobody's business here, until it is bound to a PV of this node.
+// A claim that a populator fills is remote until it is bound to a PV of this node.
 func TestPlacePopulated(t *testing.T) {
 	for _, row := range []struct {
 		class, volume string
 		annotations   []string
 		want          placement
 	}{
-		{"now", "", []string{class.AnnProvisionOnNode, "node-01"}, foreign},
-		{"now", "", []string{class.AnnProvisionOnNode, "node-09"}, foreign},
-		{"now", "", nil, foreign},
-		{"wait", "", []string{class.AnnSelectedNode, "node-01"}, foreign},
-		{"csi", "", []string{class.AnnSelectedNode, "node-01"}, foreign},
-		{"csi-now", "", nil, foreign},
-		{"later", "", nil, foreign},
-		{"csi", "pv-here", nil, ours},
-		{"now", "pv-here", nil, ours},
+		{"now", "", []string{class.AnnProvisionOnNode, "node-01"}, remote},
+		{"now", "", []string{class.AnnProvisionOnNode, "node-09"}, remote},
+		{"now", "", nil, remote},
+		{"wait", "", []string{class.AnnSelectedNode, "node-01"}, remote},
+		{"csi", "", []string{class.AnnSelectedNode, "node-01"}, remote},
+		{"csi-now", "", nil, remote},
+		{"later", "", nil, remote},
+		{"csi", "pv-here", nil, local},
+		{"now", "pv-here", nil, local},
 	} {
 		claim := classtest.Claim("u", row.class, row.volume, row.annotations...)
 		group := "cdi.kubevirt.io"
@@ -137,7 +137,7 @@ func TestPlacePopulated(t *testing.T) {
 func TestWords(t *testing.T) {
 	seen := map[string]bool{}
 	for where, want := range map[placement]string{
-		nobodys: "annotate it with " + class.AnnProvisionOnNode, elsewhere: `node "node-09", which does not exist`,
+		unassigned: "annotate it with " + class.AnnProvisionOnNode, remoteByAnnotation: `node "node-09", which does not exist`,
 		unscheduled: `class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`,
 	} {
 		topic, message := words(where, "node-09", "fast")
@@ -157,14 +157,14 @@ func TestPrepare(t *testing.T) {
 		chosen, by  string
 	}{
 		{"annotated, delayed", "wait", []string{on, "node-01"}, "node-01", class.HostPathProvisioner},
-		{"annotated, the scheduler chose another", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
+		{"annotated, the scheduler chose another node", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
 		{"annotated, Immediate", "now", []string{on, "node-01"}, "", class.HostPathProvisioner},
 		{"scheduled", "wait", []string{chosen, "node-01"}, "node-01", class.HostPathProvisioner},
 		{"scheduled, CSI", "csi", []string{chosen, "node-01"}, "node-01", class.CSIProvisioner},
-		{"the controller-manager was here: untouched", "csi", []string{chosen, "node-01", by, class.CSIProvisioner}, "node-01", class.CSIProvisioner},
-		{"scheduled for another: untouched", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
-		{"not scheduled: untouched", "csi", nil, "", ""},
-		{"Immediate, CSI: untouched", "csi-now", []string{chosen, "node-01"}, "node-01", ""},
+		{"the controller-manager wrote its provisioner: unchanged", "csi", []string{chosen, "node-01", by, class.CSIProvisioner}, "node-01", class.CSIProvisioner},
+		{"scheduled for another node: unchanged", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
+		{"not scheduled: unchanged", "csi", nil, "", ""},
+		{"Immediate, CSI: unchanged", "csi-now", []string{chosen, "node-01"}, "node-01", ""},
 	} {
 		in := classtest.Claim("u", row.class, "", row.annotations...)
 		before := in.DeepCopy()

@@ -27,9 +27,11 @@ const (
 	// TopicUnserved is the topic of claims whose pool is not offered on this node.
 	TopicUnserved = "unserved"
 
-	topicNobodys     = "nobodys"
-	topicElsewhere   = "elsewhere"
-	topicUnscheduled = "unscheduled"
+	// Agents of all versions hash the topic into the name of the event, so that one
+	// agent records it. Do not change these values.
+	topicUnassigned         = "nobodys"
+	topicRemoteByAnnotation = "elsewhere"
+	topicUnscheduled        = "unscheduled"
 )
 
 // voice speaks for the claims that no agent will serve: those that name our
@@ -88,7 +90,7 @@ func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 // needsWord reports whether no agent will serve a claim in this place.
 func needsWord(where placement) bool {
 	switch where {
-	case nobodys, elsewhere, unscheduled, unserved:
+	case unassigned, remoteByAnnotation, unscheduled, unserved:
 		return true
 	}
 	return false
@@ -105,7 +107,7 @@ func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
 
 func (v *voice) delay(uid types.UID, where placement) time.Duration {
 	d := time.Duration(events.Hash(v.node, string(uid)) % uint64(spread))
-	if where == elsewhere || where == unserved { // another node may serve it
+	if where == remoteByAnnotation || where == unserved { // another node may serve it
 		d += patience
 	}
 	return d
@@ -121,7 +123,7 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 			return // the class is another by now
 		}
 	}
-	if v.events.Exists(v.ctx, claim, topic) || where == elsewhere && !v.absent(wanted) {
+	if v.events.Exists(v.ctx, claim, topic) || where == remoteByAnnotation && !v.absent(wanted) {
 		return
 	}
 	v.events.Warn(v.ctx, claim, topic, events.ProvisioningFailed, message)
@@ -131,8 +133,8 @@ func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, cla
 func words(where placement, wanted, className string) (topic, message string) {
 	const delayed = storagev1.VolumeBindingWaitForFirstConsumer
 	switch where {
-	case elsewhere:
-		return topicElsewhere, fmt.Sprintf(
+	case remoteByAnnotation:
+		return topicRemoteByAnnotation, fmt.Sprintf(
 			"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
 			class.AnnProvisionOnNode, wanted)
 	case unscheduled:
@@ -140,7 +142,7 @@ func words(where placement, wanted, className string) (topic, message string) {
 			"no node will be chosen for this claim: that is for the scheduler alone, and class %q has no volumeBindingMode %s; "+
 				"a class cannot be edited: delete it and make it anew with that mode, or use another class", className, delayed)
 	}
-	return topicNobodys, fmt.Sprintf(
+	return topicUnassigned, fmt.Sprintf(
 		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
 		class.AnnProvisionOnNode, delayed)
 }
