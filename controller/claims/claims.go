@@ -45,7 +45,7 @@ type Config struct {
 type Claims struct {
 	config     Config
 	placer     *placer
-	feed       *feed
+	filter     *filter
 	waiting    *waiting
 	unassigned *voice          // set by Watch
 	ctx        context.Context // likewise: reads of single claims end with it
@@ -68,10 +68,10 @@ func New(config Config) *Claims {
 		},
 	}
 	hear := func(claim *corev1.PersistentVolumeClaim, where placement) { c.unassigned.hear(claim, where) }
-	c.feed = newFeed(source, c.placer, hear, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	c.filter = newFilter(source, c.placer, hear, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 		return config.Client.CoreV1().PersistentVolumeClaims(namespace).Get(c.ctx, name, metav1.GetOptions{})
 	})
-	c.waiting = newWaiting(c.feed.retry)
+	c.waiting = newWaiting(c.filter.retry)
 	return c
 }
 
@@ -83,14 +83,14 @@ func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if sc, ok := obj.(*storagev1.StorageClass); ok {
-				c.feed.classAppeared(sc.Name)
+				c.filter.classAppeared(sc.Name)
 			}
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch classes: %w", err)
 	}
-	lw := &cache.ListWatch{ListWithContextFunc: c.feed.ListWithContext, WatchFuncWithContext: c.feed.WatchWithContext}
+	lw := &cache.ListWatch{ListWithContextFunc: c.filter.ListWithContext, WatchFuncWithContext: c.filter.WatchWithContext}
 	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, Resync, cache.Indexers{}), nil
 }
 
@@ -113,11 +113,11 @@ func (c *Claims) IsLocal(claim *corev1.PersistentVolumeClaim) bool {
 
 // IsEarly reports whether the claim is here before the controller-manager wrote
 // its provisioner on it.
-func (c *Claims) IsEarly(uid types.UID) bool { return c.feed.isEarly(uid) }
+func (c *Claims) IsEarly(uid types.UID) bool { return c.filter.isEarly(uid) }
 
 // IsDeleted reports whether the watch has seen the deletion of that local claim.
 // It is false if nothing is known of the claim.
-func (c *Claims) IsDeleted(uid types.UID) bool { return c.feed.isDeleted(uid) }
+func (c *Claims) IsDeleted(uid types.UID) bool { return c.filter.isDeleted(uid) }
 
 // RetryLater has the claim, which was refused for now, seen again after a while,
 // or at the next Retry.

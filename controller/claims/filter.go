@@ -16,48 +16,48 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
-// feed lists and watches claims, and lets through those of this node only, so
-// that what a node caches grows with its own claims and not with the cluster's.
+// filter lists and watches the claims of the cluster and passes the local ones, so
+// that the caches of a node grow with its own claims and not with the cluster's. It
+// prepares each claim that it passes.
 //
-// A claim that stops being ours is turned into Deleted. A claim whose class does
-// not exist is held until classAppeared; held.go has what is kept of it. What
-// passes is prepared.
-type feed struct {
+// If a local claim becomes remote, filter sends Deleted. If the class of a claim does
+// not exist, filter holds a heldClaim until classAppeared.
+type filter struct {
 	source cache.ListerWatcherWithContext
 	placer *placer
-	// heard is told of every claim that is not ours but may need a word
-	// (elsewhere, nobodys, unscheduled, unserved), and, with any other placement, that it needs none.
-	heard func(*corev1.PersistentVolumeClaim, placement)
+	// placed is called with each claim of the cluster and its placement, and with
+	// remote if the claim was deleted.
+	placed func(*corev1.PersistentVolumeClaim, placement)
 	// read returns a claim from the API server.
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)
 
 	mu     sync.Mutex
 	passed map[types.UID]*corev1.PersistentVolumeClaim // as prepared
-	early  map[types.UID]struct{}                      // of those, the ones that prepare named the provisioner on
+	early  map[types.UID]struct{}                      // passed claims on which prepare wrote the provisioner
 	held   map[types.UID]heldClaim
-	again  map[types.UID]*corev1.PersistentVolumeClaim // to be sent once more; held claims as they were read
+	resend map[types.UID]*corev1.PersistentVolumeClaim // to be sent again; nil unless a held claim was read
 	wake   chan struct{}
 
-	deleted *lru.Cache // UIDs of claims that were ours
+	deleted *lru.Cache // UIDs of local claims
 }
 
-// RememberMost is how many deleted claims are remembered, and how many PVs that
-// the library has finished with: more than a node deletes before the watch has
-// told of all.
+// RememberMost is the number of deleted claims that are remembered, and of PVs that
+// the library has finished with. A node deletes fewer before the watch reports all of
+// them.
 const RememberMost = 4096
 
-// newFeed returns a feed of source. What the placer looks up must be known
-// before the first list or watch.
-func newFeed(source cache.ListerWatcherWithContext, p *placer, heard func(*corev1.PersistentVolumeClaim, placement),
-	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *feed {
-	f := &feed{source: source, placer: p, heard: heard, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
-	f.forget()
-	f.again = map[types.UID]*corev1.PersistentVolumeClaim{}
+// newFilter returns a filter of source. The caller fills the caches that the placer
+// reads before the first list or watch.
+func newFilter(source cache.ListerWatcherWithContext, p *placer, placed func(*corev1.PersistentVolumeClaim, placement),
+	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
+	f := &filter{source: source, placer: p, placed: placed, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
+	f.reset()
+	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
 }
 
-// forget starts from nothing, as a new list does.
-func (f *feed) forget() {
+// reset forgets all claims. A new list calls it.
+func (f *filter) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed, f.early = map[types.UID]*corev1.PersistentVolumeClaim{}, map[types.UID]struct{}{}
@@ -65,18 +65,18 @@ func (f *feed) forget() {
 }
 
 // ListWithContext lists the claims of this node.
-func (f *feed) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+func (f *filter) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	obj, err := f.source.ListWithContext(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	list := obj.(*corev1.PersistentVolumeClaimList)
 	if o.Continue == "" {
-		f.forget()
+		f.reset()
 	}
 	kept := list.Items[:0:0]
 	for i := range list.Items {
-		if e, ok := f.filter(watch.Event{Type: watch.Added, Object: &list.Items[i]}); ok {
+		if e, ok := f.apply(watch.Event{Type: watch.Added, Object: &list.Items[i]}); ok {
 			kept = append(kept, *e.Object.(*corev1.PersistentVolumeClaim))
 		}
 	}
@@ -85,60 +85,62 @@ func (f *feed) ListWithContext(ctx context.Context, o metav1.ListOptions) (runti
 }
 
 // WatchWithContext watches the claims of this node.
-func (f *feed) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+func (f *filter) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	w, err := f.source.WatchWithContext(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		f.forget()
+		f.reset()
 	}
 	return f.stream(w), nil
 }
 
-// isDeleted reports whether the watch has told that a claim of this node was
-// deleted, which is for ever. It is false of one that nothing is known of.
-func (f *feed) isDeleted(uid types.UID) bool {
+// isDeleted reports whether the watch has reported the deletion of a local claim. It
+// returns false for an unknown UID.
+func (f *filter) isDeleted(uid types.UID) bool {
 	_, ok := f.deleted.Get(uid)
 	return ok
 }
 
-// isEarly reports whether the claim is here before the controller-manager wrote
-// on it who provisions it.
-func (f *feed) isEarly(uid types.UID) bool {
+// isEarly reports whether the claim was passed before the controller-manager wrote
+// its provisioner on it.
+func (f *filter) isEarly(uid types.UID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, ok := f.early[uid]
 	return ok
 }
 
-// retry sends claims of this node down the feed once more, unchanged. It does
-// nothing for claims that are not here any more.
-func (f *feed) retry(uids ...types.UID) {
+// retry sends local claims again, unchanged. It does nothing for claims that are no
+// longer local. A held claim is placed again.
+func (f *filter) retry(uids ...types.UID) {
 	claims := map[types.UID]*corev1.PersistentVolumeClaim{}
 	for _, uid := range uids {
 		claims[uid] = nil
 	}
-	f.sendAgain(claims)
+	f.retryRead(claims)
 }
 
-// sendAgain is retry for claims of which some are held, and were read.
-func (f *feed) sendAgain(claims map[types.UID]*corev1.PersistentVolumeClaim) {
+// retryRead is retry for claims of which some are held and were read from the API
+// server. The value is nil for all others.
+func (f *filter) retryRead(claims map[types.UID]*corev1.PersistentVolumeClaim) {
 	if len(claims) == 0 {
 		return
 	}
 	f.mu.Lock()
 	for uid, claim := range claims {
-		if f.again[uid] == nil {
-			f.again[uid] = claim
+		if f.resend[uid] == nil {
+			f.resend[uid] = claim
 		}
 	}
 	f.mu.Unlock()
 	sleep.Wake(f.wake)
 }
 
-// filter turns an event of the cluster into one of this node; false drops it.
-func (f *feed) filter(e watch.Event) (watch.Event, bool) {
+// apply turns an event of the cluster into one of this node. It returns false if
+// there is nothing to send.
+func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	claim, ok := e.Object.(*corev1.PersistentVolumeClaim)
 	if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
 		return e, true
@@ -147,9 +149,9 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 	if e.Type != watch.Deleted {
 		where = f.placer.place(claim)
 	}
-	f.heard(claim, where)
+	f.placed(claim, where)
 	if where == unknown {
-		// The class may have appeared after it was looked up and before the claim is held.
+		// The class may have appeared after the claim was placed and before the claim is held.
 		defer func() {
 			if name := class.Of(claim); f.placer.class(name) != nil {
 				go f.classAppeared(name)
@@ -190,29 +192,29 @@ func (f *feed) filter(e watch.Event) (watch.Event, bool) {
 	return e, false
 }
 
-// retries takes what retry left and returns the events for it. It is called by
-// the stream alone, so that no event of the source is overtaken.
-func (f *feed) retries() []watch.Event {
+// retryEvents takes the claims of retry and returns their events. Only the stream
+// calls it, so that these events do not overtake events of the source.
+func (f *filter) retryEvents() []watch.Event {
 	f.mu.Lock()
-	again := f.again
-	f.again = map[types.UID]*corev1.PersistentVolumeClaim{}
+	resend := f.resend
+	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	var events, read []watch.Event
 	others := map[types.UID]heldClaim{}
-	for uid, claim := range again {
+	for uid, claim := range resend {
 		if known, ok := f.passed[uid]; ok {
 			events = append(events, watch.Event{Type: watch.Modified, Object: known})
 		} else if h, ok := f.held[uid]; ok && claim == nil {
 			others[uid] = h
-		} else if ok && h.isOf(claim) {
+		} else if ok && h.matches(claim) {
 			read = append(read, watch.Event{Type: watch.Added, Object: claim})
 		}
 	}
 	f.mu.Unlock()
 	for uid, h := range others {
-		f.judge(uid, h)
+		f.placeHeld(uid, h)
 	}
 	for _, e := range read {
-		if e, ok := f.filter(e); ok {
+		if e, ok := f.apply(e); ok {
 			events = append(events, e)
 		}
 	}

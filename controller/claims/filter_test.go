@@ -18,19 +18,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
-// feedTest is a feed whose source the test plays.
-type feedTest struct {
-	*feed
+// filterTest is a filter with a source that the test controls.
+type filterTest struct {
+	*filter
 	items   []corev1.PersistentVolumeClaim
 	source  *watch.FakeWatcher
-	classes map[string]bool                          // that are known
+	classes map[string]bool                          // the known classes
 	there   map[string]*corev1.PersistentVolumeClaim // at the API server, by name; nil if it does not answer
 	out     watch.Interface
 	t       *testing.T
 }
 
-func newFeedTest(t *testing.T) *feedTest {
-	f := &feedTest{t: t, source: watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10}), classes: map[string]bool{},
+func newFilterTest(t *testing.T) *filterTest {
+	f := &filterTest{t: t, source: watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10}), classes: map[string]bool{},
 		there: map[string]*corev1.PersistentVolumeClaim{}}
 	p := testPlacer()
 	p.class = func(name string) *storagev1.StorageClass {
@@ -45,7 +45,7 @@ func newFeedTest(t *testing.T) *feedTest {
 		},
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return f.source, nil },
 	}
-	f.feed = newFeed(lw, p, func(*corev1.PersistentVolumeClaim, placement) {}, f.read)
+	f.filter = newFilter(lw, p, func(*corev1.PersistentVolumeClaim, placement) {}, f.read)
 	w, err := f.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func newFeedTest(t *testing.T) *feedTest {
 	return f
 }
 
-func (f *feedTest) read(_, name string) (*corev1.PersistentVolumeClaim, error) {
+func (f *filterTest) read(_, name string) (*corev1.PersistentVolumeClaim, error) {
 	switch claim, ok := f.there[name]; {
 	case !ok:
 		return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), name)
@@ -67,7 +67,7 @@ func (f *feedTest) read(_, name string) (*corev1.PersistentVolumeClaim, error) {
 }
 
 // next returns the next event, or fails after a while.
-func (f *feedTest) next(want watch.EventType, uid string) *corev1.PersistentVolumeClaim {
+func (f *filterTest) next(want watch.EventType, uid string) *corev1.PersistentVolumeClaim {
 	f.t.Helper()
 	select {
 	case e := <-f.out.ResultChan():
@@ -82,15 +82,15 @@ func (f *feedTest) next(want watch.EventType, uid string) *corev1.PersistentVolu
 	}
 }
 
-// nothing sends a bookmark through and expects it first.
-func (f *feedTest) nothing() {
+// nothing fails if an event comes before a bookmark that it sends.
+func (f *filterTest) nothing() {
 	f.t.Helper()
 	f.source.Action(watch.Bookmark, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "99"}})
 	f.next(watch.Bookmark, "")
 }
 
-func TestFeedListsOursOnly(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterListsLocalClaims(t *testing.T) {
+	f := newFilterTest(t)
 	f.items = []corev1.PersistentVolumeClaim{
 		*classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"),
 		*classtest.Claim("b", "now", "", class.AnnProvisionOnNode, "node-02"),
@@ -109,19 +109,19 @@ func TestFeedListsOursOnly(t *testing.T) {
 	}
 }
 
-func TestFeedFilters(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterWatchesLocalClaims(t *testing.T) {
+	f := newFilterTest(t)
 	f.source.Add(classtest.Claim("x", "wait", ""))
 	f.source.Add(classtest.Claim("y", "theirs", "", class.AnnProvisionOnNode, "node-01"))
 	f.nothing()
 
-	// The scheduler chooses us: what was a Modified of the cluster is new here.
+	// The scheduler chooses this node: Modified becomes Added.
 	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
 	f.next(watch.Added, "x")
 	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
 	f.next(watch.Modified, "x")
 
-	// It changes its mind: the claim is gone, as far as we are concerned.
+	// The scheduler chooses another node: Modified becomes Deleted.
 	gone := classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-02")
 	gone.ResourceVersion = "12"
 	f.source.Modify(gone)
@@ -134,20 +134,20 @@ func TestFeedFilters(t *testing.T) {
 	f.source.Add(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "z")
 	if f.isDeleted("x") || f.isDeleted("z") {
-		t.Error("a claim is taken for deleted that is another node's, or there")
+		t.Error("isDeleted is true for a remote or an existing claim")
 	}
 	f.source.Delete(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "z")
 	if !f.isDeleted("z") {
-		t.Error("it is not remembered that a claim of ours was deleted")
+		t.Error("isDeleted is false for a deleted local claim")
 	}
 }
 
-func TestFeedRetries(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterRetries(t *testing.T) {
+	f := newFilterTest(t)
 	f.source.Add(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "a")
-	f.retry("a", "unheard-of")
+	f.retry("a", "unknown")
 	f.next(watch.Modified, "a")
 	f.next(watch.Bookmark, "")
 	f.source.Delete(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
@@ -156,10 +156,10 @@ func TestFeedRetries(t *testing.T) {
 	f.nothing()
 }
 
-// A scheduled claim comes before the controller-manager wrote on it, and again after.
-func TestFeedIsEarly(t *testing.T) {
+// A scheduled claim is passed before the controller-manager writes its provisioner, and again after.
+func TestFilterIsEarly(t *testing.T) {
 	const chosen, by = class.AnnSelectedNode, class.AnnStorageProvisioner
-	f := newFeedTest(t)
+	f := newFilterTest(t)
 	step := func(what string, e watch.EventType, c *corev1.PersistentVolumeClaim, then watch.EventType, want bool) {
 		f.source.Action(e, c)
 		if out := f.next(then, "a"); out.Annotations[by] == "" && then != watch.Deleted {
@@ -172,11 +172,11 @@ func TestFeedIsEarly(t *testing.T) {
 	step("scheduled", watch.Added, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Added, true)
 	step("named", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01", by, class.CSIProvisioner), watch.Modified, false)
 	step("scheduled once more", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Modified, true)
-	step("scheduled elsewhere", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
+	step("scheduled to another node", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
 }
 
-func TestFeedPassesErrorsAndEnds(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterPassesErrorsAndEnds(t *testing.T) {
+	f := newFilterTest(t)
 	f.source.Error(&metav1.Status{Message: "too old"})
 	if e := <-f.out.ResultChan(); e.Type != watch.Error {
 		t.Errorf("got %s", e.Type)

@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// maxName is the length in bytes of the longest name that a class or a Node
+	// maxNameBytes is the length in bytes of the longest name that a class or a Node
 	// can have.
-	maxName = 253
-	// readAgain is the pause before a held claim that could not be read is read
+	maxNameBytes = 253
+	// readRetryDelay is the pause before a held claim that could not be read is read
 	// again.
-	readAgain = 10 * time.Second
+	readRetryDelay = 10 * time.Second
 )
 
 // heldClaim is a claim whose class does not exist. Every agent keeps every such
-// claim, and any user can create claims, so a heldClaim has only what the placer
-// looks at. All of its fields have a bounded length.
+// claim, and any user can create claims, so a heldClaim has only the fields that the
+// placer reads. Each field has a bounded length.
 type heldClaim struct {
 	namespace, name string
 	class           string
 	wanted, chosen  string // the nodes that the annotations name, "" for none
 }
 
-// hold returns what is kept of a claim, and false if its class cannot ever exist.
+// hold returns the heldClaim of a claim, and false if no class can have such a name.
 func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 	name := class.Of(claim)
 	return heldClaim{
 		namespace: claim.Namespace, name: claim.Name, class: name,
-		wanted: shortened(claim.Annotations[class.AnnProvisionOnNode]),
-		chosen: shortened(claim.Annotations[class.AnnSelectedNode]),
-	}, len(name) <= maxName
+		wanted: truncated(claim.Annotations[class.AnnProvisionOnNode]),
+		chosen: truncated(claim.Annotations[class.AnnSelectedNode]),
+	}, len(name) <= maxNameBytes
 }
 
-// claim returns the part of the claim that was kept.
+// claim returns a claim that has only the fields of h.
 func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name, UID: uid}}
 	c.Spec.StorageClassName = &h.class
@@ -54,26 +54,26 @@ func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	return c
 }
 
-// isOf reports whether h is what is kept of the claim. If not, the claim changed
-// and the watch brings it.
-func (h heldClaim) isOf(claim *corev1.PersistentVolumeClaim) bool {
+// matches reports whether h is the heldClaim of the claim. If not, the claim has
+// changed and the watch will report it.
+func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	now, _ := hold(claim)
 	return now == h
 }
 
-// shortened returns the name of a node, cut if no node can have such a long name.
-// The result is then no node's name either.
-func shortened(node string) string {
-	if len(node) <= maxName {
+// truncated returns the name of a node, truncated if it is too long for one. The
+// truncated name is not valid for a node either.
+func truncated(node string) string {
+	if len(node) <= maxNameBytes {
 		return node
 	}
-	return strings.Clone(node[:maxName]) + "…"
+	return strings.Clone(node[:maxNameBytes]) + "…"
 }
 
-// classAppeared handles the claims that are held for that class, which exists now.
-// Claims of this node are read from the API server before they are sent down the
-// feed. If that fails, it is tried again after a pause.
-func (f *feed) classAppeared(name string) {
+// classAppeared places the claims that are held for the class of that name. Local
+// claims are read from the API server before they are passed. If a read fails,
+// classAppeared runs again after readRetryDelay.
+func (f *filter) classAppeared(name string) {
 	failed := false
 	for uid, h := range f.heldFor(name) {
 		if f.placer.place(h.claim(uid)) != local {
@@ -86,15 +86,15 @@ func (f *feed) classAppeared(name string) {
 		case err != nil:
 			failed = true
 		case claim.UID == uid:
-			f.sendAgain(map[types.UID]*corev1.PersistentVolumeClaim{uid: claim})
+			f.retryRead(map[types.UID]*corev1.PersistentVolumeClaim{uid: claim})
 		}
 	}
 	if failed {
-		time.AfterFunc(readAgain, func() { f.classAppeared(name) })
+		time.AfterFunc(readRetryDelay, func() { f.classAppeared(name) })
 	}
 }
 
-func (f *feed) heldFor(class string) map[types.UID]heldClaim {
+func (f *filter) heldFor(class string) map[types.UID]heldClaim {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	held := map[types.UID]heldClaim{}
@@ -106,13 +106,14 @@ func (f *feed) heldFor(class string) map[types.UID]heldClaim {
 	return held
 }
 
-// judge handles a held claim that is not of this node.
-func (f *feed) judge(uid types.UID, h heldClaim) {
+// placeHeld releases a held claim that is not local. It does nothing if the claim is
+// local or its class is gone again.
+func (f *filter) placeHeld(uid types.UID, h heldClaim) {
 	where := f.placer.place(h.claim(uid))
 	if where == local || where == unknown {
-		return // the class was made again since, so classAppeared is called again
+		return // the class was deleted or created again; classAppeared runs again
 	}
-	f.heard(h.claim(uid), where)
+	f.placed(h.claim(uid), where)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.held, uid)

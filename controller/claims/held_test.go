@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
-func TestFeedHoldsUnknownClasses(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterHoldsUnknownClasses(t *testing.T) {
+	f := newFilterTest(t)
 	f.there["claim-a"] = classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01", "more", "than was kept")
 	f.there["claim-b"] = classtest.Claim("b", "late", "", class.AnnProvisionOnNode, "node-02")
 	f.source.Add(classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
@@ -30,7 +30,7 @@ func TestFeedHoldsUnknownClasses(t *testing.T) {
 	f.nothing()
 	f.classAppeared("late")
 	if c := f.next(watch.Added, "a"); c.Annotations["more"] == "" {
-		t.Error("the claim is passed as it was kept, not as it is")
+		t.Error("the held claim was passed instead of the current one")
 	}
 	if c := f.next(watch.Bookmark, ""); c.ResourceVersion != "99" {
 		t.Errorf("the reader is left at version %s", c.ResourceVersion)
@@ -42,15 +42,15 @@ func TestFeedHoldsUnknownClasses(t *testing.T) {
 }
 
 // Any user can create claims of a class that does not exist, and every agent holds them.
-func TestFeedHoldsLittle(t *testing.T) {
+func TestFilterHoldsLittle(t *testing.T) {
 	const claims, size = 1000, 64 << 10
-	f := newFeedTest(t)
-	heard := map[types.UID]string{}
+	f := newFilterTest(t)
+	placed := map[types.UID]string{}
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // its timers fire while the test runs, and have nobody to ask
+	cancel() // its timers fire during the test, and it has no client
 	v := newVoice(over, nil, nil, "node-01", nil)
-	f.feed = newFeed(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
-		heard[c.UID] = c.Annotations[class.AnnProvisionOnNode]
+	f.filter = newFilter(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
+		placed[c.UID] = c.Annotations[class.AnnProvisionOnNode]
 		v.hear(c, where)
 	}, f.read) // which no stream reads from
 	heap := func() uint64 {
@@ -72,10 +72,10 @@ func TestFeedHoldsLittle(t *testing.T) {
 		case 3:
 			c.Annotations[corev1.BetaStorageClassAnnotation] = "late" + long
 		}
-		if _, passed := f.filter(watch.Event{Type: watch.Added, Object: c}); passed {
+		if _, passed := f.apply(watch.Event{Type: watch.Added, Object: c}); passed {
 			t.Fatal("a claim of an unknown class was passed")
 		}
-		clear(heard)
+		clear(placed)
 	}
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("%d claims of %d bytes hold %d bytes", claims, size, grown)
@@ -83,21 +83,21 @@ func TestFeedHoldsLittle(t *testing.T) {
 	// A name that no node can have makes the claim remote, even if it starts with the name of a node.
 	f.classes["late"] = true
 	f.classAppeared("late")
-	if events := f.retries(); len(events) > 0 {
+	if events := f.retryEvents(); len(events) > 0 {
 		t.Errorf("%d events of claims that are not of this node", len(events))
 	}
-	if name := heard["1"]; len(name) > 2*maxName || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != remoteByAnnotation {
-		t.Errorf("heard of a claim for node %.20q of %d bytes", name, len(name))
+	if name := placed["1"]; len(name) > 2*maxNameBytes || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != remoteByAnnotation {
+		t.Errorf("placed a claim for node %.20q of %d bytes", name, len(name))
 	}
-	if _, is := hold(classtest.Claim("x", strings.Repeat("c", maxName+1), "")); is {
-		t.Error("a class is waited for that cannot exist")
+	if _, is := hold(classtest.Claim("x", strings.Repeat("c", maxNameBytes+1), "")); is {
+		t.Error("a claim is held for a class that cannot exist")
 	}
 	runtime.KeepAlive(f.held)
 }
 
 // A class cannot be edited, so that administrators delete it and make it again. Claims change meanwhile.
-func TestFeedClassGoneAndBack(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterClassGoneAndBack(t *testing.T) {
+	f := newFilterTest(t)
 	f.classes["late"] = true
 	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 	f.source.Add(claim)
@@ -110,7 +110,7 @@ func TestFeedClassGoneAndBack(t *testing.T) {
 	f.source.Modify(changed)
 	f.next(watch.Deleted, "a")
 	if f.isDeleted("a") {
-		t.Error("the claim is taken for deleted")
+		t.Error("isDeleted is true for an existing claim")
 	}
 	f.classes["late"] = true
 	f.classAppeared("late")
@@ -122,11 +122,11 @@ func TestFeedClassGoneAndBack(t *testing.T) {
 }
 
 // The class may appear between the moment when a claim is placed and the moment when it is held.
-func TestFeedClassAppearsMeanwhile(t *testing.T) {
-	f := newFeedTest(t)
+func TestFilterClassAppearsMeanwhile(t *testing.T) {
+	f := newFilterTest(t)
 	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 	f.there["claim-a"] = claim
-	f.heard = func(*corev1.PersistentVolumeClaim, placement) {
+	f.placed = func(*corev1.PersistentVolumeClaim, placement) {
 		if !f.classes["late"] {
 			f.classes["late"] = true
 			f.classAppeared("late")
@@ -136,33 +136,33 @@ func TestFeedClassAppearsMeanwhile(t *testing.T) {
 	f.next(watch.Added, "a")
 }
 
-// What the watch brings while a held claim is read wins.
-func TestFeedReadsHeldClaims(t *testing.T) {
+// Events of the watch take precedence over a held claim that is read at the same time.
+func TestFilterReadsHeldClaims(t *testing.T) {
 	for what, row := range map[string]struct {
 		edit func(*corev1.PersistentVolumeClaim) // the claim that is read
-		then func(f *feedTest, claim *corev1.PersistentVolumeClaim)
+		then func(f *filterTest, claim *corev1.PersistentVolumeClaim)
 		want bool // that it is passed
 	}{
-		"as it is":        {nil, func(*feedTest, *corev1.PersistentVolumeClaim) {}, true},
-		"another":         {func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, func(*feedTest, *corev1.PersistentVolumeClaim) {}, false},
-		"for another now": {func(c *corev1.PersistentVolumeClaim) { c.Annotations[class.AnnProvisionOnNode] = "node-02" }, func(*feedTest, *corev1.PersistentVolumeClaim) {}, false},
-		"deleted since": {nil, func(f *feedTest, claim *corev1.PersistentVolumeClaim) {
-			f.filter(watch.Event{Type: watch.Deleted, Object: claim})
+		"as it is":        {nil, func(*filterTest, *corev1.PersistentVolumeClaim) {}, true},
+		"another":         {func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, func(*filterTest, *corev1.PersistentVolumeClaim) {}, false},
+		"for another now": {func(c *corev1.PersistentVolumeClaim) { c.Annotations[class.AnnProvisionOnNode] = "node-02" }, func(*filterTest, *corev1.PersistentVolumeClaim) {}, false},
+		"deleted since": {nil, func(f *filterTest, claim *corev1.PersistentVolumeClaim) {
+			f.apply(watch.Event{Type: watch.Deleted, Object: claim})
 		}, false},
 	} {
-		f := newFeedTest(t)
-		f.feed = newFeed(nil, f.placer, f.heard, f.read) // which no stream reads from
+		f := newFilterTest(t)
+		f.filter = newFilter(nil, f.placer, f.placed, f.read) // which no stream reads from
 		claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 		read := claim.DeepCopy()
 		if row.edit != nil {
 			row.edit(read)
 		}
 		f.there["claim-a"] = read
-		f.filter(watch.Event{Type: watch.Added, Object: claim})
+		f.apply(watch.Event{Type: watch.Added, Object: claim})
 		f.classes["late"] = true
 		f.classAppeared("late")
 		row.then(f, claim)
-		if events := f.retries(); (len(events) == 1) != row.want {
+		if events := f.retryEvents(); (len(events) == 1) != row.want {
 			t.Errorf("%s: %d events", what, len(events))
 		}
 	}

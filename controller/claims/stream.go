@@ -8,22 +8,22 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is one watch of the feed: the source's events, filtered, and between
-// them the claims that retry wants to be seen again.
+// stream is one watch of a filter. It sends the filtered events of the source, and
+// between them those of the claims to retry.
 type stream struct {
-	feed   *feed
+	filter *filter
 	source watch.Interface
 	out    chan watch.Event
 	done   chan struct{}
 	once   sync.Once
-	// version is the last resourceVersion seen. A claim sent again carries an
-	// older one, which the reader would take for its place in the stream; a
-	// bookmark behind it puts that right.
+	// version is the last resourceVersion of the source. A claim that is sent again
+	// has an older one, and the reader would resume the watch from there, so a
+	// bookmark with version follows it.
 	version string
 }
 
-func (f *feed) stream(source watch.Interface) *stream {
-	s := &stream{feed: f, source: source, out: make(chan watch.Event), done: make(chan struct{})}
+func (f *filter) stream(source watch.Interface) *stream {
+	s := &stream{filter: f, source: source, out: make(chan watch.Event), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -53,19 +53,19 @@ func (s *stream) run() {
 			if m, ok := e.Object.(metav1.Object); ok {
 				s.version = m.GetResourceVersion()
 			}
-			if e, keep := s.feed.filter(e); keep && !s.send(e) {
+			if e, keep := s.filter.apply(e); keep && !s.send(e) {
 				return
 			}
-		case <-s.feed.wake:
-			if !s.sendAgain() {
+		case <-s.filter.wake:
+			if !s.sendRetries() {
 				return
 			}
 		}
 	}
 }
 
-func (s *stream) sendAgain() bool {
-	events := s.feed.retries()
+func (s *stream) sendRetries() bool {
+	events := s.filter.retryEvents()
 	for _, e := range events {
 		if !s.send(e) {
 			return false
@@ -79,7 +79,7 @@ func (s *stream) sendAgain() bool {
 	}})
 }
 
-// send reports whether the reader took the event; false means it has stopped.
+// send blocks until the reader takes the event. It returns false after Stop.
 func (s *stream) send(e watch.Event) bool {
 	select {
 	case s.out <- e:

@@ -67,7 +67,7 @@ func newVoice(ctx context.Context, client kubernetes.Interface, s *events.Record
 func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	wanted := shortened(claim.Annotations[class.AnnProvisionOnNode]) // every agent keeps it
+	wanted := truncated(claim.Annotations[class.AnnProvisionOnNode]) // every agent keeps it
 	if p, ok := v.pending[claim.UID]; ok {
 		if p.where == where && p.wanted == wanted && claim.DeletionTimestamp == nil {
 			return
