@@ -18,42 +18,42 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
-// Resync is how often claims and PVs are looked at again where nothing
-// changed. They are this node's only, and what an agent left to another,
-// which then went away, is not left for long.
+// Resync is the interval at which the informers deliver unchanged claims and PVs
+// again. It is short because they hold only those of this node, and because this node
+// may have to take over from an agent that is gone.
 const Resync = time.Minute
 
-// Config is what the claims of a node need. All of it is required.
+// Config has the dependencies of Claims. All fields are required.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Events *events.Recorder
-	// Rules place claims, by the provisioner that their class names. Claims of
-	// other provisioners are not served.
+	// Rules place claims, by the provisioner of their class. Claims of other
+	// provisioners are not served.
 	Rules map[string]Rule
 	PVs   interface {
-		// IsLocal reports whether the PV of that name is one of this node's.
+		// IsLocal reports whether the PV with that name is on this node.
 		IsLocal(pv string) bool
 	}
 	// Refusal returns why this node never serves claims of a class although it
-	// has the pool of the class, and "" if it serves them.
+	// has the pool of the class, or "" if it serves them.
 	Refusal func(*storagev1.StorageClass) string
 }
 
-// Claims are the claims of one node, filtered from those of the cluster, with the
-// classes that they name. Make them with New, then Watch them once.
+// Claims filters the claims of one node from those of the cluster, and watches their
+// classes. Create it with New, then call Watch once, before any other method.
 type Claims struct {
-	config     Config
-	placer     *placer
-	filter     *filter
-	waiting    *waiting
-	unassigned *voice          // set by Watch
-	ctx        context.Context // likewise: reads of single claims end with it
+	config   Config
+	placer   *placer
+	filter   *filter
+	retries  *retries
+	unserved *unservedRecorder // set by Watch
+	ctx      context.Context   // set by Watch; ends reads of single claims
 
 	classes cache.SharedIndexInformer
 }
 
-// New returns claims that are not watched yet.
+// New returns the claims of a node. It watches nothing until Watch.
 func New(config Config) *Claims {
 	c := &Claims{config: config, classes: watchClasses(config.Client)}
 	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, isLocalPV: config.PVs.IsLocal,
@@ -67,19 +67,20 @@ func New(config Config) *Claims {
 			return pvcs.Watch(ctx, o)
 		},
 	}
-	hear := func(claim *corev1.PersistentVolumeClaim, where placement) { c.unassigned.hear(claim, where) }
-	c.filter = newFilter(source, c.placer, hear, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	placed := func(claim *corev1.PersistentVolumeClaim, where placement) { c.unserved.update(claim, where) }
+	c.filter = newFilter(source, c.placer, placed, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 		return config.Client.CoreV1().PersistentVolumeClaims(namespace).Get(c.ctx, name, metav1.GetOptions{})
 	})
-	c.waiting = newWaiting(c.filter.retry)
+	c.retries = newRetries(c.filter.retry)
 	return c
 }
 
-// Watch builds the informer of the local claims. The context is that of the
-// events about unassigned claims. The caller runs both informers, Classes first.
+// Watch returns the informer of the local claims. It does not start it: the caller
+// runs both informers, Classes first. Once the context ends, no more events about
+// unassigned claims are recorded.
 func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 	c.ctx = ctx
-	c.unassigned = newVoice(ctx, c.config.Client, c.config.Events, c.config.Node, c.refusal)
+	c.unserved = newUnservedRecorder(ctx, c.config.Client, c.config.Events, c.config.Node, c.refusal)
 	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if sc, ok := obj.(*storagev1.StorageClass); ok {
@@ -97,7 +98,8 @@ func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 // Classes returns the informer of all classes.
 func (c *Claims) Classes() cache.SharedIndexInformer { return c.classes }
 
-// Class returns the class of that name, nil if there is none yet.
+// Class returns the class with that name, or nil if there is none yet. The class is
+// shared with the cache; the caller must not change it.
 func (c *Claims) Class(name string) *storagev1.StorageClass {
 	obj, ok, err := c.classes.GetStore().GetByKey(name)
 	if err != nil || !ok {
@@ -106,30 +108,32 @@ func (c *Claims) Class(name string) *storagev1.StorageClass {
 	return obj.(*storagev1.StorageClass)
 }
 
-// IsLocal reports whether the claim is placed on this node, or bound to a PV of it.
+// IsLocal reports whether the claim is placed on this node, or bound to a PV on it.
 func (c *Claims) IsLocal(claim *corev1.PersistentVolumeClaim) bool {
 	return c.placer.place(claim) == local
 }
 
-// IsEarly reports whether the claim is here before the controller-manager wrote
-// its provisioner on it.
+// IsEarly reports whether a local claim was passed before the controller-manager wrote
+// its provisioner on it. It returns false for an unknown UID.
 func (c *Claims) IsEarly(uid types.UID) bool { return c.filter.isEarly(uid) }
 
-// IsDeleted reports whether the watch has seen the deletion of that local claim.
-// It is false if nothing is known of the claim.
+// IsDeleted reports whether the watch has reported the deletion of a local claim. It
+// returns false for an unknown UID.
 func (c *Claims) IsDeleted(uid types.UID) bool { return c.filter.isDeleted(uid) }
 
-// RetryLater has the claim, which was refused for now, seen again after a while,
-// or at the next Retry.
-func (c *Claims) RetryLater(uid types.UID) { c.waiting.add(uid) }
+// RetryLater schedules a temporarily refused claim for another attempt: at the next
+// Retry, or after at most 10 seconds. It does nothing if the claim is no longer local
+// then. The caller runs RunRetries.
+func (c *Claims) RetryLater(uid types.UID) { c.retries.add(uid) }
 
-// Retry has all claims that were refused for now seen again. It never blocks.
-func (c *Claims) Retry() { sleep.Wake(c.waiting.wake) }
+// Retry makes RunRetries retry all temporarily refused claims now. It never blocks.
+func (c *Claims) Retry() { sleep.Wake(c.retries.wake) }
 
-// RunRetries has refused claims seen again, until the context ends.
-func (c *Claims) RunRetries(ctx context.Context) { c.waiting.run(ctx) }
+// RunRetries retries temporarily refused claims until the context ends.
+func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
 
-// refusal returns why this node never serves claims of the class of that name.
+// refusal returns why this node never serves claims of the class with that name, or ""
+// if it serves them or the class does not exist.
 func (c *Claims) refusal(className string) string {
 	if sc := c.Class(className); sc != nil {
 		return c.config.Refusal(sc)

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watchClasses returns an informer of all classes; a cluster has few.
+// watchClasses returns an informer of all classes, which the caller runs. A cluster
+// has few classes, so they are not filtered.
 func watchClasses(client kubernetes.Interface) cache.SharedIndexInformer {
 	classes := client.StorageV1().StorageClasses()
 	lw := &cache.ListWatch{

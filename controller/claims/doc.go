@@ -1,14 +1,14 @@
 // Package claims decides which claims of the cluster are local to one node, and
-// watches those alone, so that an agent's memory grows with its node and not with
+// watches only those, so that an agent's memory grows with its node and not with
 // the cluster.
 //
 //	claims.go      the local claims, as the provisioner sees them
 //	placement.go   local, remote or unassigned? (pure)
-//	filter.go      lists and watches claims, and lets the local ones through
+//	filter.go      lists and watches claims, and passes the local ones
 //	stream.go      one filtered watch
-//	held.go        claims whose class does not exist yet
+//	held.go        holds claims whose class does not exist yet
 //	prepare.go     the two annotations that the provisioner library waits for (pure)
-//	retry.go       claims that were refused for now
-//	unassigned.go  the one event about a claim that no agent will serve
+//	retry.go       retries temporarily refused claims
+//	unassigned.go  records one event about a claim that no agent will serve
 //	classes.go     watches the classes
 package claims

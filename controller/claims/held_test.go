@@ -48,10 +48,10 @@ func TestFilterHoldsLittle(t *testing.T) {
 	placed := map[types.UID]string{}
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // its timers fire during the test, and it has no client
-	v := newVoice(over, nil, nil, "node-01", nil)
+	r := newUnservedRecorder(over, nil, nil, "node-01", nil)
 	f.filter = newFilter(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
 		placed[c.UID] = c.Annotations[class.AnnProvisionOnNode]
-		v.hear(c, where)
+		r.update(c, where)
 	}, f.read) // which no stream reads from
 	heap := func() uint64 {
 		var m runtime.MemStats

@@ -134,13 +134,13 @@ func TestPlacePopulated(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	seen := map[string]bool{}
 	for where, want := range map[placement]string{
 		unassigned: "annotate it with " + class.AnnProvisionOnNode, remoteByAnnotation: `node "node-09", which does not exist`,
 		unscheduled: `class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`,
 	} {
-		topic, message := words(where, "node-09", "fast")
+		topic, message := describe(where, "node-09", "fast")
 		if !strings.Contains(message, want) || seen[topic] {
 			t.Errorf("%d: %s: %s", where, topic, message)
 		}

@@ -7,21 +7,22 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// prepare returns the claim of this node as the library shall see it: a copy
-// without managedFields, with what the library waits for and the claim has not
-// yet.
+// prepare returns a copy of a local claim for the provisioner library: without
+// managedFields, and with the annotations that the library waits for.
 //
-// That is the provisioner's name. The controller-manager writes it once a claim
-// of a class that binds on first use has its node, and gives such a claim no other
-// PV than one that was made for it (FindMatchingVolume in
-// k8s.io/component-helpers/storage/volume), so nothing is to be waited for.
-// Where an annotation places a claim of a hostPath class, it is also the node; for
-// a class that the scheduler alone decides for, that annotation means nothing.
+// One is the provisioner's name. The controller-manager writes it once a claim of a
+// class that binds on first use has its node. It binds such a claim only to a PV that
+// was created for it (FindMatchingVolume in k8s.io/component-helpers/storage/volume),
+// so the library need not wait for it.
 //
-// Neither reaches the API server, but where a claim goes back to the scheduler:
-// then the name is what the controller-manager would have written.
+// The other is the selected node, if an annotation places a claim of a hostPath class.
+// For CSI classes, only the scheduler chooses the node and that annotation has no
+// effect.
 //
-// The claim given is not changed; it may stand in a cache.
+// Neither is written to the API server, unless a claim is returned to the scheduler:
+// then the name is the one that the controller-manager would have written.
+//
+// prepare does not change its argument, which may be in a cache.
 func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, node string) *corev1.PersistentVolumeClaim {
 	out := claim.DeepCopy()
 	out.ManagedFields = nil

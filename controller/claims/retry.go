@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LookAgain is how often a claim that was refused for now is tried again where
-// nothing told us that the answer changed.
-const LookAgain = 10 * time.Second
+// retryInterval is the interval at which a temporarily refused claim is retried
+// without a call of Claims.Retry.
+const retryInterval = 10 * time.Second
 
-// waiting keeps the claims that were refused for now, and sends them down the
-// feed again when space comes back, when the pool is ready, and from time to
-// time.
-type waiting struct {
+// retries keeps the temporarily refused claims. It passes them to retry when space
+// becomes available, when the pool is ready, and every retryInterval.
+type retries struct {
 	retry func(...types.UID)
 
 	mu     sync.Mutex
@@ -23,39 +22,39 @@ type waiting struct {
 	wake   chan struct{}
 }
 
-func newWaiting(retry func(...types.UID)) *waiting {
-	return &waiting{retry: retry, claims: map[types.UID]struct{}{}, wake: make(chan struct{}, 1)}
+func newRetries(retry func(...types.UID)) *retries {
+	return &retries{retry: retry, claims: map[types.UID]struct{}{}, wake: make(chan struct{}, 1)}
 }
 
-func (w *waiting) add(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.claims[uid] = struct{}{}
+func (r *retries) add(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims[uid] = struct{}{}
 }
 
-// run sends waiting claims down the feed until the context ends. A claim that
-// is refused again is added again.
-func (w *waiting) run(ctx context.Context) {
-	tick := time.NewTicker(LookAgain)
+// run retries claims until the context ends. It forgets each claim first; the caller
+// adds a claim again if it is refused again.
+func (r *retries) run(ctx context.Context) {
+	tick := time.NewTicker(retryInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-w.wake:
+		case <-r.wake:
 		}
-		w.retry(w.take()...)
+		r.retry(r.take()...)
 	}
 }
 
-func (w *waiting) take() []types.UID {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	uids := make([]types.UID, 0, len(w.claims))
-	for uid := range w.claims {
+func (r *retries) take() []types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uids := make([]types.UID, 0, len(r.claims))
+	for uid := range r.claims {
 		uids = append(uids, uid)
 	}
-	clear(w.claims)
+	clear(r.claims)
 	return uids
 }

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// spread is over how long the agents of a cluster come to speak. The first
-	// one's event keeps the others silent.
+	// spread is the time over which the agents of a cluster distribute their checks.
+	// The first agent records the event; the others find it.
 	spread = 8 * time.Second
-	// patience is how long a claim for another node is given to be served.
-	patience = 15 * time.Second
+	// remoteDelay is the time that another node has to serve the claim.
+	remoteDelay = 15 * time.Second
 
 	// TopicUnserved is the topic of claims whose pool is not offered on this node.
 	TopicUnserved = "unserved"
@@ -34,20 +34,23 @@ const (
 	topicUnscheduled        = "unscheduled"
 )
 
-// voice speaks for the claims that no agent will serve: those that name our
-// provisioner and no node, those that name a node which does not exist,
-// those whose class keeps the scheduler from choosing one, and those whose pool
-// is not offered.
-// Every agent hears of them; each waits a time that follows from its name and
-// the claim's UID, looks whether the event is there, and writes it only if not.
-type voice struct {
+// unservedRecorder records an event about each claim that no agent will serve:
+//
+//   - a claim that names our provisioner and no node,
+//   - a claim that names a node that does not exist,
+//   - a claim whose class keeps the scheduler from choosing a node,
+//   - a claim whose pool is not offered.
+//
+// Every agent watches these claims. Each waits for a delay hashed from its node name
+// and the UID of the claim, and records the event unless it exists.
+type unservedRecorder struct {
 	client kubernetes.Interface
 	events *events.Recorder
 	node   string
-	ctx    context.Context // of Run: the timers' work ends with it
-	// unserved returns why this node does not serve claims of the class, and
-	// "" if it does.
-	unserved func(className string) string
+	ctx    context.Context // of Watch; once it ends, timers record nothing
+	// refusal returns why this node does not serve claims of the class, or "" if it
+	// does.
+	refusal func(className string) string
 
 	mu      sync.Mutex
 	pending map[types.UID]*pendingClaim
@@ -59,36 +62,39 @@ type pendingClaim struct {
 	timer  *time.Timer
 }
 
-func newVoice(ctx context.Context, client kubernetes.Interface, s *events.Recorder, node string, unserved func(string) string) *voice {
-	return &voice{client: client, events: s, node: node, ctx: ctx, unserved: unserved, pending: map[types.UID]*pendingClaim{}}
+func newUnservedRecorder(ctx context.Context, client kubernetes.Interface, e *events.Recorder, node string,
+	refusal func(className string) string) *unservedRecorder {
+	return &unservedRecorder{client: client, events: e, node: node, ctx: ctx, refusal: refusal,
+		pending: map[types.UID]*pendingClaim{}}
 }
 
-// hear takes note of a claim, or forgets it where it needs no word any more.
-func (v *voice) hear(claim *corev1.PersistentVolumeClaim, where placement) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	wanted := truncated(claim.Annotations[class.AnnProvisionOnNode]) // every agent keeps it
-	if p, ok := v.pending[claim.UID]; ok {
+// update starts the timer of a claim that needs an event, and stops it if the claim no
+// longer needs one. It does nothing if the claim has not changed.
+func (r *unservedRecorder) update(claim *corev1.PersistentVolumeClaim, where placement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted := truncated(claim.Annotations[class.AnnProvisionOnNode]) // bounded, because every agent keeps it
+	if p, ok := r.pending[claim.UID]; ok {
 		if p.where == where && p.wanted == wanted && claim.DeletionTimestamp == nil {
 			return
 		}
 		p.timer.Stop()
-		delete(v.pending, claim.UID)
+		delete(r.pending, claim.UID)
 	}
-	if !needsWord(where) || claim.DeletionTimestamp != nil {
+	if !needsEvent(where) || claim.DeletionTimestamp != nil {
 		return
 	}
 	p := &pendingClaim{where: where, wanted: wanted}
 	ref, className := events.Claim(claim), class.Of(claim)
-	p.timer = time.AfterFunc(v.delay(claim.UID, where), func() {
-		v.speak(ref, where, wanted, className)
-		v.sayAgain(ref.UID, p)
+	p.timer = time.AfterFunc(r.delay(claim.UID, where), func() {
+		r.record(ref, where, wanted, className)
+		r.repeat(ref.UID, p)
 	})
-	v.pending[claim.UID] = p
+	r.pending[claim.UID] = p
 }
 
-// needsWord reports whether no agent will serve a claim in this place.
-func needsWord(where placement) bool {
+// needsEvent reports whether a claim with this placement may never be served.
+func needsEvent(where placement) bool {
 	switch where {
 	case unassigned, remoteByAnnotation, unscheduled, unserved:
 		return true
@@ -96,41 +102,41 @@ func needsWord(where placement) bool {
 	return false
 }
 
-// sayAgain sets the timer once more: API servers forget events after a while.
-func (v *voice) sayAgain(uid types.UID, p *pendingClaim) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.pending[uid] == p {
-		p.timer.Reset(events.RepeatAfter + v.delay(uid, p.where))
+// repeat restarts the timer, because API servers delete events after a while.
+func (r *unservedRecorder) repeat(uid types.UID, p *pendingClaim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending[uid] == p {
+		p.timer.Reset(events.RepeatAfter + r.delay(uid, p.where))
 	}
 }
 
-func (v *voice) delay(uid types.UID, where placement) time.Duration {
-	d := time.Duration(events.Hash(v.node, string(uid)) % uint64(spread))
+func (r *unservedRecorder) delay(uid types.UID, where placement) time.Duration {
+	d := time.Duration(events.Hash(r.node, string(uid)) % uint64(spread))
 	if where == remoteByAnnotation || where == unserved { // another node may serve it
-		d += patience
+		d += remoteDelay
 	}
 	return d
 }
 
-func (v *voice) speak(claim corev1.ObjectReference, where placement, wanted, className string) {
-	if v.ctx.Err() != nil {
+func (r *unservedRecorder) record(claim corev1.ObjectReference, where placement, wanted, className string) {
+	if r.ctx.Err() != nil {
 		return
 	}
-	topic, message := words(where, wanted, className)
+	topic, message := describe(where, wanted, className)
 	if where == unserved {
-		if topic, message = TopicUnserved, v.unserved(className); message == "" {
-			return // the class is another by now
+		if topic, message = TopicUnserved, r.refusal(className); message == "" {
+			return // the class was replaced
 		}
 	}
-	if v.events.Exists(v.ctx, claim, topic) || where == remoteByAnnotation && !v.absent(wanted) {
+	if r.events.Exists(r.ctx, claim, topic) || where == remoteByAnnotation && !r.isMissing(wanted) {
 		return
 	}
-	v.events.Warn(v.ctx, claim, topic, events.ProvisioningFailed, message)
+	r.events.Warn(r.ctx, claim, topic, events.ProvisioningFailed, message)
 }
 
-// words are what is said of a placement, and under which topic.
-func words(where placement, wanted, className string) (topic, message string) {
+// describe returns the topic and the message of the event for a placement.
+func describe(where placement, wanted, className string) (topic, message string) {
 	const delayed = storagev1.VolumeBindingWaitForFirstConsumer
 	switch where {
 	case remoteByAnnotation:
@@ -139,16 +145,17 @@ func words(where placement, wanted, className string) (topic, message string) {
 			class.AnnProvisionOnNode, wanted)
 	case unscheduled:
 		return topicUnscheduled, fmt.Sprintf(
-			"no node will be chosen for this claim: that is for the scheduler alone, and class %q has no volumeBindingMode %s; "+
-				"a class cannot be edited: delete it and make it anew with that mode, or use another class", className, delayed)
+			"no node will be chosen for this claim: only the scheduler may choose one, and class %q has no volumeBindingMode %s; "+
+				"a class cannot be edited: delete it and create it again with that mode, or use another class", className, delayed)
 	}
 	return topicUnassigned, fmt.Sprintf(
 		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
 		class.AnnProvisionOnNode, delayed)
 }
 
-// absent reports whether the API server says that there is no such node.
-func (v *voice) absent(node string) bool {
-	_, err := v.client.CoreV1().Nodes().Get(v.ctx, node, metav1.GetOptions{})
+// isMissing reports whether the API server answers that the node does not exist. It
+// returns false for any other error.
+func (r *unservedRecorder) isMissing(node string) bool {
+	_, err := r.client.CoreV1().Nodes().Get(r.ctx, node, metav1.GetOptions{})
 	return apierrors.IsNotFound(err)
 }
