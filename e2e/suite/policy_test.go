@@ -69,6 +69,7 @@ func TestPolicy(t *testing.T) {
 	t.Run("older PVs", func(t *testing.T) { t.Parallel(); policedSweep(e.Scene(t)) })
 	t.Run("hostname", func(t *testing.T) { t.Parallel(); policedHostname(e.Scene(t)) })
 	t.Run("other provisioners", func(t *testing.T) { t.Parallel(); policedMigration(e.Scene(t), b) })
+	t.Run("disks", func(t *testing.T) { t.Parallel(); diskDeeds(e.Scene(t), a, b) })
 	t.Run("no node", func(t *testing.T) { t.Parallel(); unboundToken(e.Scene(t), a) })
 }
 

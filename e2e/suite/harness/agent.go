@@ -39,6 +39,8 @@ type Options struct {
 	CSI string
 	// DataDir are the pools of the driver, as JSON; see Datadir.
 	DataDir string
+	// Disks runs the command disks, with the permissions of manifests/local-pv.
+	Disks bool
 }
 
 // Datadir returns the value of --datadir for one pool.
@@ -120,7 +122,10 @@ func (a *Agent) RestartWith(env ...string) {
 	}
 	if o.Kubeconfig == "" {
 		o.Kubeconfig = s.Kubeconfig
-		if o.CSI != "" {
+		switch {
+		case o.Disks:
+			o.Kubeconfig = s.DisksKubeconfig
+		case o.CSI != "":
 			o.Kubeconfig = s.CSIKubeconfig
 		}
 	}
@@ -128,6 +133,9 @@ func (a *Agent) RestartWith(env ...string) {
 	s.must("open log", err)
 	defer log.Close()
 	args := append([]string{"--kubeconfig=" + o.Kubeconfig, "--http-address=" + a.address}, a.driverFlags(o)...)
+	if o.Disks {
+		args = []string{"disks", "--kubeconfig=" + o.Kubeconfig, "--metrics-addr=" + a.address, "--node-name=" + a.Node.Name, "--namespace-name=" + Namespace}
+	}
 	a.cmd = exec.Command(o.Program, append(args, o.Flags...)...)
 	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
 	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit}, o.Env, env)

@@ -17,11 +17,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// The agents' namespace and accounts. CSIAccount is that of agents with a CSI driver.
+// The agents' namespace and accounts. CSIAccount is that of agents with a CSI driver,
+// DiskAccount that of the command disks.
 const (
-	Namespace  = "hostpath-provisioner"
-	Account    = "hostpath-provisioner-admin"
-	CSIAccount = "hostpath-provisioner-admin-csi"
+	Namespace   = "hostpath-provisioner"
+	Account     = "hostpath-provisioner-admin"
+	CSIAccount  = "hostpath-provisioner-admin-csi"
+	DiskAccount = "hostpath-provisioner-admin-disks"
 )
 
 // Settings are the settings of an Env. The zero value is that of tests.
@@ -41,8 +43,8 @@ type Env struct {
 	Dir    string
 	Plane  *cluster.ControlPlane
 	Client kubernetes.Interface
-	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount.
-	Kubeconfig, CSIKubeconfig string
+	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig those of DiskAccount.
+	Kubeconfig, CSIKubeconfig, DisksKubeconfig string
 	// Agent is the program, built with the race detector.
 	Agent string
 	// Inspector is the program as it is released. Tests run it often, and with the race detector it is many times
@@ -56,7 +58,7 @@ type Env struct {
 	homes   sync.Map // from the UID of an object to the namespace of its events, if known
 }
 
-// Start builds the agent and starts a control plane with manifests/legacy and manifests/csi applied. The caller calls Stop.
+// Start builds the agent and starts a control plane with the manifests applied. The caller calls Stop.
 func Start(ctx context.Context, log io.Writer) (*Env, error) { return Settings{}.Start(ctx, log) }
 
 // Start is as the function Start, with these settings.
@@ -95,7 +97,7 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if e.Client, err = e.Plane.Client(); err != nil {
 		return err
 	}
-	for _, name := range []string{"legacy", "csi"} {
+	for _, name := range []string{"legacy", "csi", "local-pv"} {
 		if err := e.Apply(name); err != nil {
 			return err
 		}
@@ -113,6 +115,9 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 		return err
 	}
 	if e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account); err != nil {
+		return err
+	}
+	if e.DisksKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, DiskAccount); err != nil {
 		return err
 	}
 	e.CSIKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, CSIAccount)

@@ -26,7 +26,8 @@ type Scene struct {
 	// Namespace holds the test's claims and pods.
 	Namespace string
 
-	thaws []func() // of the disks that the test froze
+	thaws []func()        // of the disks that the test froze
+	loops map[string]bool // loop devices that LoopOn attached and Detach did not detach
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -1,0 +1,97 @@
+package suite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// diskPVOf is a PV of a disk of the node, as the command disks makes it.
+func diskPVOf(s *harness.Scene, node harness.Node, edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+	s.Helper()
+	of, err := s.Client.CoreV1().Nodes().Get(s.Context(), node.Name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	yes, block := true, corev1.PersistentVolumeBlock
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            "local-" + node.Name + "-" + s.ClassName("sdb"),
+			Labels:          map[string]string{"local-pv-provisioner.cybozu.io/node": node.Name, "local-pv-provisioner.cybozu.com/node": node.Name},
+			Annotations:     map[string]string{"local-pv-provisioner.cybozu.io/deviceDir": "/dev/disk/by-id"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: of.UID, Controller: &yes}},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: &block,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, StorageClassName: "none",
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/disk/by-id/sdb"}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node.Name}}},
+			}}}},
+		},
+	}
+	for _, edit := range edits {
+		edit(pv)
+	}
+	return pv
+}
+
+// diskDeeds: what the account of the command disks may do to PVs.
+func diskDeeds(s *harness.Scene, a, b harness.Node) {
+	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.DiskAccount))
+	of := func(node harness.Node, edits ...func(*corev1.PersistentVolume)) func(context.Context, kubernetes.Interface) error {
+		return createPV(diskPVOf(s, node, edits...))
+	}
+	path := func(to string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Spec.Local.Path = to }
+	}
+	s.Eventually(30*time.Second, "policy in force", func() error {
+		if err := of(b)(s.Context(), s.As(kubeconfig)); !apierrors.IsForbidden(err) {
+			return errors.Join(errors.New("not yet"), err)
+		}
+		return nil
+	})
+	mine, others := diskPVOf(s, a), diskPVOf(s, b)
+	mine.Name, others.Name = mine.Name+"-there", others.Name+"-there"
+	for _, pv := range []*corev1.PersistentVolume{mine, others} {
+		if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	try(s, kubeconfig, []deed{
+		{"its own", "", of(a)},
+		{"another's", "labels .* have to be that of the own node", of(b)},
+		{"another's, labelled as its own", "not of the own node", of(b, func(pv *corev1.PersistentVolume) { pv.Labels = diskPVOf(s, a).Labels })},
+		{"without labels", "labels", of(a, func(pv *corev1.PersistentVolume) { pv.Labels = nil })},
+		{"of no node", "not of the own node", of(a, func(pv *corev1.PersistentVolume) {
+			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Operator = corev1.NodeSelectorOpExists
+			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = nil
+		})},
+		{"owned by another Node", "owned by the Node", of(a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = diskPVOf(s, b).OwnerReferences })},
+		{"owned by nothing", "owned by the Node", of(a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = nil })},
+		{"a path elsewhere", "below /dev", of(a, path("/etc"))},
+		{"a path beside", "below /dev", of(a, path("/device/sdb"))},
+		{"not in its ConfigMap's directory", "below its annotation", of(a, path("/dev/sda"))},
+		{"a hostPath", "has to be a local volume", of(a, func(pv *corev1.PersistentVolume) {
+			pv.Spec.Local, pv.Spec.HostPath, pv.Spec.VolumeMode = nil, &corev1.HostPathVolumeSource{Path: "/dev/disk/by-id/sdb"}, nil
+		})},
+		{"for a claim", "for no claim", of(a, func(pv *corev1.PersistentVolume) {
+			pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: s.Namespace, Name: "claim"}
+		})},
+		{"that deletes", "Retain", of(a, func(pv *corev1.PersistentVolume) {
+			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		})},
+		{"delete its own", "", deletePV(mine)},
+		{"delete another's", "labels", deletePV(others)},
+		{"delete a hostPath PV", "labels", deletePV(save(s, hostPathPVOf(s, a)))},
+	})
+}
