@@ -73,7 +73,7 @@ func wantOrphan(c *crash) {
 	c.Helper()
 	name := harness.PVName(c.claim)
 	c.Eventually(unfinished, "data noticed", func() error {
-		if !strings.Contains(c.a.Log(), "holds data") {
+		if !strings.Contains(c.a.Log(), "it is not empty") {
 			return harness.Missing(c.a.Pool)
 		}
 		return nil

@@ -74,7 +74,7 @@ func TestMigrateStrangersPV(t *testing.T) {
 			stranger.Spec.StorageClassName = s.ClassName("strangers") // claims of other tests would take it
 			stranger = save(s, stranger)
 			a.RestartAs(bothModes("run"))
-			s.Eventually(40*time.Second, "stopped", func() error { return h.stopped("not the one of this migration") })
+			s.Eventually(40*time.Second, "stopped", func() error { return h.stopped("not one of this migration") })
 			s.Always(2*time.Second, "the stranger's PV stays", func() error {
 				pv, err := h.now()
 				if err == nil && (pv.UID != stranger.UID || pv.DeletionTimestamp != nil || len(pv.Annotations[annPolicy]) > 0) {
@@ -109,7 +109,7 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			}
 			s.Eventually(40*time.Second, "over", func() error {
 				m := a.Volume(h.pv.Name).Migration
-				if m == nil || m.Step != "done" || !strings.Contains(m.Stopped, "went away") {
+				if m == nil || m.Step != "done" || !strings.Contains(m.Stopped, "was deleted during the migration") {
 					return fmt.Errorf("journal %+v", m)
 				}
 				return nil
@@ -119,7 +119,7 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			if pv.Spec.CSI == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 				t.Errorf("PV %+v", pv.Spec)
 			}
-			s.AwaitWarning(pv.UID, reasonMigrationStopped, "went away")
+			s.AwaitWarning(pv.UID, reasonMigrationStopped, "was deleted during the migration")
 			h.wantSame()
 			s.PatchPV(pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			s.Gone(pv.Name)
