@@ -12,7 +12,7 @@
 //	release.go     a device whose PV is Released: wiped, and its PV deleted
 //	licence.go     what the API server is asked before a write
 //	report.go      states of devices, for inspect and for metrics.go
-//	tell.go        events
+//	events.go      events
 //
 // A pass reads the Node, its ConfigMap, its PVs and the directory, and compares them. It remembers
 // nothing, but which work is under way, and which devices were wiped and have no PV yet. Passes
