@@ -40,8 +40,12 @@ func (d quotaDisk) ground(die dying) ground {
 	for name := range limiting {
 		starts[name] = starts[name] || !d.slow
 	}
+	var settle func()
+	if d.lags {
+		settle = d.settle
+	}
 	return ground{
-		limit: volume.QuotaRequired, path: d.newPath, lag: d.lag, least: least, die: die,
+		limit: volume.QuotaRequired, settle: settle, path: d.newPath, least: least, die: die,
 		starts: starts,
 		limits: unlike,
 		swept: func() []breach {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -76,8 +75,9 @@ type ground struct {
 	limits func(*volume.Pool) []breach
 	// swept returns what a start left of limits that no directory has.
 	swept func() []breach
-	// lag is how long what was removed may still be counted.
-	lag time.Duration
+	// settle waits until the kernel no longer counts what was removed; nil:
+	// it never does.
+	settle func()
 	// least is of calls that make another number of steps here.
 	least map[string]int
 	// starts has the names of the scenes after which the start dies, too; nil
@@ -215,9 +215,9 @@ func (w *world) do(p *volume.Pool, o op) (answer string, err error) {
 func (g ground) mended(t *testing.T, w *world, s scene, answer string) {
 	t.Helper()
 	p := opened(t, volume.Config{Path: w.path})
-	if g.lag > 0 {
+	if g.settle != nil {
 		ok(t, p.Close())
-		time.Sleep(g.lag)
+		g.settle()
 		p = opened(t, volume.Config{Path: w.path})
 	}
 	defer p.Close()

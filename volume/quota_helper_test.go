@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,9 +23,8 @@ type quotaDisk struct {
 	method quota.Method
 	inodes bool
 	full   unix.Errno // what a writer gets at the limit
-	// lag is how long an inode may be counted that was removed: XFS does that
-	// in the background.
-	lag time.Duration
+	// lags: an inode that was removed may be counted until settle was called.
+	lags bool
 	// slow is a disk of an emulated machine: a test does there what it must.
 	slow bool
 	// settle waits for what the kernel frees in the background.
@@ -53,6 +51,10 @@ func (d quotaDisk) newPath(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the pool is closed
 	return filepath.Join(dir, "pool")
 }
+
+// slack is how much less than what was written a pool may count as used: free space that
+// the kernel gains meanwhile in the background, for its log and its metadata, is taken off.
+const slack = 1 << 20
 
 // pour writes to a file as a process without privileges would, which ext4 lets
 // pass no limit, until an error or so many bytes.
