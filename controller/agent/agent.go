@@ -1,11 +1,11 @@
-// Package agent is the node agent: flags and environment are read and checked, the parts that they
-// ask for are built, joined and run.
+// Package agent is the node agent: it reads and validates flags and environment, and builds, joins
+// and runs the parts that they configure.
 //
-//	options.go    the flags, and what is wrong with them
-//	driver.go migrate.go orphans.go provision.go serve.go    flags of one concern, and what they mean
+//	options.go    the flags and their validation
+//	driver.go migrate.go orphans.go provision.go serve.go    flags of one part each
 //	pools.go      which directories are pools
-//	agent.go      the parts are built
-//	run.go        joined, and run
+//	agent.go      builds the parts
+//	run.go        joins and runs them
 //	usage.go      the help, and which errors are the caller's
 package agent
 
@@ -37,8 +37,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// agent is one process: the pools of a node, and around them what the options
-// ask for. Parts that they do not ask for are nil.
+// agent has the parts of one process: the pools of a node, and the controllers that the options
+// configure. A part that is not configured is nil.
 type agent struct {
 	*options
 	pools    *volume.Pools
@@ -48,21 +48,21 @@ type agent struct {
 	recorder  *events.Recorder      // nil in driver-only mode
 	client    kubernetes.Interface  // nil in driver-only mode
 	pvs       *pvs.PVs              // of this node; nil in driver-only mode
-	loop      *provision.Controller // the claims that this process serves itself
-	resizer   *resize.Resizer       // grows their volumes
-	migrator  *migrate.Migrator     // replaces their PVs
-	publisher *capacity.Publisher   // what the scheduler is told
+	loop      *provision.Controller // the provisioning loop; nil in driver-only mode
+	resizer   *resize.Resizer       // grows volumes
+	migrator  *migrate.Migrator     // replaces PVs
+	publisher *capacity.Publisher   // publishes CSIStorageCapacity
 	volumes   *monitor.VolumeMonitor
 	probes    *prometheus.GaugeVec // of the pools
 	orphans   *orphans.Checker
 	driver    *csi.Server
-	kubelet   *kubelet.Registration  // nil where a sidecar tells the kubelet
-	library   metrics.Metrics        // of the claim loop
+	kubelet   *kubelet.Registration  // nil if a sidecar registers the driver
+	library   metrics.Metrics        // of the provisioner library
 	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in driver-only mode
 }
 
-// Run runs the agent, as the arguments of its command line say, until the context ends. It prints
-// to out if help is asked for. ExitCode tells which errors are the caller's.
+// Run runs the agent with the flags in args until the context ends. If args ask for help, Run
+// prints it to out and returns. ExitCode has the exit status for its errors.
 func Run(ctx context.Context, version string, args []string, out io.Writer) error {
 	o, err := parseOptions(version, args, out)
 	if err != nil || o == nil {
@@ -103,21 +103,15 @@ func runAgent(ctx context.Context, o *options) error {
 		return err
 	}
 	if a.driverOnly() {
-		a.open()
+		// The provisioning loop would open them, once it knows the PVs. Later calls retry a pool that
+		// fails here, and its monitor reports it.
+		a.pools.Open()
 	}
 	return runTogether(ctx, parts...)
 }
 
-// open opens the pools of a plain driver before it is called: nobody knows what
-// PVs say of them. One that cannot be opened is tried again by every call, and
-// its keeper says so. With a claim loop, that opens them.
-func (a *agent) open() {
-	a.pools.Open()
-}
-
-// close gives up the locks of all pools whose disks answer. It is essential that
-// this process does: one with a thread that a disk holds does not end when it is
-// killed, and with it stays every lock that it has.
+// close releases the locks of all pools whose disks answer. A process with a thread that hangs on a
+// disk does not end when it is killed, and keeps every lock that it has not released.
 func (a *agent) close() {
 	if a.pools == nil {
 		return
@@ -127,7 +121,7 @@ func (a *agent) close() {
 	}
 }
 
-// newPools makes the pools and who looks after them. None is opened yet.
+// newPools makes the pools and their monitors. It opens none.
 func (a *agent) newPools() (err error) {
 	a.probes = monitor.NewProbes()
 	var all []*volume.Pool
@@ -136,7 +130,7 @@ func (a *agent) newPools() (err error) {
 		if err != nil {
 			return err
 		}
-		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.looked)
+		a.monitors[pool] = monitor.NewPoolMonitor(pool, a.events, events.Node(a.nodeName), a.probes, a.poolChanged)
 		all = append(all, pool)
 	}
 	if a.pools, err = volume.NewPools(all...); err != nil {
@@ -161,7 +155,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	return pool, err
 }
 
-// newLoop makes the claim loop, which opens the pools when it runs.
+// newLoop makes the provisioning loop, which opens the pools when it runs.
 func (a *agent) newLoop() (err error) {
 	if a.driverOnly() {
 		return nil
@@ -191,12 +185,12 @@ func (a *agent) newLoop() (err error) {
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
 		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
-		Opened: a.keep, Beside: a.beside, Changed: a.changed,
+		Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
 	})
 	return err
 }
 
-// newResizer makes what grows the volumes of the loop's claims; the loop runs it.
+// newResizer makes the controller that grows volumes; the provisioning loop runs it.
 func (a *agent) newResizer() (err error) {
 	if a.driverOnly() {
 		return nil

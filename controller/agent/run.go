@@ -17,18 +17,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// changed is told by whoever makes, grows or removes a volume.
+// changed is called after a volume was created, grown or deleted: it empties the trash of the
+// pool, retries resizes and publishes the capacity.
 func (a *agent) changed(pool *volume.Pool) {
 	a.monitors[pool].Purge()
 	if a.resizer != nil {
 		a.resizer.SpaceChanged()
 	}
-	a.tell()
+	a.publishCapacity()
 }
 
-// tell publishes what can be promised now, in every pool: what one promised is
-// gone from the others of its filesystem.
-func (a *agent) tell() {
+// publishCapacity publishes the available space of every pool: what one pool allocates, the others
+// on its filesystem lose.
+func (a *agent) publishCapacity() {
 	if a.publisher == nil {
 		return
 	}
@@ -37,24 +38,23 @@ func (a *agent) tell() {
 	}
 }
 
-// unknown is told by the driver that it has to mount what has no record.
+// unknown is called by the driver if it is asked to mount a directory without a record.
 func (a *agent) unknown() {
 	if a.pvs != nil {
 		a.pvs.SweepSoon()
 	}
 }
 
-// looked is told by a keeper whose pool is ready or not ready any more, or got
-// space back.
-func (a *agent) looked() {
+// poolChanged is called by a monitor if its pool becomes ready or not ready, or regains space.
+func (a *agent) poolChanged() {
 	if a.loop != nil {
 		a.loop.PoolChanged()
 		a.resizer.SpaceChanged()
 	}
-	a.tell()
+	a.publishCapacity()
 }
 
-// beside is run by the loop, which shows what it watches.
+// beside runs the controllers that share the informers of the provisioning loop. The loop calls it.
 func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.resizer.Run(ctx, claims, pvs) })
@@ -62,38 +62,37 @@ func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInforme
 		wg.Go(func() { a.migrator.Run(ctx, claims, pvs) })
 	}
 	wg.Go(func() { a.orphans.Run(ctx, pvs) })
-	wg.Go(func() { giveBack(ctx, claims) })
+	wg.Go(func() { freeListMemory(ctx, claims) })
 	wg.Wait()
 }
 
-// giveBack returns to the kernel what the first list of all claims took, as soon
-// as it is read. An agent never again needs as much at once, and the runtime
-// would take minutes.
-func giveBack(ctx context.Context, claims cache.SharedIndexInformer) {
+// freeListMemory returns the memory of the first list of all claims to the kernel once the list is
+// read. The agent never needs as much again, and the runtime would take minutes.
+func freeListMemory(ctx context.Context, claims cache.SharedIndexInformer) {
 	if cache.WaitForCacheSync(ctx.Done(), claims.HasSynced) {
 		debug.FreeOSMemory()
 	}
 }
 
-// keep looks after the pools, which were opened, until the context ends.
-func (a *agent) keep(ctx context.Context) {
+// runMonitors monitors pools and volumes until the context ends. The caller has opened the pools.
+func (a *agent) runMonitors(ctx context.Context) {
 	var wg sync.WaitGroup
-	for _, k := range a.monitors {
-		wg.Go(func() { k.Run(ctx) })
+	for _, m := range a.monitors {
+		wg.Go(func() { m.Run(ctx) })
 	}
 	wg.Go(func() { a.volumes.Run(ctx) })
 	wg.Wait()
 }
 
-// parts returns what runs until the end. Addresses and sockets are opened here,
-// so that one that cannot be is an error at start. The sockets come last: on
-// them others call.
+// parts returns the functions that run until the agent ends. It opens addresses and sockets, so
+// that one that cannot be opened is an error at start. The sockets come last: the kubelet calls as
+// soon as they exist.
 func (a *agent) parts() ([]func(context.Context) error, error) {
 	var parts []func(context.Context) error
 	if a.loop != nil {
 		parts = append(parts, a.loop.Run)
 	} else {
-		parts = append(parts, func(ctx context.Context) error { a.keep(ctx); return nil })
+		parts = append(parts, func(ctx context.Context) error { a.runMonitors(ctx); return nil })
 	}
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
@@ -118,8 +117,8 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	return append(parts, sockets...), err
 }
 
-// publish tells the scheduler what it may know, after the claim loop, without
-// which there is no publisher, has let others ask the API server.
+// publish publishes the capacity once the provisioning loop has started: requests of the loop go
+// first.
 func (a *agent) publish(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -129,7 +128,7 @@ func (a *agent) publish(ctx context.Context) error {
 	}
 }
 
-// checks are the lines of /readyz.
+// checks returns the checks of /readyz.
 func (a *agent) checks() (all []httpserver.Check) {
 	if a.loop != nil {
 		all = append(all, httpserver.Check{Name: "api", Err: a.loop.Ready})
@@ -146,7 +145,7 @@ func (a *agent) checks() (all []httpserver.Check) {
 	return all
 }
 
-// collectors are the parts of /metrics.
+// collectors returns the collectors of /metrics.
 func (a *agent) collectors() []prometheus.Collector {
 	all := []prometheus.Collector{buildInfo(a.version), monitor.NewCollector(a.pools.All(), monitor.SharedWithOS), a.probes, a.volumes}
 	if a.orphans != nil {
