@@ -35,14 +35,14 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		if err := c.CheckPlain(s.Name); err != nil {
 			return Volume{}, err
 		}
-		r := newRecord(s, Bound)
-		r.Adopted, r.Quota, r.Inodes = true, QuotaBestEffort, 0
+		r := newRecord(s, record.Bound)
+		r.Adopted, r.Quota, r.Inodes = true, record.QuotaBestEffort, 0
 		p.step("adopt.record")
 		return p.volume(c, r, false), p.put(c, r)
 	})
 }
 
-func recordedFor(r Record, owner Owner, pv string) error {
+func recordedFor(r record.Record, owner record.Owner, pv string) error {
 	return fmt.Errorf("%w: it is recorded for %v and PV %q, not for %v and PV %q", ErrConflict, r.Owner, r.PV, owner, pv)
 }
 
@@ -113,7 +113,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		switch {
 		case bound == r:
 			return false, nil
-		case r.State == Ready && r.Orphan == (record.Orphan{}):
+		case r.State == record.Ready && r.Orphan == (record.Orphan{}):
 			p.records.Defer(bound)
 			return true, nil
 		}
@@ -159,8 +159,8 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 	})
 }
 
-func bind(r Record, b Binding) Record {
-	r.State, r.PV, r.Orphan = Bound, b.PV, record.Orphan{}
+func bind(r record.Record, b Binding) record.Record {
+	r.State, r.PV, r.Orphan = record.Bound, b.PV, record.Orphan{}
 	// A CSI request may carry only the claim's UID, in the volume's name.
 	if r.Owner.UID == "" || r.Owner.Name == "" && b.Owner.Name != "" {
 		r.Owner = b.Owner
@@ -180,11 +180,11 @@ func bind(r Record, b Binding) Record {
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
 // The error is ErrNotFound if there is no volume.
-func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (Record, error) {
-	return ask(p.on, "note orphan", name, func(c *call) (Record, error) {
+func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
+	return ask(p.on, "note orphan", name, func(c *call) (record.Record, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
-			return Record{}, ErrNotFound
+			return record.Record{}, ErrNotFound
 		}
 		switch {
 		case r.Orphan.Why == why && (why == "" || watched < time.Second):

@@ -27,7 +27,7 @@ const heirUID = "uid-heir"
 func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
 
 // call does it and returns what the caller is told.
-func (o op) call(p *volume.Pool, limit volume.QuotaPolicy) (answer string, err error) {
+func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err error) {
 	var v volume.Volume
 	dir := filepath.Join(p.Path(), o.name)
 	s := spec(o.name, o.bytes)
@@ -254,7 +254,7 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	}
 	all, err := recorded(p)
 	for _, r := range all {
-		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == volume.Bound, Adopted: r.Adopted,
+		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == record.Bound, Adopted: r.Adopted,
 			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == heirUID}
 		if r.Migration != nil {
 			t.Migration = r.Migration.Step

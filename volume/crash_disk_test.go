@@ -5,8 +5,8 @@ package volume_test
 import (
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // limiting are the scenes that set limits or free them.
@@ -45,7 +45,7 @@ func (d quotaDisk) ground(die dying) ground {
 		settle = d.settle
 	}
 	return ground{
-		limit: volume.QuotaRequired, settle: settle, path: d.newPath, least: least, die: die,
+		limit: record.QuotaRequired, settle: settle, path: d.newPath, least: least, die: die,
 		starts: starts,
 		limits: unlike,
 		swept: func() []breach {

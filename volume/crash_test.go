@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The harness kills every call right before each change that it makes to the
@@ -66,7 +67,7 @@ var scenes = []scene{
 
 // A ground is where the pools of the harness lie.
 type ground struct {
-	limit volume.QuotaPolicy
+	limit record.QuotaPolicy
 	path  func(*testing.T) string // of no pool yet
 	// copy makes another of a pool that nobody has open. Where it is nil, the
 	// pool is made once more from the beginning.
@@ -175,7 +176,7 @@ func (g ground) startDies(t *testing.T, s scene, n int, left *world, answer stri
 type world struct {
 	*account
 	path  string
-	limit volume.QuotaPolicy
+	limit record.QuotaPolicy
 }
 
 // world is as the scene begins.

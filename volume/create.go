@@ -25,7 +25,7 @@ import (
 //
 //   - ErrInvalid: the name, the size or the quota is wrong.
 //   - ErrNoQuotas: a quota is required, and the filesystem does not enforce it.
-//   - SpaceError, which is an ErrNoSpace: the bytes are not available.
+//   - fault.SpaceError, which is an ErrNoSpace: the bytes are not available.
 //   - ErrConflict: the name is taken, by another claim, size, quota or kind of volume, by a
 //     directory without a record, or by a bound volume whose directory is missing.
 func (p *Pool) Create(s Spec) (Volume, error) {
@@ -78,8 +78,8 @@ func taken(err error) error {
 	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
 }
 
-func newRecord(s Spec, state record.State) Record {
-	return Record{
+func newRecord(s Spec, state record.State) record.Record {
+	return record.Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,
 		ReclaimPolicy: s.ReclaimPolicy, Cluster: s.Cluster, Ephemeral: s.Ephemeral, Quota: s.Quota, Inodes: s.Inodes,
 		Mode: s.Mode, UID: s.UID, GID: s.GID,
@@ -90,7 +90,7 @@ func newRecord(s Spec, state record.State) Record {
 // same compares the record with the request, and reports whether the volume is in place.
 // A missing directory may be created again only while the volume has no PV: a pod must not
 // find an empty directory in place of its data.
-func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
+func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 	if r.Owner.UID != s.Owner.UID || r.Bytes != s.Bytes {
 		return false, fmt.Errorf("%w: exists with %d bytes for %v, requested with %d bytes for %v",
 			ErrConflict, r.Bytes, r.Owner, s.Bytes, s.Owner)
@@ -115,7 +115,7 @@ func (p *Pool) same(c *call, r Record, s Spec) (there bool, err error) {
 	if other, err := file.Exists(c.Base, r.Name); other || err != nil {
 		return false, pooldir.NotDir(err)
 	}
-	if r.State == Bound {
+	if r.State == record.Bound {
 		return false, fmt.Errorf("%w: its directory is missing, and PV %s uses it; restore the directory, or delete the volume",
 			ErrConflict, r.PV)
 	}
@@ -130,7 +130,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 //
 // The state on the disk stays creating: with the directory in place, recovery treats it as
 // ready, and Bind writes the record once more. See writeDeferred.
-func (p *Pool) build(c *call, r Record) (Record, error) {
+func (p *Pool) build(c *call, r record.Record) (record.Record, error) {
 	placed := false
 	r, err := p.stage(c, r)
 	if err == nil {
@@ -140,7 +140,7 @@ func (p *Pool) build(c *call, r Record) (Record, error) {
 		p.rollBackCreate(c, r.Name, placed)
 		return r, err
 	}
-	r.State = Ready
+	r.State = record.Ready
 	p.records.Defer(r)
 	if r.QuotaID != 0 {
 		p.ledger.Begin(r.Name)
@@ -165,7 +165,7 @@ func (p *Pool) place(c *call, name string) (placed bool, err error) {
 // stage creates the directory with its mode, label and quota, and writes the record, which
 // it returns with the quota's ID. It flushes both; of a subvolume only the record, because
 // the flush of the rename in place writes the rest.
-func (p *Pool) stage(c *call, r Record) (Record, error) {
+func (p *Pool) stage(c *call, r record.Record) (record.Record, error) {
 	p.step("create.mkdir")
 	err := c.quotas.MakeStaged(r)
 	if errors.Is(err, unix.EEXIST) { // an earlier call could not roll it back
@@ -193,7 +193,7 @@ func (p *Pool) stage(c *call, r Record) (Record, error) {
 }
 
 // setUp gives a staged directory its properties.
-func (p *Pool) setUp(c *call, dir int, r Record) (quotaID uint64, err error) {
+func (p *Pool) setUp(c *call, dir int, r record.Record) (quotaID uint64, err error) {
 	p.step("create.mode")
 	// Not with mkdir(2), which applies the umask and drops other bits.
 	if err := unix.Fchmod(dir, uint32(cmp.Or(r.Mode, p.config.Mode))); err != nil {

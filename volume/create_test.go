@@ -15,7 +15,7 @@ import (
 func TestCreate(t *testing.T) {
 	p := newPool(t)
 	v := create(t, p, "v")
-	if v.Path != filepath.Join(p.Path(), "v") || v.State != volume.Ready || v.Missing || v.Created.IsZero() {
+	if v.Path != filepath.Join(p.Path(), "v") || v.State != record.Ready || v.Missing || v.Created.IsZero() {
 		t.Errorf("created %+v", v)
 	}
 	again, err := p.Create(spec("v", gib))
@@ -53,7 +53,7 @@ func TestCreateConflictNamesBoth(t *testing.T) {
 	p := newPool(t)
 	create(t, p, "v")
 	s := spec("v", 2*gib)
-	s.Owner = volume.Owner{Namespace: "prod", Name: "db", UID: "u2"}
+	s.Owner = record.Owner{Namespace: "prod", Name: "db", UID: "u2"}
 	_, err := p.Create(s)
 	want := `create volume "v": conflict: exists with 1073741824 bytes for claim default/data (uid-v), ` +
 		`requested with 2147483648 bytes for claim prod/db (u2)`
@@ -85,7 +85,7 @@ func TestCreateRefusals(t *testing.T) {
 func TestCreateMode(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
-	for mode, want := range map[volume.Mode]fs.FileMode{
+	for mode, want := range map[record.Mode]fs.FileMode{
 		0: 0o777, 0o750: 0o750, 0o2770: 0o770 | fs.ModeSetgid, 0o1777: 0o777 | fs.ModeSticky,
 	} {
 		p := opened(t, volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Mode: mode})

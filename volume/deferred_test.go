@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The power may go while a new record is on its way to the disk: its name is
@@ -55,19 +56,19 @@ func TestLateRecords(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	for _, name := range all {
-		if name != "d" && onDisk(t, p, name).State != volume.Bound {
+		if name != "d" && onDisk(t, p, name).State != record.Bound {
 			t.Errorf("%s is %s on the disk", name, onDisk(t, p, name).State)
 		}
 	}
 	if _, err := p.Expand("d", 2*gib); err == nil {
 		t.Error("the record was written over a directory")
 	}
-	if v, err := p.Get("d"); err != nil || v.State != volume.Bound || v.Bytes != gib {
+	if v, err := p.Get("d"); err != nil || v.State != record.Bound || v.Bytes != gib {
 		t.Errorf("%+v, %v", v, err)
 	}
 	ok(t, os.RemoveAll(stuck))
 	purge(t, p)
-	if r := onDisk(t, p, "d"); r.State != volume.Bound || r.PV != "pv-d" {
+	if r := onDisk(t, p, "d"); r.State != record.Bound || r.PV != "pv-d" {
 		t.Errorf("on disk %+v", r)
 	}
 	consistent(t, p)
@@ -81,14 +82,14 @@ func TestLateBindIsRepeated(t *testing.T) {
 	ok(t, err)
 	ok(t, p.Close())
 	p = opened(t, volume.Config{Path: p.Path()})
-	if v, err := p.Get("v"); err != nil || v.State != volume.Ready {
+	if v, err := p.Get("v"); err != nil || v.State != record.Ready {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if changed, err := p.Bind("v", binding("v")); err != nil || !changed {
 		t.Errorf("changed %v, %v", changed, err)
 	}
 	purge(t, p)
-	if r := onDisk(t, p, "v"); r.State != volume.Bound {
+	if r := onDisk(t, p, "v"); r.State != record.Bound {
 		t.Errorf("on disk %+v", r)
 	}
 }

@@ -19,13 +19,13 @@ import (
 // while its PV is being replaced, and ErrConflict if a directory without a record, or a file
 // or a link, has the name. With an error nothing is removed.
 func (p *Pool) Delete(name string) error {
-	return p.DeleteIf(name, func(Record) error { return nil })
+	return p.DeleteIf(name, func(record.Record) error { return nil })
 }
 
 // DeleteIf is Delete for a caller that decides by the record: may gets it while no other
 // call works on the volume, and an error of may is returned with nothing removed. may must
 // not call the pool. DeleteIf waits for may without a bound.
-func (p *Pool) DeleteIf(name string, may func(Record) error) error {
+func (p *Pool) DeleteIf(name string, may func(record.Record) error) error {
 	return p.on("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
@@ -44,7 +44,7 @@ func (p *Pool) DeleteIf(name string, may func(Record) error) error {
 // delete deletes a volume that is in place, or whose directory is missing. On the disk only
 // the directory's rename into the trash shows the deletion: its name there is in the record
 // since the volume was created.
-func (p *Pool) delete(c *call, r Record) error {
+func (p *Pool) delete(c *call, r record.Record) error {
 	if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -56,7 +56,7 @@ func (p *Pool) delete(c *call, r Record) error {
 		}
 	}
 	before := r
-	r.State = Deleting
+	r.State = record.Deleting
 	p.records.Defer(r) // or a purge would remove its entry as one without a record
 	if err := p.finishDelete(c, r); err != nil {
 		p.rollBackDelete(c, before)
@@ -76,7 +76,7 @@ func absent(c *call, name string) error {
 
 // rollBackDelete rolls back a deletion that did not reach the disk. If the directory moved,
 // the next call, purge or start continues the deletion.
-func (p *Pool) rollBackDelete(c *call, r Record) {
+func (p *Pool) rollBackDelete(c *call, r record.Record) {
 	if _, ok := p.records.Get(r.Name); !ok {
 		return
 	}
@@ -89,7 +89,7 @@ func (p *Pool) rollBackDelete(c *call, r Record) {
 // beside it. It omits the steps that were done before. A purge flushes the last one: until
 // then a start would continue here, and the entry in the trash shows that a directory of
 // that name is another one.
-func (p *Pool) finishDelete(c *call, r Record) error {
+func (p *Pool) finishDelete(c *call, r record.Record) error {
 	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (p *Pool) RollBack(name string) error {
 		if !ok {
 			return absent(c, name)
 		}
-		if r.State == Bound {
+		if r.State == record.Bound {
 			return fmt.Errorf("%w: PV %s uses it", ErrConflict, r.PV)
 		}
 		if err := c.CheckUnused(name); errors.Is(err, ErrNotFound) {
@@ -147,7 +147,7 @@ func (p *Pool) RollBack(name string) error {
 }
 
 // rollBack removes a ready volume whose directory is there.
-func (p *Pool) rollBack(c *call, ready Record) error {
+func (p *Pool) rollBack(c *call, ready record.Record) error {
 	r := ready
 	r.State = record.Creating
 	p.step("rollback.record")

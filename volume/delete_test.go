@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A deletion waits for the disk once: the directory's rename says it all. A record
@@ -63,7 +64,7 @@ func TestDeleteFails(t *testing.T) {
 	}
 	ok(t, os.Rename(aside, filepath.Join(path, "v")))
 	for range 2 {
-		if v, err := p.Get("v"); err != nil || v.State != volume.Bound || v.Missing {
+		if v, err := p.Get("v"); err != nil || v.State != record.Bound || v.Missing {
 			t.Errorf("%+v, %v", v, err)
 		}
 		purge(t, p)
@@ -81,7 +82,7 @@ func TestPutBackFromTheTrash(t *testing.T) {
 	ok(t, p.Close())
 	from, to := filepath.Join(p.Path(), trash, r.Trash), filepath.Join(p.Path(), "v")
 	ok(t, os.Rename(to, from))
-	if report, err := inspect.Read(p.Path()); err != nil || report.Volumes[0].State != volume.Deleting || report.Space.Allocated != 0 {
+	if report, err := inspect.Read(p.Path()); err != nil || report.Volumes[0].State != record.Deleting || report.Space.Allocated != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	p = opened(t, volume.Config{Path: p.Path()})
@@ -91,7 +92,7 @@ func TestPutBackFromTheTrash(t *testing.T) {
 	ok(t, os.Rename(from, to))
 	ok(t, os.Rename(from+".json", filepath.Join(p.Path(), records, "v")))
 	p = opened(t, volume.Config{Path: p.Path()})
-	if v, err := p.Get("v"); err != nil || v.State != volume.Bound || v.Missing {
+	if v, err := p.Get("v"); err != nil || v.State != record.Bound || v.Missing {
 		t.Errorf("%+v, %v", v, err)
 	}
 	consistent(t, p)

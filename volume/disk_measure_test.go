@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // What a walk found in a volume is not the use of another one that has its name
@@ -23,7 +24,7 @@ func TestDiskMeasureWhileAVolumeIsReplaced(t *testing.T) {
 	t.Cleanup(func() { testdisk.Detach(t, memory) })
 	p := opened(t, volume.Config{Path: filepath.Join(memory, "pool"), Overcommit: 1e6})
 	s := spec("v", gib)
-	s.Quota = volume.QuotaNone
+	s.Quota = record.QuotaNone
 	for range 5 {
 		v, err := p.Create(s)
 		ok(t, err)

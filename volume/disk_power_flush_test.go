@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // unordered is ext4 without a journal: what is not flushed reaches the disk in any
@@ -62,14 +63,14 @@ func TestDiskPowerAfterSettling(t *testing.T) {
 		testdisk.Sync(t, path)
 		ok(t, os.Rename(filepath.Join(path, staging, "v"), filepath.Join(path, "v")))
 		p = opened(t, c)
-		if r := onDisk(t, p, "v"); r.State != volume.Ready {
+		if r := onDisk(t, p, "v"); r.State != record.Ready {
 			t.Fatalf("on disk %+v: it proves nothing", r)
 		}
 		return p
 	}, func(t *testing.T, path string) {
 		p := opened(t, volume.Config{Path: path})
 		defer p.Close()
-		if v, err := p.Get("v"); err != nil || v.Missing || v.State != volume.Ready {
+		if v, err := p.Get("v"); err != nil || v.Missing || v.State != record.Ready {
 			t.Errorf("%+v, %v; staging %q", v, err, names(t, filepath.Join(path, staging)))
 		}
 	})

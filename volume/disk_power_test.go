@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // cutOff returns the disk as it was when the power went: what the filesystem did
@@ -29,7 +30,7 @@ func TestDiskPowerAfterACall(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			image, dir := testdisk.Image(t, kind), t.TempDir()
 			testdisk.Attach(t, image, dir)
-			w := &world{newAccount(), filepath.Join(dir, "pool"), volume.QuotaBestEffort}
+			w := &world{newAccount(), filepath.Join(dir, "pool"), record.QuotaBestEffort}
 			p := opened(t, volume.Config{Path: w.path, EnableBtrfsQuota: true}) // with which volumes are subvolumes
 			var images []string
 			var accounts []*account

@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // tenant runs a tool as root or any other user in a container does.
@@ -81,7 +82,7 @@ func TestDiskReadOnlyAtStart(t *testing.T) {
 	purge(t, p)
 	r := onDisk(t, p, "v")
 	ok(t, p.Close())
-	r.State = volume.Deleting // as programs before this one wrote it
+	r.State = record.Deleting // as programs before this one wrote it
 	recordFile(t, p.Path(), r)
 	testdisk.Run(t, "btrfs", "property", "set", "-ts", v.Path, "ro", "true")
 	p = opened(t, volume.Config{Path: p.Path()})

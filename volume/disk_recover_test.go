@@ -24,7 +24,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 	ok(t, p.Close())
 	fillUp(t, path)
 	p = opened(t, volume.Config{Path: path})
-	if v, err := p.Get("v"); err != nil || v.State != volume.Ready || onDisk(t, p, "v").State != record.Creating {
+	if v, err := p.Get("v"); err != nil || v.State != record.Ready || onDisk(t, p, "v").State != record.Creating {
 		t.Errorf("%+v, %v; on disk %+v", v, err, onDisk(t, p, "v"))
 	}
 	_, err := p.Purge(t.Context())
@@ -33,7 +33,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 	}
 	testdisk.Run(t, "sh", "-c", "rm "+filepath.Join(path, private, "full*"))
 	purge(t, p)
-	if r := onDisk(t, p, "v"); r.State != volume.Ready {
+	if r := onDisk(t, p, "v"); r.State != record.Ready {
 		t.Errorf("on disk %+v", r)
 	}
 	consistent(t, p)

@@ -15,6 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The whole life of volumes, on every filesystem.
@@ -267,7 +268,7 @@ func TestDiskLabel(t *testing.T) {
 	// be made again.
 	p = opened(t, volume.Config{Path: memory + "/pool"})
 	ok(t, p.Close())
-	recordFile(t, p.Path(), volume.Record{Name: "v", State: volume.Ready, Bytes: 1, PV: "pv-v", Owner: spec("v", 1).Owner})
+	recordFile(t, p.Path(), record.Record{Name: "v", State: record.Ready, Bytes: 1, PV: "pv-v", Owner: spec("v", 1).Owner})
 	p = opened(t, volume.Config{Path: p.Path(), Label: label})
 	if _, err = p.Create(spec("v", 1)); !errors.Is(err, unix.ENOTSUP) || !strings.Contains(err.Error(), label) {
 		t.Errorf("a label that cannot be set: %v", err)

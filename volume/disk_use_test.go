@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
@@ -27,7 +28,7 @@ func TestDiskInUse(t *testing.T) {
 		testdisk.Bind(t, m[0], m[1])
 		is(t, p.Delete("v"), volume.ErrInUse)
 		is(t, p.RollBack("v"), volume.ErrInUse)
-		if v, err := p.Get("v"); err != nil || v.State != volume.Ready || v.Missing {
+		if v, err := p.Get("v"); err != nil || v.State != record.Ready || v.Missing {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
 		testdisk.Detach(t, m[1])

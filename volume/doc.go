@@ -21,7 +21,8 @@
 //	    trash/<id>.json       the record it had
 //
 // The package logs nothing and starts no work of its own. Errors are of type *fault.Error and
-// wrap one of the sentinels of package fault, which volume.go repeats.
+// wrap one of the sentinels of package fault, which volume.go repeats. States, owners, modes and
+// quota policies are package record's.
 //
 // The packages below have one duty each: pooldir opens the pool's directory, record defines
 // and stores records, space accounts for allocated and available bytes, enforce sets the

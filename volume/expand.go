@@ -2,6 +2,8 @@ package volume
 
 import (
 	"fmt"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Expand grows a volume to so many bytes, its allocation and its quota, also while pods use
@@ -13,7 +15,7 @@ import (
 //   - ErrInvalid: bytes are fewer than it has, or the volume is ephemeral.
 //   - ErrNotFound: the volume or its directory is not there.
 //   - ErrConflict, ErrInUse: something else is in the directory's place.
-//   - SpaceError, which is an ErrNoSpace: the new bytes are not available.
+//   - fault.SpaceError, which is an ErrNoSpace: the new bytes are not available.
 //   - ErrNoQuotas: a quota is required, and the filesystem enforces none any more.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	return ask(p.on, "expand volume", name, func(c *call) (Volume, error) {
@@ -32,7 +34,7 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 	})
 }
 
-func expandable(r Record, bytes int64) error {
+func expandable(r record.Record, bytes int64) error {
 	switch {
 	case r.Ephemeral:
 		return fmt.Errorf("%w: it is ephemeral, and keeps the size that its pod requested", ErrInvalid)
@@ -44,7 +46,7 @@ func expandable(r Record, bytes int64) error {
 
 // expand records the size before it raises the quota: after a crash between the two the
 // next start raises it, and tenants never write more than is allocated.
-func (p *Pool) expand(c *call, before Record, bytes int64) (Record, error) {
+func (p *Pool) expand(c *call, before record.Record, bytes int64) (record.Record, error) {
 	r := before
 	if bytes > before.Bytes {
 		release, err := p.allocate(c, r.Name, bytes, bytes-before.Bytes)

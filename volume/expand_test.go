@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestExpand(t *testing.T) {
@@ -19,7 +21,7 @@ func TestExpand(t *testing.T) {
 	ok(t, err)
 	for range 2 {
 		v, err := p.Expand("v", 2*gib)
-		if err != nil || v.Bytes != 2*gib || v.State != volume.Bound || onDisk(t, p, "v").Bytes != 2*gib {
+		if err != nil || v.Bytes != 2*gib || v.State != record.Bound || onDisk(t, p, "v").Bytes != 2*gib {
 			t.Errorf("%+v, %v", v, err)
 		}
 		consistent(t, p)
@@ -106,7 +108,7 @@ func TestExpandLastBytes(t *testing.T) {
 			got++
 			continue
 		}
-		var space *volume.SpaceError
+		var space *fault.SpaceError
 		if !errors.As(err, &space) || space.Wanted != gib {
 			t.Error(err)
 		}

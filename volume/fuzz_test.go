@@ -29,7 +29,7 @@ func newFuzzPool(t *testing.T) fuzzPool {
 		mkdir(t, filepath.Join(f.path, name))
 	}
 	ok(t, os.Chmod(f.path, 0o700))
-	recordFile(t, f.path, volume.Record{Version: 1, Name: "bystander", State: volume.Bound, Bytes: gib, PV: "pv-bystander"})
+	recordFile(t, f.path, record.Record{Version: 1, Name: "bystander", State: record.Bound, Bytes: gib, PV: "pv-bystander"})
 	return f
 }
 
@@ -102,12 +102,12 @@ const (
 // A start with any record in the pool opens it, loses nothing, finds the same
 // the next time, and leaves what it cannot understand as it is.
 func FuzzRecord(f *testing.F) {
-	for _, r := range []volume.Record{
-		{State: record.Creating, Bytes: 1}, {State: volume.Ready, Bytes: gib}, {State: volume.Bound, Adopted: true},
-		{State: volume.Deleting, Bytes: 1, Trash: "t"}, {State: volume.Deleting, Bytes: 1, Trash: "../../precious"},
-		{State: volume.Bound, Bytes: 1, Trash: "t"}, {State: volume.Bound, Bytes: 1, Trash: "../../precious"}, {State: volume.Ready, Bytes: 1, Trash: "t.json"},
-		{State: volume.Ready, Bytes: 1<<63 - 1, QuotaID: 1 << 31, Quota: volume.QuotaRequired, Inodes: 1 << 63},
-		{Version: 2, State: volume.Ready, Bytes: 1}, {State: volume.Bound, Bytes: -1},
+	for _, r := range []record.Record{
+		{State: record.Creating, Bytes: 1}, {State: record.Ready, Bytes: gib}, {State: record.Bound, Adopted: true},
+		{State: record.Deleting, Bytes: 1, Trash: "t"}, {State: record.Deleting, Bytes: 1, Trash: "../../precious"},
+		{State: record.Bound, Bytes: 1, Trash: "t"}, {State: record.Bound, Bytes: 1, Trash: "../../precious"}, {State: record.Ready, Bytes: 1, Trash: "t.json"},
+		{State: record.Ready, Bytes: 1<<63 - 1, QuotaID: 1 << 31, Quota: record.QuotaRequired, Inodes: 1 << 63},
+		{Version: 2, State: record.Ready, Bytes: 1}, {State: record.Bound, Bytes: -1},
 	} {
 		r.Name = "v"
 		data, err := json.Marshal(r)
@@ -168,7 +168,7 @@ func FuzzRecord(f *testing.F) {
 func (f fuzzPool) put(t *testing.T, name string, data []byte, where uint8) {
 	t.Helper()
 	write(t, filepath.Join(f.path, records, name), string(data))
-	var r volume.Record
+	var r record.Record
 	_ = json.Unmarshal(data, &r)
 	dirs := map[uint8]string{placed: name, staged: filepath.Join(staging, name)}
 	if fileName(r.Trash) && !strings.HasSuffix(r.Trash, ".json") { // no entry

@@ -56,7 +56,7 @@ func newPool(t *testing.T) *volume.Pool {
 
 func spec(name string, bytes int64) volume.Spec {
 	return volume.Spec{Name: name, Bytes: bytes, PV: "pv-" + name, Cluster: "cluster-1", ReclaimPolicy: "Delete",
-		Owner: volume.Owner{Namespace: "default", Name: "data", UID: "uid-" + name}}
+		Owner: record.Owner{Namespace: "default", Name: "data", UID: "uid-" + name}}
 }
 
 func binding(name string) volume.Binding {
@@ -160,8 +160,8 @@ func unsound(p *volume.Pool) (faults []breach) {
 	var promised int64
 	for _, r := range all {
 		v, err := p.Get(r.Name)
-		late := r.State == record.Creating && err == nil && (v.State == volume.Ready || v.State == volume.Bound) && !v.Missing
-		if r.State != volume.Ready && r.State != volume.Bound && !late {
+		late := r.State == record.Creating && err == nil && (v.State == record.Ready || v.State == record.Bound) && !v.Missing
+		if r.State != record.Ready && r.State != record.Bound && !late {
 			faults = append(faults, breach{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}
 		promised += r.Bytes
@@ -181,14 +181,14 @@ func unsound(p *volume.Pool) (faults []breach) {
 }
 
 // recorded reads every record from the disk.
-func recorded(p *volume.Pool) (all []volume.Record, err error) {
+func recorded(p *volume.Pool) (all []record.Record, err error) {
 	entries, err := os.ReadDir(filepath.Join(p.Path(), records))
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue // a temporary file
 		}
 		data, err := os.ReadFile(filepath.Join(p.Path(), records, e.Name()))
-		var r volume.Record
+		var r record.Record
 		if err = errors.Join(err, json.Unmarshal(data, &r)); err != nil || r.Name != e.Name() {
 			return nil, fmt.Errorf("record %s: %q, %w", e.Name(), data, err)
 		}
@@ -197,7 +197,7 @@ func recorded(p *volume.Pool) (all []volume.Record, err error) {
 	return all, err
 }
 
-func onDisk(t *testing.T, p *volume.Pool, name string) (r volume.Record) {
+func onDisk(t *testing.T, p *volume.Pool, name string) (r record.Record) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.Path(), records, name))
 	ok(t, err)
@@ -206,7 +206,7 @@ func onDisk(t *testing.T, p *volume.Pool, name string) (r volume.Record) {
 }
 
 // record puts a record on disk as a crash might have left it.
-func recordFile(t *testing.T, path string, r volume.Record) {
+func recordFile(t *testing.T, path string, r record.Record) {
 	t.Helper()
 	data, err := json.Marshal(r)
 	ok(t, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A life is a process that has a pool, and dies right before its n-th step. It
@@ -175,7 +176,7 @@ func die(args string) error {
 		return err
 	}
 	armed = true
-	answer, err := op{words[2], words[3], bytes}.call(p, volume.QuotaPolicy(words[1]))
+	answer, err := op{words[2], words[3], bytes}.call(p, record.QuotaPolicy(words[1]))
 	if err == nil {
 		_, err = os.Stdout.WriteString(strconv.Itoa(steps) + " " + answer)
 	}

@@ -15,11 +15,11 @@ import (
 // yet, ErrMigrating if the volume is held already, ErrInvalid if the PVs are too long to be
 // read again.
 func (p *Pool) BeginMigration(name string, m record.Migration) (*migration.Hold, error) {
-	err := p.migrate("begin the migration of volume", name, "begin", func(c *call, r *Record) error {
+	err := p.migrate("begin the migration of volume", name, "begin", func(c *call, r *record.Record) error {
 		switch {
 		case r.Held() != nil:
 			return ErrMigrating
-		case r.State != Bound || r.Ephemeral:
+		case r.State != record.Bound || r.Ephemeral:
 			return fmt.Errorf("%w: no PV names it", ErrConflict)
 		case len(m.Old)+len(m.New) > record.MaxJournal:
 			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), record.MaxJournal)
@@ -52,14 +52,14 @@ func (p *Pool) Migrations() ([]*migration.Hold, error) {
 	})
 }
 
-func (p *Pool) hold(r Record) *migration.Hold {
-	return migration.New(r, func(op, step string, do func(*Record) error) error {
-		return p.migrate(op, r.Name, step, func(_ *call, r *Record) error { return do(r) })
+func (p *Pool) hold(r record.Record) *migration.Hold {
+	return migration.New(r, func(op, step string, do func(*record.Record) error) error {
+		return p.migrate(op, r.Name, step, func(_ *call, r *record.Record) error { return do(r) })
 	})
 }
 
 // migrate changes a record's journal and nothing else of it.
-func (p *Pool) migrate(op, name, step string, change func(*call, *Record) error) error {
+func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record) error) error {
 	return p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestCheck(t *testing.T) {
@@ -268,7 +269,7 @@ func TestRecordWithKeysOfOlderPrograms(t *testing.T) {
 		`{"version":1,"name":"v","state":"bound","bytes":1048576,"pv":"pv-v","adopted":true,"created":"2024-01-02T03:04:05Z","pendingID":1073741824,"switching":true}`)
 	p := opened(t, volume.Config{Path: path})
 	v, err := p.Get("v")
-	if err != nil || v.State != volume.Bound || !v.Adopted || v.Bytes != mib || v.PV != "pv-v" || v.QuotaID != 0 || v.QuotaEnforced {
+	if err != nil || v.State != record.Bound || !v.Adopted || v.Bytes != mib || v.PV != "pv-v" || v.QuotaID != 0 || v.QuotaEnforced {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if w, d := p.Warnings(), p.Damaged(); len(w)+len(d) > 0 {

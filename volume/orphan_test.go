@@ -71,7 +71,7 @@ func TestBindTakesTheNoteBack(t *testing.T) {
 	ok(t, err)
 	changed, err := p.Bind("a", binding("a"))
 	ok(t, err)
-	if got := onDisk(t, p, "a"); !changed || got.Orphan != (record.Orphan{}) || got.State != volume.Bound {
+	if got := onDisk(t, p, "a"); !changed || got.Orphan != (record.Orphan{}) || got.State != record.Bound {
 		t.Errorf("changed %v, record %+v", changed, got)
 	}
 }
@@ -80,7 +80,7 @@ func TestDeleteIf(t *testing.T) {
 	p := newPool(t)
 	v := create(t, p, "a")
 	stays := errors.New("it stays")
-	err := p.DeleteIf("a", func(r volume.Record) error {
+	err := p.DeleteIf("a", func(r record.Record) error {
 		if r.Name != "a" || r.Owner.UID != "uid-a" {
 			t.Errorf("asked about %+v", r)
 		}
@@ -90,11 +90,11 @@ func TestDeleteIf(t *testing.T) {
 	if !there(v.Path) || len(names(t, filepath.Join(p.Path(), trash))) > 0 {
 		t.Error("it did not stay")
 	}
-	ok(t, p.DeleteIf("a", func(volume.Record) error { return nil }))
+	ok(t, p.DeleteIf("a", func(record.Record) error { return nil }))
 	if there(v.Path) {
 		t.Error("it is still there")
 	}
-	ok(t, p.DeleteIf("a", func(volume.Record) error { return stays })) // is gone
+	ok(t, p.DeleteIf("a", func(record.Record) error { return stays })) // is gone
 }
 
 func TestUnrecorded(t *testing.T) {

@@ -29,7 +29,7 @@ type Config struct {
 	Mount string
 	// Mode is the mode of new volumes whose Spec has none, whatever the umask; 0
 	// means 0777.
-	Mode Mode
+	Mode record.Mode
 	// Label is the SELinux label of new volume directories: pooldir.LabelAuto sets
 	// pooldir.DefaultLabel where the filesystem carries labels, "" sets none.
 	Label string

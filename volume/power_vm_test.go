@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // TestVMPower runs in a machine whose power goes at any moment, on the disks
@@ -181,9 +182,9 @@ func (c *cut) open() error {
 	if err != nil {
 		return err
 	}
-	c.world = &world{a, filepath.Join(c.root, "pool"), volume.QuotaRequired}
+	c.world = &world{a, filepath.Join(c.root, "pool"), record.QuotaRequired}
 	if c.unlimited() {
-		c.world.limit = volume.QuotaBestEffort
+		c.world.limit = record.QuotaBestEffort
 	}
 	c.pool, err = volume.New(volume.Config{Path: c.world.path, EnableBtrfsQuota: !c.unlimited()})
 	return orErr(err, func() error { return c.pool.Open() })

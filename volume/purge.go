@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
@@ -57,7 +58,7 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 	moving = map[string]bool{}
 	var errs []error
 	for _, r := range p.records.Unfinished() {
-		if r.State != Deleting || !slices.Contains(names, r.Trash) {
+		if r.State != record.Deleting || !slices.Contains(names, r.Trash) {
 			continue
 		}
 		c.Progress()

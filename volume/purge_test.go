@@ -128,7 +128,7 @@ func TestPurgeBesideAPin(t *testing.T) {
 		t.Errorf("on disk %+v", r)
 	}
 	purge(t, p)
-	if r := onDisk(t, p, "v"); r.State != volume.Ready {
+	if r := onDisk(t, p, "v"); r.State != record.Ready {
 		t.Errorf("on disk %+v", r)
 	}
 }

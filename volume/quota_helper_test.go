@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A quotaDisk is a mounted filesystem that enforces limits.
@@ -166,6 +167,6 @@ func unlike(p *volume.Pool) (faults []breach) {
 
 func limited(name string, bytes int64) volume.Spec {
 	s := spec(name, bytes)
-	s.Quota = volume.QuotaRequired
+	s.Quota = record.QuotaRequired
 	return s
 }

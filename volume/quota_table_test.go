@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // limitTable is what holds of pools on every filesystem with limits.
@@ -75,7 +76,7 @@ func limitLife(t *testing.T, d quotaDisk) {
 func limitPolicies(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
 	none, many := spec("none", mib), spec("many", mib)
-	none.Quota, many.Inodes = volume.QuotaNone, 10
+	none.Quota, many.Inodes = record.QuotaNone, 10
 	v, err := p.Create(none)
 	if err != nil || v.QuotaEnforced || v.QuotaID != 0 || v.NotEnforced == "" {
 		t.Errorf("%+v, %v", v, err)
@@ -108,7 +109,7 @@ func limitPolicies(t *testing.T, d quotaDisk) {
 	}
 	// What is not as asked for is a conflict.
 	for _, change := range []func(*volume.Spec){
-		func(s *volume.Spec) { s.Quota = volume.QuotaRequired }, func(s *volume.Spec) { s.Inodes = 11 },
+		func(s *volume.Spec) { s.Quota = record.QuotaRequired }, func(s *volume.Spec) { s.Inodes = 11 },
 	} {
 		s := many
 		change(&s)
@@ -158,7 +159,7 @@ func limitMatch(t *testing.T, d quotaDisk) {
 	forgot := v.Record
 	forgot.QuotaID = 0
 	// What is adopted stays as it is.
-	forgot.Adopted, forgot.State, forgot.Bytes = true, volume.Bound, mib
+	forgot.Adopted, forgot.State, forgot.Bytes = true, record.Bound, mib
 	ok(t, p.Close())
 	recordFile(t, p.Path(), forgot)
 	p = opened(t, volume.Config{Path: p.Path()})

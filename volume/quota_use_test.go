@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Many at once: each has its own ID and limit, and no more is promised than
@@ -150,7 +151,7 @@ func limitSpace(t *testing.T, d quotaDisk) {
 		t.Errorf("opened anew: space %+v, %v", s, err)
 	}
 	none := spec("none", mib)
-	none.Quota = volume.QuotaNone
+	none.Quota = record.QuotaNone
 	_, err = p.Create(none)
 	ok(t, err)
 	if s, err = p.Space(); err != nil || !s.Estimate {

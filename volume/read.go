@@ -40,7 +40,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 // name that is in no record, such as "".
 func (p *Pool) ByPV(pv string) (Volume, error) {
 	return ask(p.enter, "get volume of PV", pv, func(c *call) (Volume, error) {
-		found := p.records.Sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
+		found := p.records.Sorted(func(r record.Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
 			return Volume{}, ErrNotFound
 		}
@@ -64,12 +64,12 @@ func (p *Pool) List() ([]Volume, error) {
 }
 
 // found returns the volume of a record, and whether its directory is there.
-func (p *Pool) found(c *call, r Record) (Volume, error) {
+func (p *Pool) found(c *call, r record.Record) (Volume, error) {
 	there, err := file.IsDir(c.Base, r.Name)
 	return p.volume(c, r, !there), err
 }
 
-func (p *Pool) volume(c *call, r Record, missing bool) Volume {
+func (p *Pool) volume(c *call, r record.Record, missing bool) Volume {
 	return Volume{
 		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
 		QuotaEnforced: c.quotas.Enforced(r), NotEnforced: c.quotas.NotEnforced(r),
@@ -78,14 +78,14 @@ func (p *Pool) volume(c *call, r Record, missing bool) Volume {
 
 // Cached returns the record of a volume that this process has in memory, also while the
 // pool is not ready. It reads no disk.
-func (p *Pool) Cached(name string) (Record, bool) { return p.records.Get(name) }
+func (p *Pool) Cached(name string) (record.Record, bool) { return p.records.Get(name) }
 
 // States counts the volumes by state, those that List does not return included: a call
 // works on a Creating or Deleting volume, or left it unfinished. A volume that is in the
 // trash with its record does not count. Every state has a count. It reads no disk.
 func (p *Pool) States() map[record.State]int {
-	counts := map[record.State]int{record.Creating: 0, Ready: 0, Bound: 0, Deleting: 0}
-	p.records.Each(func(r Record) { counts[r.State]++ })
+	counts := map[record.State]int{record.Creating: 0, record.Ready: 0, record.Bound: 0, record.Deleting: 0}
+	p.records.Each(func(r record.Record) { counts[r.State]++ })
 	return counts
 }
 
@@ -238,7 +238,7 @@ type healthPool struct {
 	c *call
 }
 
-func (p healthPool) InPlace() []Record { return p.records.InPlace() }
+func (p healthPool) InPlace() []record.Record { return p.records.InPlace() }
 
 func (p healthPool) ReadCounters() { p.readCounters(p.c) }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // put writes records to the disk, then to memory; see record.Store.
-func (p *Pool) put(c *call, records ...Record) error {
+func (p *Pool) put(c *call, records ...record.Record) error {
 	return p.records.Put(c.Records, p.steps("record"), records...)
 }
 
@@ -81,7 +81,7 @@ func (p *Pool) writeDeferred(ctx context.Context, c *call) error {
 }
 
 func (p *Pool) putDeferred(c *call, names []string) error {
-	var records []Record
+	var records []record.Record
 	for _, name := range names {
 		unlock, free := p.names.TryLock(name)
 		if !free {

@@ -54,7 +54,7 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 // as recorded and cannot be set is noted; the volume stays usable.
 func (p *Pool) matchQuotas(c *call) {
 	if c.quotas.Support.Method == quota.MethodNone {
-		n := len(p.records.Sorted(func(r Record) bool { return r.InPlace() && r.QuotaID != 0 }))
+		n := len(p.records.Sorted(func(r record.Record) bool { return r.InPlace() && r.QuotaID != 0 }))
 		if n > 0 {
 			p.note(fmt.Sprintf("%d volumes were made with a quota, and now have none: %s", n, c.quotas.Support.Reason))
 		}
@@ -70,7 +70,7 @@ func (p *Pool) matchQuotas(c *call) {
 
 // matchQuota brings the quota of a volume to what its record says, and returns the
 // record, with the quota's ID.
-func (p *Pool) matchQuota(c *call, r Record) (Record, error) {
+func (p *Pool) matchQuota(c *call, r record.Record) (record.Record, error) {
 	id, err := c.quotas.Match(r)
 	if id != r.QuotaID {
 		r.QuotaID = id
@@ -150,13 +150,13 @@ func (p *Pool) recover(c *call, name string) error {
 	switch {
 	case ok && r.State == record.Creating:
 		return p.recoverCreating(c, r)
-	case ok && r.State == Deleting:
+	case ok && r.State == record.Deleting:
 		return p.recoverDeleting(c, r)
 	}
 	return nil
 }
 
-func (p *Pool) recoverCreating(c *call, r Record) error {
+func (p *Pool) recoverCreating(c *call, r record.Record) error {
 	staged, err := file.Exists(c.Staging, r.Name)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (p *Pool) recoverCreating(c *call, r Record) error {
 		r.QuotaID = id
 	}
 	p.step("recover.ready")
-	r.State = Ready
+	r.State = record.Ready
 	err = p.put(c, r)
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		// The claim may have the volume already. A purge writes the record once there is
@@ -199,7 +199,7 @@ func (p *Pool) recoverCreating(c *call, r Record) error {
 }
 
 // recoverDeleting continues a deletion, unless something was mounted meanwhile.
-func (p *Pool) recoverDeleting(c *call, r Record) error {
+func (p *Pool) recoverDeleting(c *call, r record.Record) error {
 	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
 		return err

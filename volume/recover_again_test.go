@@ -19,19 +19,19 @@ func TestSettle(t *testing.T) {
 		after int    // volumes once it can
 	}{
 		{state: record.Creating, step: "recover.ready", after: 1},
-		{state: volume.Deleting, step: "delete.move"},
+		{state: record.Deleting, step: "delete.move"},
 	} {
 		t.Run(string(row.state), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "pool")
 			ok(t, opened(t, volume.Config{Path: path}).Close())
-			r := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}, State: row.state}
-			if row.state == volume.Deleting {
+			r := record.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: record.Owner{UID: "uid-v"}, State: row.state}
+			if row.state == record.Deleting {
 				r.Trash = "GONE"
 			}
 			recordFile(t, path, r)
 			mkdir(t, filepath.Join(path, "v"))
 			// Neither a rename over this nor one to it succeeds.
-			inTheWay := map[record.State]string{record.Creating: records + "/v", volume.Deleting: trash + "/GONE.json"}[row.state]
+			inTheWay := map[record.State]string{record.Creating: records + "/v", record.Deleting: trash + "/GONE.json"}[row.state]
 			aside, fail := filepath.Join(t.TempDir(), "record"), true
 			p := opened(t, volume.Config{Path: path, Step: func(name string) {
 				if name == row.step && fail {

@@ -14,7 +14,7 @@ import (
 // Every row of docs/on-disk-format.md: what is on disk, and what a start makes
 // of it. The volume is "v", its trash entry "GONE".
 func TestRecoverTable(t *testing.T) {
-	base := volume.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: volume.Owner{UID: "uid-v"}}
+	base := record.Record{Version: 1, Name: "v", Bytes: gib, PV: "pv-v", Owner: record.Owner{UID: "uid-v"}}
 	in := func(s record.State) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
@@ -24,13 +24,13 @@ func TestRecoverTable(t *testing.T) {
 	}
 	old := func(t *testing.T, path string) {
 		r := base
-		r.State = volume.Bound
+		r.State = record.Bound
 		recordFile(t, path, r)
 	}
 	moving := func(step record.MigrationStep) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			r := base
-			r.State, r.Migration = volume.Bound, &record.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
+			r.State, r.Migration = record.Bound, &record.Migration{Step: step, To: "csi", Old: []byte(`{}`)}
 			recordFile(t, path, r)
 		}
 	}

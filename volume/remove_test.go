@@ -29,7 +29,7 @@ func TestBind(t *testing.T) {
 	if changed, err := p.Bind("v", b); err != nil || !changed {
 		t.Errorf("changed %v, %v", changed, err)
 	}
-	if r := onDisk(t, p, "v"); r.State != volume.Bound || r.ReclaimPolicy != "Retain" {
+	if r := onDisk(t, p, "v"); r.State != record.Bound || r.ReclaimPolicy != "Retain" {
 		t.Errorf("on disk %+v", r)
 	}
 	for _, spoil := range []func(*volume.Binding){
@@ -76,7 +76,7 @@ func TestUndo(t *testing.T) {
 	create(t, p, "v")
 	write(t, filepath.Join(v.Path, "data"), "x")
 	is(t, p.RollBack("v"), fault.ErrNotEmpty)
-	if r := onDisk(t, p, "v"); r.State != volume.Ready {
+	if r := onDisk(t, p, "v"); r.State != record.Ready {
 		t.Errorf("on disk %+v", r)
 	}
 	consistent(t, p)
@@ -149,7 +149,7 @@ func TestAdoptWithoutPromise(t *testing.T) {
 	ok(t, p.Close())
 	p = opened(t, volume.Config{Path: p.Path()})
 	v, err := p.Get("v")
-	if err != nil || v.Bytes != 0 || v.State != volume.Bound || len(p.Damaged()) > 0 {
+	if err != nil || v.Bytes != 0 || v.State != record.Bound || len(p.Damaged()) > 0 {
 		t.Errorf("%+v, %v, damaged %q", v, err, p.Damaged())
 	}
 	if after, err := p.Space(); err != nil || after.Allocated != before.Allocated || after.Used != 0 {
@@ -174,7 +174,7 @@ func TestAdopt(t *testing.T) {
 	// The data is there: more than the disk holds is adopted all the same.
 	for range 2 {
 		v, err := p.Adopt(spec("v", 1<<60))
-		if err != nil || v.State != volume.Bound || !v.Adopted || v.Missing {
+		if err != nil || v.State != record.Bound || !v.Adopted || v.Missing {
 			t.Errorf("adopted %+v, %v", v, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -29,7 +30,7 @@ func (p *Pool) Space() (space.Space, error) {
 }
 
 // allocate allocates bytes to a volume whose record does not have them yet. It returns a
-// SpaceError if the new ones of them, wanted, are not available. release gives back what
+// fault.SpaceError if the new ones of them, wanted, are not available. release gives back what
 // no record took over.
 func (p *Pool) allocate(c *call, name string, bytes, wanted int64) (release func(), err error) {
 	st, err := p.meter(c)
@@ -75,14 +76,14 @@ func (p *Pool) counters(c *call, before []space.Reading) []space.Reading {
 			}
 			return p.filesystems.Load().Risen(c.Filesystem, st), nil
 		},
-		func(r Record) (int64, bool) {
+		func(r record.Record) (int64, bool) {
 			c.Progress()
 			return p.readCounter(c, r)
 		})
 }
 
 // readCounter forgets the last count of a volume if the kernel gives none.
-func (p *Pool) readCounter(c *call, r Record) (written int64, ok bool) {
+func (p *Pool) readCounter(c *call, r record.Record) (written int64, ok bool) {
 	u, err := c.quotas.Meter(r)
 	if err != nil {
 		p.ledger.Uncount(r)

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestSpace(t *testing.T) {
@@ -37,7 +39,7 @@ func TestNoSpace(t *testing.T) {
 	p := newPool(t)
 	_, err := p.Create(spec("v", 1<<60))
 	is(t, err, volume.ErrNoSpace)
-	var space *volume.SpaceError
+	var space *fault.SpaceError
 	if !errors.As(err, &space) || space.Wanted != 1<<60 || space.Available <= 0 || space.Total < space.Available {
 		t.Errorf("error %v: %+v", err, space)
 	}
@@ -238,7 +240,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("pool %+v", r.Pool)
 	}
 	if len(r.Volumes) != 3 || r.Volumes[0].Name != "kept" || !r.Volumes[1].Missing || !r.Volumes[2].Adopted ||
-		r.Volumes[2].State != volume.Bound || r.Volumes[0].Owner.UID != "uid-kept" {
+		r.Volumes[2].State != record.Bound || r.Volumes[0].Owner.UID != "uid-kept" {
 		t.Errorf("volumes %+v", r.Volumes)
 	}
 	if len(r.Trash) != 1 || r.Trash[0].Name != "gone" || r.Trash[0].Bytes != gib || time.Since(r.Trash[0].Since) > time.Minute {

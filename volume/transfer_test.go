@@ -11,7 +11,7 @@ func TestReown(t *testing.T) {
 	p := newPool(t)
 	to := binding("v")
 	was := to.Owner.UID
-	to.Owner = volume.Owner{Namespace: "elsewhere", Name: "restored", UID: "uid-2"}
+	to.Owner = record.Owner{Namespace: "elsewhere", Name: "restored", UID: "uid-2"}
 	to.Cluster, to.ReclaimPolicy = "cluster-2", "Retain"
 	is(t, p.Transfer("v", was, to), volume.ErrNotFound)
 	create(t, p, "v")

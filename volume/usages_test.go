@@ -5,13 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestUses(t *testing.T) {
 	s := twoPools(t)
 	p := s.Named("one")
 	for _, name := range []string{"b", "a"} {
-		if _, err := p.Create(Spec{Name: name, Bytes: 1 << 20, Quota: QuotaNone}); err != nil {
+		if _, err := p.Create(Spec{Name: name, Bytes: 1 << 20, Quota: record.QuotaNone}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Spec is what a caller asks for.
+// Spec describes a volume that Create creates or Adopt records.
 type Spec struct {
 	Name    string // [A-Za-z0-9._-], 1 to 255 bytes, no leading dot
 	Bytes   int64  // the allocation; more than zero, or zero if it is adopted
-	Owner   Owner
+	Owner   record.Owner
 	PV      string // the PV that will name, or names, the volume
 	Cluster string
 	// ReclaimPolicy of the PV, as far as it is known.
@@ -17,19 +17,19 @@ type Spec struct {
 	// Ephemeral volumes are deleted with their pod; no PV ever names them.
 	Ephemeral bool
 	// Quota decides about a pool that enforces no quotas. In any other, the kernel holds
-	// the volume to Bytes unless this is QuotaNone.
-	Quota QuotaPolicy
+	// the volume to Bytes unless this is record.QuotaNone.
+	Quota record.QuotaPolicy
 	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
 	Inodes uint64
 	// Mode is the mode of the volume's directory; 0 is the pool's. UID and GID are
 	// its owner and group; 0 is root. An adopted directory keeps what it has.
-	Mode     Mode
+	Mode     record.Mode
 	UID, GID uint32
 }
 
 // Volume is a volume as callers see it: its record and its place.
 type Volume struct {
-	Record
+	record.Record
 	// Path is <pool path>/<name>.
 	Path string
 	// Missing is true if the record is there and the directory is not.
@@ -45,36 +45,9 @@ type Volume struct {
 type Binding struct {
 	PV            string
 	ReclaimPolicy string
-	Owner         Owner
+	Owner         record.Owner
 	Cluster       string
 }
-
-type (
-	// Record is what the agent records of a volume.
-	Record = record.Record
-	// Owner is the claim of a volume.
-	Owner = record.Owner
-	// QuotaPolicy decides about a volume in a pool that enforces no quotas.
-	QuotaPolicy = record.QuotaPolicy
-	// Mode is the mode of a volume's directory, in the bits of chmod(2).
-	Mode = record.Mode
-	// SpaceError is the cause if the requested bytes are not available.
-	SpaceError = fault.SpaceError
-)
-
-// The states in which a caller sees a volume; see record.State.
-const (
-	Ready    = record.Ready
-	Bound    = record.Bound
-	Deleting = record.Deleting
-)
-
-// The quota policies.
-const (
-	QuotaBestEffort = record.QuotaBestEffort
-	QuotaRequired   = record.QuotaRequired
-	QuotaNone       = record.QuotaNone
-)
 
 // The sentinels of errors, which package fault describes. Every error of this package is a
 // *fault.Error that wraps one of these or the operating system's own error.
@@ -93,6 +66,3 @@ var (
 // CheckName returns an ErrInvalid if name cannot be a volume's: [A-Za-z0-9._-], 1 to 255
 // bytes, no leading dot.
 func CheckName(name string) error { return fault.CheckName(name) }
-
-// ParseMode parses an octal mode such as 0770; see record.ParseMode.
-func ParseMode(text string) (Mode, error) { return record.ParseMode(text) }

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestNames(t *testing.T) {
@@ -90,7 +91,7 @@ func TestDamagedRecords(t *testing.T) {
 }
 
 func TestReportAndRecordJSON(t *testing.T) {
-	r := volume.Record{Version: 1, Name: "v", State: volume.Ready, Bytes: 5}
+	r := record.Record{Version: 1, Name: "v", State: record.Ready, Bytes: 5}
 	data, err := json.Marshal(r)
 	ok(t, err)
 	if want := `{"version":1,"name":"v","state":"ready","bytes":5,"created":"0001-01-01T00:00:00Z"}`; string(data) != want {
@@ -99,12 +100,12 @@ func TestReportAndRecordJSON(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	space := &volume.SpaceError{Wanted: 3, Available: 2, Total: 10}
+	space := &fault.SpaceError{Wanted: 3, Available: 2, Total: 10}
 	err := error(&fault.Error{Op: "create volume", Name: "v", Err: space})
 	if got := err.Error(); got != `create volume "v": not enough space: wanted 3 bytes, 2 of 10 available` {
 		t.Error(got)
 	}
-	var as *volume.SpaceError
+	var as *fault.SpaceError
 	if !errors.Is(err, volume.ErrNoSpace) || errors.Is(err, volume.ErrInUse) || !errors.As(err, &as) {
 		t.Error("it is no ErrNoSpace")
 	}

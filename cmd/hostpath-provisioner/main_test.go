@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // clean takes away what the machine's environment would decide.
@@ -127,7 +128,7 @@ func TestInspect(t *testing.T) {
 	}
 	for _, name := range []string{"pvc-a", "pvc-b"} {
 		if _, err := pool.Create(volume.Spec{Name: name, Bytes: 5 << 20, PV: name,
-			Owner: volume.Owner{Namespace: "default", Name: "data", UID: name}}); err != nil {
+			Owner: record.Owner{Namespace: "default", Name: "data", UID: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // options are the flags of the agent.
@@ -42,7 +42,7 @@ type options struct {
 	orphans       orphanOptions
 
 	// Set by check, from the flags above.
-	mode         volume.Mode
+	mode         record.Mode
 	policy       corev1.PersistentVolumeReclaimPolicy
 	reserveBytes int64
 	wholeDisk    bool
@@ -105,7 +105,7 @@ func (o *options) check() error {
 		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	mode, err := volume.ParseMode(o.directoryMode)
+	mode, err := record.ParseMode(o.directoryMode)
 	if err != nil {
 		return fmt.Errorf("--directory-mode: %w", err)
 	}

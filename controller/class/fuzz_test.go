@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Parameters are heeded or refused, in words that name the class; no pool is
@@ -35,7 +35,7 @@ func FuzzParameters(f *testing.F) {
 			t.Errorf("%v: which class?", err)
 		case err == nil && wrong != nil:
 			t.Errorf("nothing is wrong with the parameters, and %v", wrong)
-		case err == nil && p.Spec.Quota == volume.QuotaNone && p.Spec.Inodes > 0:
+		case err == nil && p.Spec.Quota == record.QuotaNone && p.Spec.Inodes > 0:
 			t.Errorf("a limit and none: %+v", p.Spec)
 		}
 		for key := range parameters {

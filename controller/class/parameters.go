@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // KubernetesPrefix is the prefix of the class parameters and volume attributes that
@@ -110,8 +111,8 @@ func (s Source) Parse(given map[string]string) (Parameters, error) {
 			return p, fmt.Errorf("%s %s is %q; it must be %s", s.noun(), k.key, text, want)
 		}
 	}
-	if p.Spec.Quota == volume.QuotaNone && p.Spec.Inodes > 0 {
-		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, volume.QuotaNone)
+	if p.Spec.Quota == record.QuotaNone && p.Spec.Inodes > 0 {
+		return p, fmt.Errorf("%s %s is %d and %s is %s; leave one out", s.noun(), InodesParameter, p.Spec.Inodes, QuotaParameter, record.QuotaNone)
 	}
 	return p, nil
 }
@@ -172,13 +173,13 @@ func PoolName(from map[string]string) string { return cmp.Or(from[StoragePool], 
 
 func parseQuota(p *Parameters, text string) (want string) {
 	// The empty policy means best-effort in records, and is not valid in a class.
-	for _, policy := range []volume.QuotaPolicy{volume.QuotaRequired, volume.QuotaBestEffort, volume.QuotaNone} {
+	for _, policy := range []record.QuotaPolicy{record.QuotaRequired, record.QuotaBestEffort, record.QuotaNone} {
 		if policy.String() == text {
 			p.Spec.Quota = policy
 			return ""
 		}
 	}
-	return fmt.Sprintf("%v, %v or %v", volume.QuotaRequired, volume.QuotaBestEffort, volume.QuotaNone)
+	return fmt.Sprintf("%v, %v or %v", record.QuotaRequired, record.QuotaBestEffort, record.QuotaNone)
 }
 
 func parseInodes(p *Parameters, text string) (want string) {
@@ -191,7 +192,7 @@ func parseInodes(p *Parameters, text string) (want string) {
 }
 
 func parseMode(p *Parameters, text string) (want string) {
-	mode, err := volume.ParseMode(text)
+	mode, err := record.ParseMode(text)
 	if err != nil {
 		return "an octal mode such as 0770, or 2770 with setgid; setuid is not offered"
 	}

@@ -6,6 +6,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestModeAndOwner(t *testing.T) {
@@ -45,7 +46,7 @@ func TestModeAndOwner(t *testing.T) {
 func TestQuotaAndInodes(t *testing.T) {
 	for _, row := range []struct {
 		given map[string]string
-		limit volume.QuotaPolicy
+		limit record.QuotaPolicy
 		nodes uint64
 		want  string // in the error
 	}{

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestCreateVolume(t *testing.T) {
@@ -24,8 +25,8 @@ func TestCreateVolume(t *testing.T) {
 		}
 	}
 	v, err := d.pools[0].Get("pvc-" + uid)
-	want := volume.Owner{Namespace: "default", Name: "data", UID: uid}
-	if err != nil || v.Owner != want || v.PV != "pvc-"+uid || v.Ephemeral || v.State != volume.Ready {
+	want := record.Owner{Namespace: "default", Name: "data", UID: uid}
+	if err != nil || v.Owner != want || v.PV != "pvc-"+uid || v.Ephemeral || v.State != record.Ready {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if st, err := os.Stat(filepath.Join(d.pools[0].Path(), "pvc-"+uid)); err != nil || !st.IsDir() {

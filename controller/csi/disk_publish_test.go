@@ -16,6 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // newRootDriver serves as newDriver does, and unmounts what a test left. A
@@ -83,7 +84,7 @@ func TestDiskPublish(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(d.target("a"), "file"), []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := d.pools[0].Get("v"); err != nil || r.State != volume.Bound {
+	if r, err := d.pools[0].Get("v"); err != nil || r.State != record.Bound {
 		t.Errorf("used, and recorded as %+v, %v", r, err)
 	}
 	// An older PV names no pool.
@@ -234,7 +235,7 @@ func TestDiskEphemeral(t *testing.T) {
 		wants(t, d.publish(t, nil, "a", inline), codes.OK, "")
 	}
 	v, err := d.pools[1].Get("csi-0a1b")
-	if err != nil || !v.Ephemeral || v.Bytes != 3<<20 || v.Owner != (volume.Owner{Namespace: "default", Name: "web", UID: "42"}) {
+	if err != nil || !v.Ephemeral || v.Bytes != 3<<20 || v.Owner != (record.Owner{Namespace: "default", Name: "web", UID: "42"}) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	os.WriteFile(filepath.Join(d.target("a"), "file"), nil, 0o600)

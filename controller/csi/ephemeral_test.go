@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // again is the driver's next process: the same pools, none of them opened.
@@ -35,7 +36,7 @@ func (d *driver) again(t *testing.T) *driver {
 // inline makes an inline volume of the pod, as publishing it does.
 func inline(t *testing.T, p *volume.Pool, name, pod string) {
 	t.Helper()
-	if _, err := p.Create(volume.Spec{Name: name, Bytes: 1 << 20, Ephemeral: true, Owner: volume.Owner{Namespace: "ns", Name: "web", UID: pod}}); err != nil {
+	if _, err := p.Create(volume.Spec{Name: name, Bytes: 1 << 20, Ephemeral: true, Owner: record.Owner{Namespace: "ns", Name: "web", UID: pod}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/csi/target"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -58,7 +59,7 @@ func conflict(method string) codes.Code {
 // noSpace returns the code of an ErrNoSpace. The spec has another code for a volume
 // that cannot grow than for a new one.
 func noSpace(method string, err error) codes.Code {
-	var space *volume.SpaceError
+	var space *fault.SpaceError
 	if method == "ControllerExpandVolume" && errors.As(err, &space) {
 		return codes.OutOfRange
 	}

@@ -31,7 +31,7 @@ func TestCodes(t *testing.T) {
 		{volume.ErrInvalid, codes.InvalidArgument},
 		{volume.ErrConflict, codes.AlreadyExists},
 		{volume.ErrNotFound, codes.NotFound},
-		{&volume.SpaceError{}, codes.ResourceExhausted},
+		{&fault.SpaceError{}, codes.ResourceExhausted},
 		{volume.ErrNoQuotas, codes.ResourceExhausted},
 		{volume.ErrNotReady, codes.Unavailable},
 		{&fault.HeldError{By: "another"}, codes.Unavailable},

@@ -7,6 +7,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Keys that Kubernetes adds to parameters and attributes.
@@ -33,8 +34,8 @@ func parse(from class.Source, given map[string]string) (class.Parameters, error)
 
 // ownerOf returns the claim of a volume, with the fields that the call has. The package
 // comment explains the UID.
-func ownerOf(name string, parameters map[string]string) volume.Owner {
-	return volume.Owner{
+func ownerOf(name string, parameters map[string]string) record.Owner {
+	return record.Owner{
 		Namespace: parameters[keyClaimNamespace],
 		Name:      parameters[keyClaim],
 		UID:       claimUID(name),
@@ -67,6 +68,6 @@ func inlineSpec(name string, context map[string]string) (spec volume.Spec, pool 
 	}
 	spec = p.Spec
 	spec.Name, spec.Bytes, spec.Ephemeral = name, cmp.Or(spec.Bytes, defaultBytes), true
-	spec.Owner = volume.Owner{Namespace: context[keyPodNamespace], Name: context[keyPod], UID: context[keyPodUID]}
+	spec.Owner = record.Owner{Namespace: context[keyPodNamespace], Name: context[keyPod], UID: context[keyPodUID]}
 	return spec, p.Pool, nil
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // PV returns the PV of that name, nil if there is none. An error is an Unanswered.
@@ -26,7 +26,7 @@ func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.
 // Claim returns the claim that owns a volume, nil if it is gone, even if a claim of
 // another UID has its name. If a sidecar passed only the claim's UID on, Claim reads
 // all claims. An error is an Unanswered.
-func Claim(ctx context.Context, client kubernetes.Interface, o volume.Owner) (*corev1.PersistentVolumeClaim, error) {
+func Claim(ctx context.Context, client kubernetes.Interface, o record.Owner) (*corev1.PersistentVolumeClaim, error) {
 	if o.Name == "" {
 		return claimByUID(ctx, client, o.UID)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // client returns a client of a server that answers a path, with its query, by the
@@ -77,7 +78,7 @@ func TestAbsentIsNotUnanswered(t *testing.T) {
 			if gotPV != nil {
 				got = append(got, string(gotPV.UID))
 			}
-			gotClaim, err2 := live.Claim(t.Context(), client, volume.Owner{Namespace: "ns", Name: "data", UID: "u1"})
+			gotClaim, err2 := live.Claim(t.Context(), client, record.Owner{Namespace: "ns", Name: "data", UID: "u1"})
 			if gotClaim != nil {
 				got = append(got, string(gotClaim.UID))
 			}
@@ -134,7 +135,7 @@ func TestPages(t *testing.T) {
 		"persistentvolumeclaims?two": corev1.PersistentVolumeClaimList{Items: []corev1.PersistentVolumeClaim{{ObjectMeta: object("data", "u1")}}},
 	}
 	for uid, want := range map[string]bool{"u1": true, "u2": false} {
-		if c, err := live.Claim(t.Context(), client(t, claims), volume.Owner{UID: uid}); err != nil || (c != nil) != want {
+		if c, err := live.Claim(t.Context(), client(t, claims), record.Owner{UID: uid}); err != nil || (c != nil) != want {
 			t.Errorf("claim with UID %s: %v, %v", uid, c, err)
 		}
 	}

@@ -38,7 +38,7 @@ func (l oneVolume) Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volu
 func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) {
 	t.Helper()
 	pool := openPool(t)
-	owner := volume.Owner{Namespace: "default", Name: "data", UID: "41d7"}
+	owner := record.Owner{Namespace: "default", Name: "data", UID: "41d7"}
 	if _, err := pool.Create(volume.Spec{Name: pvName, Bytes: 10 * mib, PV: pvName, Owner: owner}); err != nil {
 		t.Fatal(err)
 	}

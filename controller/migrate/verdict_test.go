@@ -68,7 +68,7 @@ func claimOf(size string) *corev1.PersistentVolumeClaim {
 
 func ordinary(pool *volume.Pool) subject {
 	return subject{pv: older(), claim: claimOf("10Mi"), pool: pool,
-		v: volume.Volume{Record: volume.Record{Name: pvName, State: volume.Bound, Bytes: 10 * mib}, Path: pool.Path() + "/" + pvName}}
+		v: volume.Volume{Record: record.Record{Name: pvName, State: record.Bound, Bytes: 10 * mib}, Path: pool.Path() + "/" + pvName}}
 }
 
 func served(mode Mode) *node {

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -72,7 +72,7 @@ func TestDiskStuckIsReported(t *testing.T) {
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	log := logger.GetSink().(ktesting.Underlier).GetBuffer()
-	k := NewPoolMonitor(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, NewProbes(), func() {})
+	k := NewPoolMonitor(pool, clientrecord.NewFakeRecorder(1), &corev1.ObjectReference{}, NewProbes(), func() {})
 	go k.purge(klog.NewContext(t.Context(), logger))
 	becomes("counts the entry", func() bool { return metric("1") })
 	becomes("logs why", func() bool {

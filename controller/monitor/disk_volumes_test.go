@@ -14,9 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // From the removal of a directory to an event and back, with real
@@ -33,7 +34,7 @@ func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 	if err := pool.Open(); err != nil {
 		t.Fatal(err)
 	}
-	v, err := pool.Create(volume.Spec{Name: "pvc-1", Bytes: 1, Owner: volume.Owner{Namespace: "ns", Name: "data", UID: "1"}})
+	v, err := pool.Create(volume.Spec{Name: "pvc-1", Bytes: 1, Owner: record.Owner{Namespace: "ns", Name: "data", UID: "1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestDiskPublishedVolumeIsLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		events := record.NewFakeRecorder(10)
+		events := clientrecord.NewFakeRecorder(10)
 		volumes := NewVolumeMonitor(pools, events, "node-01")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

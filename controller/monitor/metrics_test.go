@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func openPool(t *testing.T) *volume.Pool {
@@ -126,8 +127,8 @@ func TestStatesMetric(t *testing.T) {
 // A volume's use is exported after the first measurement, its quota only if it has one.
 func TestUsesMetric(t *testing.T) {
 	pool := openPool(t)
-	owner := volume.Owner{Namespace: "default", Name: "data", UID: "1"}
-	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Quota: volume.QuotaNone}); err != nil {
+	owner := record.Owner{Namespace: "default", Name: "data", UID: "1"}
+	if _, err := pool.Create(volume.Spec{Name: "v", Bytes: 1 << 20, Owner: owner, Quota: record.QuotaNone}); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewPedanticRegistry()

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // VolumeCollector exports the use and the quota of every volume, which it reads at
@@ -61,7 +62,7 @@ func collectUses(p *volume.Pool) (all []prometheus.Metric) {
 
 // ownerLabels returns the values of the labels that every metric of a volume has. An
 // inline volume has no claim; its owner is a pod.
-func ownerLabels(pool string, r volume.Record) []string {
+func ownerLabels(pool string, r record.Record) []string {
 	claim := r.Owner.Name
 	if r.Ephemeral {
 		claim = ""

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -41,7 +41,7 @@ const (
 type PoolMonitor struct {
 	Pool *volume.Pool
 	// Recorder records events on Node, the node of the pool.
-	Recorder record.EventRecorder
+	Recorder clientrecord.EventRecorder
 	Node     *corev1.ObjectReference
 	// Changed is called when the pool becomes ready or not ready, and after each
 	// purge, which may free space. It must not block.
@@ -53,7 +53,7 @@ type PoolMonitor struct {
 
 // NewPoolMonitor returns a monitor of a pool that the caller has opened. It reports
 // probes to probes, from NewProbes. The caller calls Run once.
-func NewPoolMonitor(pool *volume.Pool, recorder record.EventRecorder, node *corev1.ObjectReference, probes *prometheus.GaugeVec, changed func()) *PoolMonitor {
+func NewPoolMonitor(pool *volume.Pool, recorder clientrecord.EventRecorder, node *corev1.ObjectReference, probes *prometheus.GaugeVec, changed func()) *PoolMonitor {
 	return &PoolMonitor{Pool: pool, Recorder: recorder, Node: node, Changed: changed,
 		lastProbe: probes.WithLabelValues(pool.Name()), wake: make(chan struct{}, 1)}
 }

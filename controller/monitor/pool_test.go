@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -30,7 +30,7 @@ func TestPoolMonitorPurges(t *testing.T) {
 		}
 		defer pool.Close()
 		passes := make(chan struct{}, 100)
-		k := NewPoolMonitor(pool, record.NewFakeRecorder(1), &corev1.ObjectReference{}, NewProbes(), func() { passes <- struct{}{} })
+		k := NewPoolMonitor(pool, clientrecord.NewFakeRecorder(1), &corev1.ObjectReference{}, NewProbes(), func() { passes <- struct{}{} })
 		go k.purge(t.Context())
 		begin := time.Now()
 		for _, want := range []time.Duration{0, time.Second, 11 * time.Second, 71 * time.Second, 131 * time.Second} {
@@ -56,7 +56,7 @@ func TestPoolMonitorSaysThatThePoolMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	events, changes := record.NewFakeRecorder(3), 0
+	events, changes := clientrecord.NewFakeRecorder(3), 0
 	k := NewPoolMonitor(pool, events, &corev1.ObjectReference{}, NewProbes(), func() { changes++ })
 	id := k.moved(klog.Background(), "")
 	for _, was := range []string{id, "before", id} {
@@ -80,7 +80,7 @@ func TestProbeIsTimed(t *testing.T) {
 	}
 	defer pool.Close()
 	probes := NewProbes()
-	m := NewPoolMonitor(pool, record.NewFakeRecorder(3), &corev1.ObjectReference{}, probes, func() {})
+	m := NewPoolMonitor(pool, clientrecord.NewFakeRecorder(3), &corev1.ObjectReference{}, probes, func() {})
 	once, cancel := context.WithCancel(t.Context())
 	cancel()
 	last := func() float64 {

@@ -8,13 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/health"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -40,7 +41,7 @@ type VolumeMonitor struct {
 
 // NewVolumeMonitor returns a monitor of the pools. The events name the node. The
 // caller calls Run once.
-func NewVolumeMonitor(pools *volume.Pools, recorder record.EventRecorder, node string) *VolumeMonitor {
+func NewVolumeMonitor(pools *volume.Pools, recorder clientrecord.EventRecorder, node string) *VolumeMonitor {
 	m := &VolumeMonitor{}
 	for _, p := range pools.All() {
 		m.pools = append(m.pools, &poolVolumes{pool: p, recorder: recorder, node: node, abnormal: map[string]*condition{}})
@@ -61,7 +62,7 @@ func (m *VolumeMonitor) Run(ctx context.Context) {
 // poolVolumes monitors the published volumes of one pool.
 type poolVolumes struct {
 	pool     *volume.Pool
-	recorder record.EventRecorder
+	recorder clientrecord.EventRecorder
 	node     string
 	abnormal map[string]*condition // by volume; used by run alone
 
@@ -120,14 +121,14 @@ func (p *poolVolumes) compare(log klog.Logger, all []health.Health) {
 // record records an event on the owner of a volume. It does nothing if the record
 // does not name the owner completely, as after a sidecar that does not pass the
 // claim on.
-func (p *poolVolumes) record(r volume.Record, kind, reason, message string) {
+func (p *poolVolumes) record(r record.Record, kind, reason, message string) {
 	if o := r.Owner; o.Namespace == "" || o.Name == "" || o.UID == "" {
 		return
 	}
 	p.recorder.Eventf(ownerReference(r), kind, reason, "volume %s on node %s: %s", r.Name, p.node, message)
 }
 
-func ownerReference(r volume.Record) *corev1.ObjectReference {
+func ownerReference(r record.Record) *corev1.ObjectReference {
 	kind := "PersistentVolumeClaim"
 	if r.Ephemeral {
 		kind = "Pod"

@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/health"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // newWatched returns the monitor of two pools without directories, and its events.
-func newWatched(t *testing.T) (*VolumeMonitor, *record.FakeRecorder) {
+func newWatched(t *testing.T) (*VolumeMonitor, *clientrecord.FakeRecorder) {
 	t.Helper()
 	var all []*volume.Pool
 	for _, name := range []string{"fast", "slow"} {
@@ -32,12 +33,12 @@ func newWatched(t *testing.T) (*VolumeMonitor, *record.FakeRecorder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events := record.NewFakeRecorder(100)
+	events := clientrecord.NewFakeRecorder(100)
 	events.IncludeObject = true
 	return NewVolumeMonitor(pools, events, "node-01"), events
 }
 
-func heard(events *record.FakeRecorder) (all []string) {
+func heard(events *clientrecord.FakeRecorder) (all []string) {
 	for {
 		select {
 		case e := <-events.Events:
@@ -49,7 +50,7 @@ func heard(events *record.FakeRecorder) (all []string) {
 }
 
 func volumeWith(p health.Problem) health.Health {
-	h := health.Health{Problem: p, Record: volume.Record{Name: "pvc-1", Owner: volume.Owner{Namespace: "ns", Name: "data", UID: "1"}}}
+	h := health.Health{Problem: p, Record: record.Record{Name: "pvc-1", Owner: record.Owner{Namespace: "ns", Name: "data", UID: "1"}}}
 	if p != "" {
 		h.Message = "because of " + string(p)
 	}

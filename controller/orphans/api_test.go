@@ -17,10 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // answers are what an API server says, by path; what is not there is not found.
@@ -67,7 +68,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	if err := pool.Open(); err != nil {
 		t.Fatal(err)
 	}
-	owner := volume.Owner{Namespace: "ns", Name: "data", UID: "1"}
+	owner := record.Owner{Namespace: "ns", Name: "data", UID: "1"}
 	v, err := pool.Create(volume.Spec{Name: "pvc-1", Bytes: 1 << 20, PV: "pvc-1", Owner: owner, Cluster: "here", ReclaimPolicy: "Delete"})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
-	recorder.EventRecorder = record.NewFakeRecorder(10)
+	recorder.EventRecorder = clientrecord.NewFakeRecorder(10)
 	o, err := New(Config{
 		Client: client, Pools: pools, PVs: noPVs{}, Events: recorder,
 		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,

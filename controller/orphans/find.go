@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // saveWithin is the age of a new volume up to which its PV may still be saved. The
@@ -22,7 +23,7 @@ const saveWithin = 5 * time.Minute
 // findings are the orphans of one pool.
 type findings struct {
 	checked bool // the pool was ready
-	volumes []volume.Record
+	volumes []record.Record
 	// directories have no record, so the agent may not remove them.
 	directories []string
 	pvs         []string // names
@@ -87,18 +88,18 @@ func (o *Checker) find(ctx context.Context, pool *volume.Pool, s localPVs) (f fi
 
 // pvOf returns the name of a volume's PV. If a sidecar did not pass it on, it is the
 // volume's name, because the sidecar gives both the same name.
-func pvOf(r volume.Record) string { return cmp.Or(r.PV, r.Name) }
+func pvOf(r record.Record) string { return cmp.Or(r.PV, r.Name) }
 
 // update writes to a volume's record whether it is an orphan, and returns the record.
 // It does nothing for an inline volume, which has no PV and which the CSI driver
 // checks, and during a migration, in which the PV is replaced.
-func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume, s localPVs) (volume.Record, error) {
+func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume, s localPVs) (record.Record, error) {
 	if v.Ephemeral || v.Held() != nil {
 		return v.Record, nil
 	}
 	why := ""
 	if !s.named[pvOf(v.Record)] && !s.places[place{pool, v.Name}] {
-		if v.State == volume.Ready && time.Since(v.Created) < saveWithin {
+		if v.State == record.Ready && time.Since(v.Created) < saveWithin {
 			return v.Record, nil
 		}
 		var err error
@@ -111,7 +112,7 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 
 // orphaned reads PV and claim of a volume from the API server. It returns why the
 // volume is an orphan, or "" if its PV exists or may still be saved.
-func (o *Checker) orphaned(ctx context.Context, r volume.Record) (why string, err error) {
+func (o *Checker) orphaned(ctx context.Context, r record.Record) (why string, err error) {
 	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
 		return "", err
 	}
@@ -121,11 +122,11 @@ func (o *Checker) orphaned(ctx context.Context, r volume.Record) (why string, er
 	wanted, err := o.claimed(ctx, r)
 	claim := r.Owner.Namespace + "/" + r.Owner.Name
 	switch {
-	case err != nil, wanted && r.State == volume.Ready:
+	case err != nil, wanted && r.State == record.Ready:
 		return "", err
 	case wanted:
 		return fmt.Sprintf("PV %s is gone; its claim %s exists", pvOf(r), claim), nil
-	case r.State == volume.Ready:
+	case r.State == record.Ready:
 		return fmt.Sprintf("PV %s was never saved, and claim %s is gone; the volume holds data", pvOf(r), claim), nil
 	}
 	return fmt.Sprintf("PV %s and its claim %s are gone", pvOf(r), claim), nil
@@ -133,7 +134,7 @@ func (o *Checker) orphaned(ctx context.Context, r volume.Record) (why string, er
 
 // claimed reads from the API server whether a claim needs the volume: its owner, or a
 // claim of the same name that names the volume's PV, as a backup restores it.
-func (o *Checker) claimed(ctx context.Context, r volume.Record) (bool, error) {
+func (o *Checker) claimed(ctx context.Context, r record.Record) (bool, error) {
 	claim, err := live.NamedClaim(ctx, o.Client, r.Owner.Namespace, r.Owner.Name)
 	return claim != nil && (string(claim.UID) == r.Owner.UID || claim.Spec.VolumeName == pvOf(r)), err
 }

@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/tools/record"
+	clientrecord "k8s.io/client-go/tools/record"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The CSI driver notes that the pod of an inline volume is gone. That is reported,
@@ -18,7 +19,7 @@ func TestInlineOrphanIsReported(t *testing.T) {
 	if err := pool.Delete(v.Name); err != nil {
 		t.Fatal(err)
 	}
-	own, err := pool.Create(volume.Spec{Name: "csi-1", Bytes: 1 << 20, Ephemeral: true, Owner: volume.Owner{Namespace: "ns", Name: "web", UID: "2"}})
+	own, err := pool.Create(volume.Spec{Name: "csi-1", Bytes: 1 << 20, Ephemeral: true, Owner: record.Owner{Namespace: "ns", Name: "web", UID: "2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestInlineOrphanIsReported(t *testing.T) {
 		t.Errorf("it is not the orphan search that deletes it: %v", err)
 	}
 	select {
-	case said := <-o.Events.EventRecorder.(*record.FakeRecorder).Events:
+	case said := <-o.Events.EventRecorder.(*clientrecord.FakeRecorder).Events:
 		if !strings.Contains(said, "has 1 inline volume without a pod, deleted when unused: csi-1") {
 			t.Error(said)
 		}

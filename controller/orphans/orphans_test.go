@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -16,9 +15,9 @@ import (
 func TestRemovable(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	const grace = 24 * time.Hour
-	good := volume.Record{
-		Name: "pvc-1", State: volume.Bound, PV: "pvc-1", ReclaimPolicy: "Delete", Cluster: "here",
-		Owner:  volume.Owner{Namespace: "ns", Name: "data", UID: "1"},
+	good := record.Record{
+		Name: "pvc-1", State: record.Bound, PV: "pvc-1", ReclaimPolicy: "Delete", Cluster: "here",
+		Owner:  record.Owner{Namespace: "ns", Name: "data", UID: "1"},
 		Orphan: record.Orphan{Since: now.Add(-grace), Why: "PV and claim are gone", WatchedSeconds: int64(grace / time.Second)},
 	}
 	if why := removable(good, "here", grace, now); why != "" {
@@ -28,23 +27,23 @@ func TestRemovable(t *testing.T) {
 		t.Errorf("another cluster: %q", why)
 	}
 	for what, row := range map[string]struct {
-		spoil func(*volume.Record)
+		spoil func(*record.Record)
 		words string
 	}{
-		"no note":             {func(r *volume.Record) { r.Orphan = record.Orphan{} }, "not an orphan"},
-		"ready":               {func(r *volume.Record) { r.State = volume.Ready }, "never seen"},
-		"a pod's own":         {func(r *volume.Record) { r.Ephemeral = true }, "inline volume"},
-		"its PV is replaced":  {func(r *volume.Record) { r.Migration = &record.Migration{Step: record.MigrationCutover} }, "being replaced"},
-		"adopted":             {func(r *volume.Record) { r.Adopted = true }, "was adopted"},
-		"retained":            {func(r *volume.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
-		"of unknown policy":   {func(r *volume.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
-		"of no cluster":       {func(r *volume.Record) { r.Cluster = "" }, "cluster"},
-		"without claim":       {func(r *volume.Record) { r.Owner = volume.Owner{} }, "claim is not known"},
-		"claim's UID alone":   {func(r *volume.Record) { r.Owner = volume.Owner{UID: "1"} }, "claim is not known"},
-		"claim without UID":   {func(r *volume.Record) { r.Owner.UID = "" }, "claim is not known"},
-		"a second too young":  {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Second - grace) }, "24h"},
-		"watched too shortly": {func(r *volume.Record) { r.Orphan.WatchedSeconds-- }, "23h59m59s"},
-		"noted in the future": {func(r *volume.Record) { r.Orphan.Since = now.Add(time.Hour) }, "24h"},
+		"no note":             {func(r *record.Record) { r.Orphan = record.Orphan{} }, "not an orphan"},
+		"ready":               {func(r *record.Record) { r.State = record.Ready }, "never seen"},
+		"a pod's own":         {func(r *record.Record) { r.Ephemeral = true }, "inline volume"},
+		"its PV is replaced":  {func(r *record.Record) { r.Migration = &record.Migration{Step: record.MigrationCutover} }, "being replaced"},
+		"adopted":             {func(r *record.Record) { r.Adopted = true }, "was adopted"},
+		"retained":            {func(r *record.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
+		"of unknown policy":   {func(r *record.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
+		"of no cluster":       {func(r *record.Record) { r.Cluster = "" }, "cluster"},
+		"without claim":       {func(r *record.Record) { r.Owner = record.Owner{} }, "claim is not known"},
+		"claim's UID alone":   {func(r *record.Record) { r.Owner = record.Owner{UID: "1"} }, "claim is not known"},
+		"claim without UID":   {func(r *record.Record) { r.Owner.UID = "" }, "claim is not known"},
+		"a second too young":  {func(r *record.Record) { r.Orphan.Since = now.Add(time.Second - grace) }, "24h"},
+		"watched too shortly": {func(r *record.Record) { r.Orphan.WatchedSeconds-- }, "23h59m59s"},
+		"noted in the future": {func(r *record.Record) { r.Orphan.Since = now.Add(time.Hour) }, "24h"},
 	} {
 		r := good
 		row.spoil(&r)
@@ -60,17 +59,17 @@ func TestRemovable(t *testing.T) {
 }
 
 func TestOrphansInWords(t *testing.T) {
-	claimed, own := volume.Record{Name: "pvc-1"}, volume.Record{Name: "csi-1", Ephemeral: true}
+	claimed, own := record.Record{Name: "pvc-1"}, record.Record{Name: "csi-1", Ephemeral: true}
 	for want, row := range map[string]struct {
 		found  findings
 		delete bool
 	}{
-		"1 volume without a PV, which are kept":               {findings{volumes: []volume.Record{claimed}}, false},
-		"1 volume without a PV":                               {findings{volumes: []volume.Record{claimed}}, true},
-		"2 inline volumes without a pod, deleted when unused": {findings{volumes: []volume.Record{own, own}}, false},
+		"1 volume without a PV, which are kept":               {findings{volumes: []record.Record{claimed}}, false},
+		"1 volume without a PV":                               {findings{volumes: []record.Record{claimed}}, true},
+		"2 inline volumes without a pod, deleted when unused": {findings{volumes: []record.Record{own, own}}, false},
 		"1 directory without record and PV, which are kept":   {findings{directories: []string{"pvc-2"}}, false},
 		"1 volume without a PV and 1 directory without record and PV; 1 inline volume without a pod, deleted when unused": {
-			findings{volumes: []volume.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
+			findings{volumes: []record.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
 	} {
 		o := &Checker{Config: Config{Delete: row.delete}}
 		if got := o.counts(row.found); got != want {

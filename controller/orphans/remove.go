@@ -13,16 +13,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // removable returns why an orphan may not be removed, by its record alone, or "". The
 // caller must also read from the API server of the cluster whether a PV or a claim
 // needs the volume.
-func removable(r volume.Record, cluster string, grace time.Duration, now time.Time) (why string) {
+func removable(r record.Record, cluster string, grace time.Duration, now time.Time) (why string) {
 	switch {
 	case r.Orphan.Why == "":
 		return "it is not an orphan"
-	case r.State != volume.Bound:
+	case r.State != record.Bound:
 		return "its PV was never seen, so its reclaim policy is not known"
 	case r.Ephemeral:
 		return "it is an ephemeral inline volume"
@@ -53,7 +54,7 @@ func (k kept) Error() string { return string(k) }
 // the findings. It returns the pause until the next grace period ends.
 func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (next time.Duration) {
 	log, next := klog.FromContext(ctx), checkEvery
-	var left []volume.Record
+	var left []record.Record
 	var gone []string
 	for _, r := range f.volumes {
 		err := o.removeOne(ctx, pool, r)
@@ -86,7 +87,7 @@ func (o *Checker) remove(ctx context.Context, pool *volume.Pool, f *findings) (n
 // removeOne removes an orphan, or returns why it is kept. It reads from the API server
 // itself, and compares the record once more under the volume's lock: the agent may
 // have seen a PV in the meantime.
-func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Record) error {
+func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Record) error {
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
 		return kept(why) // without a request, whatever the cluster is
 	}
@@ -110,7 +111,7 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 	} else if pv != "" {
 		return kept("PV " + pv + " names it")
 	}
-	return pool.DeleteIf(r.Name, func(now volume.Record) error {
+	return pool.DeleteIf(r.Name, func(now record.Record) error {
 		if why := removable(now, cluster, o.Grace, time.Now()); why != "" {
 			return kept(why)
 		}
@@ -120,7 +121,7 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r volume.Rec
 
 // anyPV reads all PVs of the cluster, and returns the name of one that may name the
 // volume, of any backend, driver and node, or "".
-func (o *Checker) anyPV(ctx context.Context, r volume.Record) (name string, err error) {
+func (o *Checker) anyPV(ctx context.Context, r record.Record) (name string, err error) {
 	err = live.EachPV(ctx, o.Client, func(pv *corev1.PersistentVolume) bool {
 		if pv.Name == r.PV || namesDirectory(pv, r.Name) {
 			name = pv.Name

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // saveEvery is how much of an orphan's running time is saved at once. A process that
@@ -22,7 +23,7 @@ type timer struct {
 // note writes to a volume's record why it is an orphan, "" if it is not, and for how
 // long agents have run since then, up to the grace period. It returns the record,
 // without a name if the volume is gone.
-func (o *Checker) note(at place, r volume.Record, why string) (volume.Record, error) {
+func (o *Checker) note(at place, r record.Record, why string) (record.Record, error) {
 	passed := o.unsaved(at, r)
 	enough := r.Orphan.Watched()+passed >= o.Grace
 	if r.Orphan.Watched() >= o.Grace || !enough && passed < saveEvery {
@@ -35,7 +36,7 @@ func (o *Checker) note(at place, r volume.Record, why string) (volume.Record, er
 	noted, err := at.pool.NoteOrphan(at.name, why, passed)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
-		noted, err = volume.Record{}, nil // deleted since it was listed
+		noted, err = record.Record{}, nil // deleted since it was listed
 	case err != nil:
 		return noted, err
 	}
@@ -44,7 +45,7 @@ func (o *Checker) note(at place, r volume.Record, why string) (volume.Record, er
 }
 
 // unsaved returns the running time of an orphan that is not in its record yet.
-func (o *Checker) unsaved(at place, r volume.Record) time.Duration {
+func (o *Checker) unsaved(at place, r record.Record) time.Duration {
 	if t, ok := o.timers[at]; ok && t.since.Equal(r.Orphan.Since) {
 		return time.Since(t.from)
 	}
@@ -53,7 +54,7 @@ func (o *Checker) unsaved(at place, r volume.Record) time.Duration {
 
 // start starts the timer of an orphan. A running timer is restarted only after its
 // time was saved. The timer of a volume that is not an orphan is deleted.
-func (o *Checker) start(at place, r volume.Record, saved bool) {
+func (o *Checker) start(at place, r record.Record, saved bool) {
 	if r.Orphan.Why == "" {
 		delete(o.timers, at)
 		return
@@ -64,6 +65,6 @@ func (o *Checker) start(at place, r volume.Record, saved bool) {
 }
 
 // remaining returns the rest of an orphan's grace period, by both clocks.
-func (o *Checker) remaining(at place, r volume.Record) time.Duration {
+func (o *Checker) remaining(at place, r record.Record) time.Duration {
 	return max(time.Until(r.Orphan.Since.Add(o.Grace)), o.Grace-r.Orphan.Watched()-o.unsaved(at, r))
 }

@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // What the library writes once a volume is gone: its finalizer goes before the PV,
@@ -114,7 +115,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(c, "now")
 	pv.UID = "first"
-	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: volume.Owner{UID: testUID}}); err != nil {
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: record.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}
 	deleted := metav1.Now()

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // The library asks through these.
@@ -112,7 +113,7 @@ func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.P
 // would have elsewhere, why it has none. An event for each would be noise: what
 // is missing is the node's administrator's to add.
 func (c *Controller) unlimited(pool *volume.Pool, v volume.Volume) string {
-	if v.NotEnforced == "" || v.Quota != volume.QuotaBestEffort || v.Adopted {
+	if v.NotEnforced == "" || v.Quota != record.QuotaBestEffort || v.Adopted {
 		return ""
 	}
 	if _, said := c.saidUnlimited.LoadOrStore(pool.Name(), true); said {

@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // options are what the library gives for a claim of that size.
@@ -41,7 +42,7 @@ func TestProvision(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v.Bytes != 1<<20 || v.PV != o.PVName || v.Cluster != "c" || v.ReclaimPolicy != "Delete" ||
-			v.Owner != (volume.Owner{Namespace: "default", Name: o.PVC.Name, UID: testUID}) {
+			v.Owner != (record.Owner{Namespace: "default", Name: o.PVC.Name, UID: testUID}) {
 			t.Errorf("%s: recorded %+v", className, v.Record)
 		}
 		if strings.Join(changed, " ") != want+" "+want {
@@ -88,7 +89,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	c := examiner(t)
 	fast := c.pools.Named("fast")
 	o := options("csi-fast", "1Mi")
-	before, err := c.pools.Create(fast, volume.Spec{Name: o.PVName, Bytes: 1 << 20, Owner: volume.Owner{UID: testUID}})
+	before, err := c.pools.Create(fast, volume.Spec{Name: o.PVName, Bytes: 1 << 20, Owner: record.Owner{UID: testUID}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 		}
 		return c.unlimited(pool, v)
 	}
-	if words := made("a", volume.Spec{Quota: volume.QuotaNone}); words != "" {
+	if words := made("a", volume.Spec{Quota: record.QuotaNone}); words != "" {
 		t.Errorf("it asked for none: %q", words)
 	}
 	if words := made("b", volume.Spec{}); !strings.Contains(words, "node node-01") || !strings.Contains(words, pool.Quotas().Reason) {
@@ -176,7 +177,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 	}
 	sc := classtest.Class("csi-fast")
 	sc.Parameters = map[string]string{class.QuotaParameter: "none"}
-	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Quota != volume.QuotaNone || s.Owner.UID != testUID {
+	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Quota != record.QuotaNone || s.Owner.UID != testUID {
 		t.Errorf("%+v", s)
 	}
 	if !quotaParameterRecorded(t, c) {
@@ -192,7 +193,7 @@ func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 		t.Fatal(err)
 	}
 	v, err := c.pools.Named("legacy").Get(o.PVName)
-	return err == nil && v.Quota == volume.QuotaNone
+	return err == nil && v.Quota == record.QuotaNone
 }
 
 func TestGivesBack(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Reasons of refusals: topics of their events, and values of the label reason of
@@ -60,7 +62,7 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 		return c.refusalFor(pool, err)
 	}
 	if wanted := class.Bytes(claim); wanted > space.Available {
-		return c.refusalFor(pool, &volume.SpaceError{
+		return c.refusalFor(pool, &fault.SpaceError{
 			Wanted: wanted, Available: space.Available, Total: space.Total, Estimate: space.Estimate,
 		})
 	}
@@ -84,13 +86,13 @@ func (c *Controller) directoryOf(b *backend, pool *volume.Pool, claim *corev1.Pe
 func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
 	p, _ := class.ParametersOf(sc)
 	p.Spec.Bytes = class.Bytes(claim)
-	p.Spec.Owner = volume.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+	p.Spec.Owner = record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
 	return p.Spec
 }
 
 // refusalFor returns the refusal for an error of the pool.
 func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
-	var space *volume.SpaceError
+	var space *fault.SpaceError
 	switch {
 	case pool.NotOffered() != "":
 		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.notOffered(pool)}
@@ -124,7 +126,7 @@ func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
 
 // noSpace returns the message of a claim that does not fit. exact adds the available
 // bytes, which change all the time.
-func (c *Controller) noSpace(pool *volume.Pool, e *volume.SpaceError, exact string) string {
+func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s: %s requested, %s of %s available in %s "+
 		"(in bytes: requested %d%s, total %d): request less, free space there, or choose another node",
 		c.info.Name(), class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),

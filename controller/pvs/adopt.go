@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // syncUnknown adopts the directory of a valid PV without a record. It does nothing if
@@ -89,10 +90,10 @@ func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, d
 
 // ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is
 // none.
-func ownerOf(pv *corev1.PersistentVolume) volume.Owner {
+func ownerOf(pv *corev1.PersistentVolume) record.Owner {
 	ref := pv.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
-		return volume.Owner{}
+		return record.Owner{}
 	}
-	return volume.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)}
+	return record.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)}
 }

@@ -10,12 +10,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestMatches(t *testing.T) {
 	c := newPVs(t)
 	pv := validPV(c, "wait")
-	v := volume.Volume{Record: volume.Record{PV: pv.Name, Owner: volume.Owner{UID: testUID}}}
+	v := volume.Volume{Record: record.Record{PV: pv.Name, Owner: record.Owner{UID: testUID}}}
 	if err := matches(v, pv); err != nil {
 		t.Error(err)
 	}
@@ -105,7 +106,7 @@ func TestMatchesWithoutPV(t *testing.T) {
 	c := newPVs(t)
 	for className, want := range map[string]bool{"wait": false, "csi": true} {
 		pv := validPV(c, className)
-		v := volume.Volume{Record: volume.Record{Name: pv.Name, Owner: volume.Owner{UID: testUID}}}
+		v := volume.Volume{Record: record.Record{Name: pv.Name, Owner: record.Owner{UID: testUID}}}
 		if got := c.backendOf(pv).matches(v, pv) == nil; got != want {
 			t.Errorf("%s: a record without PV matches: %v", className, got)
 		}

@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // runWorker binds the PVs of the queue until the context ends.
@@ -73,7 +74,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	case err != nil:
 		p.refuse(ctx, pv, err)
 		return nil
-	case v.State == volume.Deleting:
+	case v.State == record.Deleting:
 		return nil
 	}
 	changed, err := pool.Bind(directory, p.binding(pv, cmp.Or(ownerOf(pv), v.Owner)))
@@ -87,7 +88,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 }
 
 // binding returns the fields of a record whose volume is bound to the PV and the claim.
-func (p *PVs) binding(pv *corev1.PersistentVolume, owner volume.Owner) volume.Binding {
+func (p *PVs) binding(pv *corev1.PersistentVolume, owner record.Owner) volume.Binding {
 	return volume.Binding{
 		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestValidateCSI(t *testing.T) {
@@ -132,12 +133,12 @@ func TestHandmade(t *testing.T) {
 		}
 		return v
 	}
-	if v := sync(pv); !v.Adopted || v.State != volume.Bound || v.Bytes != 3<<30 || v.PV != pv.Name || v.Owner.UID != "" || v.Cluster != "c" {
+	if v := sync(pv); !v.Adopted || v.State != record.Bound || v.Bytes != 3<<30 || v.PV != pv.Name || v.Owner.UID != "" || v.Cluster != "c" {
 		t.Errorf("adopted as %+v", v)
 	}
 	bound := pv.DeepCopy()
 	bound.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "data", UID: testUID}
-	if v := sync(bound); v.Owner != (volume.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
+	if v := sync(bound); v.Owner != (record.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
 		t.Errorf("bound to %v with %d bytes", v.Owner, v.Bytes)
 	}
 	if c.Deletable(bound) == nil || c.Delete(t.Context(), bound) == nil {

@@ -12,6 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // deletion is the volume of a PV that may be deleted.
@@ -58,7 +59,7 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	} else if err != nil {
 		return err
 	}
-	err = d.pool.DeleteIf(d.name, func(now volume.Record) error { // its claim may have changed since
+	err = d.pool.DeleteIf(d.name, func(now record.Record) error { // its claim may have changed since
 		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // TestDeleteReadsTheRecordAgain gives the volume to another claim after Delete compared its
@@ -16,7 +17,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 		k.mustTransfer()
 		k.release()
 		k.serve(t)
-		given := k.binding(k.seen, volume.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
+		given := k.binding(k.seen, record.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
 
 		pinned, release, transferred, deleted := make(chan bool), make(chan bool), make(chan error), make(chan error)
 		go func() {
@@ -39,7 +40,7 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 		if err := <-deleted; err == nil {
 			t.Error("Delete deletes another claim's volume")
 		}
-		if v, err := k.pool.Get(k.name); err != nil || v.Owner.UID != "third" || v.State == volume.Deleting {
+		if v, err := k.pool.Get(k.name); err != nil || v.Owner.UID != "third" || v.State == record.Deleting {
 			t.Errorf("%+v, %v", v, err)
 		}
 		return

@@ -10,6 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Migratable returns the PVs of this node that other provisioners created and that the
@@ -66,7 +67,7 @@ func (p *PVs) validateOther(other *class.Other, pv *corev1.PersistentVolume) (*v
 		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
 			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
 	}
-	return pool, volume.Volume{Record: volume.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
+	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
 }
 
 // poolAt returns the pool of this node whose path is the parent of path, and the last

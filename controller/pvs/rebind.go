@@ -15,6 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A PV with policy Retain outlives its claim. An administrator gives such a PV to the next
@@ -45,7 +46,7 @@ import (
 // claimMismatch is the error of a PV whose claimRef does not name the record's claim.
 type claimMismatch struct {
 	path, uid string
-	owner     volume.Owner
+	owner     record.Owner
 }
 
 func (e claimMismatch) Error() string {
@@ -97,9 +98,9 @@ func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *vol
 
 // nextClaim returns the claim that a PV was given to and that the volume's record does not
 // name yet. It changes nothing. The errors are those of rebind.
-func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (volume.Owner, error) {
-	var none volume.Owner
-	if v.State == volume.Deleting || v.PV != pv.Name {
+func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (record.Owner, error) {
+	var none record.Owner
+	if v.State == record.Deleting || v.PV != pv.Name {
 		return none, mismatch
 	}
 	if pv.Annotations[class.AnnPool] != pool.ID() {

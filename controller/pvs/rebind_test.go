@@ -14,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const nextUID = "9f8e7d6c-5b4a-3928-1706-f5e4d3c2b1a0"
@@ -200,7 +201,7 @@ func TestRebindWithoutName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.Owner = volume.Owner{UID: testUID}
+		v.Owner = record.Owner{UID: testUID}
 		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}

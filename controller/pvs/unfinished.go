@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -75,7 +76,7 @@ func (p *PVs) unfinished(v volume.Volume, now time.Time) bool {
 	if v.Ephemeral || v.PV == "" {
 		return false // not created for a claim
 	}
-	return v.State == volume.Ready && now.Sub(v.Created) >= unfinishedAge && p.Saved(v.PV) == nil
+	return v.State == record.Ready && now.Sub(v.Created) >= unfinishedAge && p.Saved(v.PV) == nil
 }
 
 // abandoned reports whether no PV of this node will ever need the volume: its claim and its

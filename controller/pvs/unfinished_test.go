@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // TestUnfinished has one reason to keep the volume a row.
@@ -26,7 +27,7 @@ func TestUnfinished(t *testing.T) {
 		"new":       {late.Add(-time.Second), func(*volume.Volume) {}, false},
 		"ephemeral": {late, func(v *volume.Volume) { v.Ephemeral = true }, false},
 		"by hand":   {late, func(v *volume.Volume) { v.PV = "" }, false},
-		"deleted":   {late, func(v *volume.Volume) { v.State = volume.Deleting }, false},
+		"deleted":   {late, func(v *volume.Volume) { v.State = record.Deleting }, false},
 	} {
 		v := v
 		row.edit(&v)

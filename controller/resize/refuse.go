@@ -45,7 +45,7 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 // if space is the cause.
 func (r *Resizer) message(at *target, why error) (message string, missing int64) {
 	wanted := class.Bytes(at.claim)
-	var space *volume.SpaceError
+	var space *fault.SpaceError
 	if !errors.As(why, &space) {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
 			r.node, class.Size(wanted), why), 0

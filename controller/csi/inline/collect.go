@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -94,7 +95,7 @@ func (c *collector) check(log klog.Logger) error {
 
 // note writes on the record that the pod is gone, or takes that note back. The
 // metric, the event and inspect report what has a note.
-func (c *collector) note(log klog.Logger, r volume.Record, gone bool) error {
+func (c *collector) note(log klog.Logger, r record.Record, gone bool) error {
 	why := ""
 	if gone {
 		why = fmt.Sprintf("pod %s/%s (%s) is gone, and its volume was not unpublished", r.Owner.Namespace, r.Owner.Name, r.Owner.UID)
@@ -117,8 +118,8 @@ var errPodIsBack = errors.New("the pod of the volume is back")
 
 // delete removes the volume unless its pod is back. A volume that is in use stays
 // until it is not.
-func (c *collector) delete(log klog.Logger, r volume.Record) error {
-	err := c.pool.DeleteIf(r.Name, func(now volume.Record) error {
+func (c *collector) delete(log klog.Logger, r record.Record) error {
+	err := c.pool.DeleteIf(r.Name, func(now record.Record) error {
 		pods, err := listPods(c.pods)
 		if err != nil {
 			return err

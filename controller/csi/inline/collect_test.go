@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // collected is a collector over a pool with an inline volume of each kind, and
@@ -27,10 +28,10 @@ func collected(t *testing.T) (c *collector, changed *int) {
 		t.Fatal(err)
 	}
 	for _, spec := range []volume.Spec{
-		{Name: "csi-lives", Ephemeral: true, Owner: volume.Owner{Namespace: "ns", Name: "lives", UID: "1"}},
-		{Name: "csi-gone", Ephemeral: true, Owner: volume.Owner{Namespace: "ns", Name: "gone", UID: "2"}},
-		{Name: "csi-unknown", Ephemeral: true, Owner: volume.Owner{Namespace: "ns", Name: "unknown"}},
-		{Name: "pvc-claim", Owner: volume.Owner{Namespace: "ns", Name: "claim", UID: "2"}},
+		{Name: "csi-lives", Ephemeral: true, Owner: record.Owner{Namespace: "ns", Name: "lives", UID: "1"}},
+		{Name: "csi-gone", Ephemeral: true, Owner: record.Owner{Namespace: "ns", Name: "gone", UID: "2"}},
+		{Name: "csi-unknown", Ephemeral: true, Owner: record.Owner{Namespace: "ns", Name: "unknown"}},
+		{Name: "pvc-claim", Owner: record.Owner{Namespace: "ns", Name: "claim", UID: "2"}},
 	} {
 		spec.Bytes = 1 << 20
 		if _, err := pool.Create(spec); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Errors of Publish, for errors.Is.
@@ -39,7 +40,7 @@ func (t *Target) Publish(pool *volume.Pool, v Volume) error {
 		}
 		return t.mount.Bind(pinned.Dir, v.Flags)
 	})
-	if err != nil || found.PV == "" || found.State != volume.Ready {
+	if err != nil || found.PV == "" || found.State != record.Ready {
 		return err
 	}
 	// The volume may have data from now on, so the record must say that no empty
