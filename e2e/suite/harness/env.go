@@ -185,6 +185,15 @@ func (e *Env) build(name string, race bool, flags ...string) (string, error) {
 	return out, nil
 }
 
+// Shell runs a command line of a page, as an administrator with kubectl does.
+func (s *Scene) Shell(line string) {
+	s.Helper()
+	cmd := exec.CommandContext(s.Context(), "sh", "-euc", line)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Plane.Binaries().Path("kubectl"))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.Plane.Kubeconfig())
+	output, err := cmd.CombinedOutput()
+	s.must(line+"\n"+string(output), err)
+}
+
 func (e *Env) kubectl(args ...string) error {
 	args = append([]string{"--kubeconfig", e.Plane.Kubeconfig()}, args...)
 	if output, err := exec.Command(e.Plane.Binaries().Path("kubectl"), args...).CombinedOutput(); err != nil {
