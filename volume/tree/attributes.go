@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copiedXattr reports whether an extended attribute goes into a copy: users',
-// trusted ones, capabilities and ACLs. Others are of the inode's place or use:
-// security.selinux has the categories of the pod that the original belongs to,
-// which would lock out the copy's, so that the copy takes the label of where it
-// is made and the runtime relabels it as any volume; security.ima and
-// security.evm are bound to the inode.
+// copiedXattr reports whether Copy copies an extended attribute: those of users, trusted ones,
+// capabilities and ACLs. Others depend on the place of the inode or its use:
+//
+//   - security.selinux has the categories of the original's pod, which would lock out the copy's pod.
+//     The copy gets the label of its directory, and the container runtime relabels it.
+//   - security.ima and security.evm are bound to the inode.
 func copiedXattr(name string) bool {
 	switch name {
 	case "security.capability", "system.posix_acl_access", "system.posix_acl_default":
@@ -21,20 +21,20 @@ func copiedXattr(name string) bool {
 	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.")
 }
 
-// maxXattr is the most that a value, or the list of names, can take: limits.h
-// of the kernel, XATTR_SIZE_MAX and XATTR_LIST_MAX.
+// maxXattr is the largest size of a value, and of the list of names: XATTR_SIZE_MAX and
+// XATTR_LIST_MAX in the kernel's limits.h.
 const maxXattr = 64 << 10
 
-// attributes copies what an inode has beside its content.
+// attributes copies owner, mode, times and extended attributes of inodes. It reuses its buffers.
 type attributes struct {
 	list, value []byte
 }
 
-// copy gives to, which may be an O_PATH descriptor, what from has: st is from's.
-// It returns the extended attributes that to's filesystem does not take.
+// copy copies the attributes of from, whose statx is st, to to, which may be an O_PATH descriptor.
+// It returns the extended attributes that to's filesystem does not support.
 func (a *attributes) copy(from, to int, st *unix.Statx_t) (lost []string, err error) {
-	// A change of owner takes away set-user-ID bits and capabilities, and an
-	// ACL is also in the mode; so the order matters.
+	// In this order: a change of owner clears set-user-ID bits and capabilities, and a change of
+	// mode changes an ACL.
 	if err := unix.Fchownat(to, "", int(st.Uid), int(st.Gid), unix.AT_EMPTY_PATH); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (a *attributes) xattrs(from, to int) (lost []string, err error) {
 		}
 		size, err := unix.Getxattr(source, name, a.value)
 		if err == unix.ENODATA {
-			continue // gone meanwhile
+			continue // removed meanwhile
 		}
 		if err == nil {
 			err = unix.Setxattr(target, name, a.value[:size], 0)

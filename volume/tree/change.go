@@ -8,8 +8,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
-// change does something to name in dir, at the pace. If flags of the entry, of
-// dir or of its subvolume forbid it, change clears them and tries again.
+// change calls do, which changes name in dir, at the pace. If flags of the entry, of dir or of its
+// subvolume forbid the change, change clears them and calls do again.
 func (r *remover) change(dir int, name string, do func() error) error {
 	if err := r.wait(); err != nil {
 		return err
@@ -18,7 +18,7 @@ func (r *remover) change(dir int, name string, do func() error) error {
 	if err != unix.EPERM && err != unix.EROFS {
 		return err
 	}
-	// First, since no other flag can be cleared in a read-only subvolume.
+	// First, because no other flag can be cleared in a read-only subvolume.
 	around := r.clearReadOnly(dir)
 	above, _ := quota.ClearFlags(dir, sticky)
 	relock, changed := unlock(dir, name)
@@ -32,11 +32,12 @@ func (r *remover) change(dir int, name string, do func() error) error {
 	return do()
 }
 
-// errStopped is the answer of everything once the pace or the context ended the
-// work; the remover has their error.
+// errStopped is the error of every step after the pace or the context has ended the work; the
+// remover has their error.
 var errStopped = errors.New("stopped")
 
-// wait lets the pace and the context have their say before a change.
+// wait waits for the pace before a change. It returns errStopped if the pace or the context ends the
+// work.
 func (r *remover) wait() error {
 	if r.fatal == nil {
 		r.fatal = r.pace.wait(r.ctx)
@@ -47,9 +48,8 @@ func (r *remover) wait() error {
 	return nil
 }
 
-// clearReadOnly makes the btrfs subvolume writable that dir lies in, and reports
-// whether it was read-only. It does nothing in the subvolume that the tree lies
-// in: that is an administrator's.
+// clearReadOnly makes the btrfs subvolume of dir writable, and reports whether it was read-only. It
+// does nothing to the subvolume that contains the tree: an administrator made that read-only.
 func (r *remover) clearReadOnly(dir int) bool {
 	// No directory that the remover works in is further from a subvolume's root.
 	for range maxTops + 1 {
@@ -71,21 +71,20 @@ func (r *remover) clearReadOnly(dir int) bool {
 	return false
 }
 
-// sticky flags keep an inode from being removed, or anything from a directory.
+// sticky has the flags that forbid the removal of an inode or, on a directory, of its entries.
 const sticky = quota.Immutable | quota.AppendOnly
 
-// Unlock clears the immutable and append-only flags of the directory name in
-// dir, and the flag of a read-only btrfs subvolume if it is one, and reports
-// whether there were any. The caller found that something it has to move or
-// remove answers EPERM or EROFS.
+// Unlock clears the immutable and append-only flags of the directory name in dir, and the flag of a
+// read-only btrfs subvolume if it is one. It reports whether there were any. Callers use it after a
+// move or a removal failed with EPERM or EROFS.
 func Unlock(dir int, name string) bool {
 	relock, changed := unlock(dir, name)
 	relock()
 	return changed
 }
 
-// unlock is Unlock. The caller calls relock when name is removed: a file that
-// has a link left gets its flags back, for that may be in another volume.
+// unlock is Unlock. The caller calls relock after it has removed name. relock restores the flags of
+// a file that has another link, which may be in another volume.
 func unlock(dir int, name string) (relock func(), changed bool) {
 	nothing := func() {}
 	path, err := openPath(dir, name)
@@ -98,7 +97,7 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 		return nothing, false
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
-		// A device is never opened: that alone may set it in motion.
+		// It is not opened, because opening a device may have an effect.
 		changed, err := quota.ClearPath(procPath(path), sticky)
 		return nothing, changed && err == nil
 	}
@@ -120,7 +119,7 @@ func unlock(dir int, name string) (relock func(), changed bool) {
 	}
 	return func() {
 		if err := unix.Fstat(fd, &st); err == nil && st.Nlink > 0 {
-			_ = quota.SetAttr(fd, before) // nobody could be told
+			_ = quota.SetAttr(fd, before) // an error changes nothing for the caller
 		}
 		unix.Close(fd)
 	}, true
@@ -137,8 +136,8 @@ func unlockDir(fd int, st *unix.Stat_t) (changed bool) {
 	return changed || cleared && err == nil
 }
 
-// clearInherit reports whether the directory handed down its project ID, and
-// now does not any more.
+// clearInherit ends the inheritance of the directory's project ID, and reports whether it was
+// inherited.
 func clearInherit(fd int) bool {
 	changed, err := quota.ClearFlags(fd, quota.ProjectInherit)
 	return changed && err == nil

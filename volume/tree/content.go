@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// piece is how much is copied between two looks at the pace, in bytes.
+// piece is how many bytes are copied between two calls of the pace.
 const piece = 1 << 20
 
-// leaseWait is how long a tenant's lease can hold up opening a file: somewhat
-// more than the kernel's /proc/sys/fs/lease-break-time of 45 s.
+// leaseWait is how long a tenant's lease can delay the opening of a file. It is longer than the
+// kernel's /proc/sys/fs/lease-break-time of 45 s.
 const leaseWait = 60 * time.Second
 
-// openFile opens a regular file to be read. It waits for nobody but the holder
-// of a lease (fcntl(2), F_SETLEASE), whom the kernel gives some time.
+// openFile opens a regular file for reading. If a process holds a lease on it (fcntl(2),
+// F_SETLEASE), openFile waits until the kernel breaks the lease.
 func (c *copier) openFile(source int) (int, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, leaseWait)
 	defer cancel()
@@ -33,14 +33,14 @@ func (c *copier) openFile(source int) (int, error) {
 	}
 }
 
-// contents copies what is in files, by the best way that was not refused yet.
+// contents copies the data of files, by the best method that has not failed yet.
 type contents struct {
 	unshared bool   // no FICLONE between these two filesystems
-	buf      []byte // where copy_file_range does not copy either
+	buf      []byte // used once copy_file_range has failed too
 }
 
-// copy copies the first size bytes of a file into an empty one. One that gets
-// shorter meanwhile is copied as short.
+// copy copies the first size bytes of a file into an empty one. If the file becomes shorter
+// meanwhile, so does the copy.
 func (d *contents) copy(in, out int, size int64, step func() error) error {
 	if size == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (d *contents) copy(in, out int, size int64, step func() error) error {
 		case unix.EOPNOTSUPP, unix.ENOTTY, unix.EXDEV, unix.ENOSYS:
 			d.unshared = true
 		case unix.EINVAL, unix.ETXTBSY, unix.EPERM, unix.EINTR:
-			// This file has what its copy must not: a swap file, or one of
-			// btrfs without checksums.
+			// This file alone cannot be cloned: a swap file, or a file of btrfs without
+			// checksums.
 		default:
 			return err
 		}
@@ -77,8 +77,8 @@ func (d *contents) copy(in, out int, size int64, step func() error) error {
 	return unix.Ftruncate(out, st.Size)
 }
 
-// nextData returns where data begins after at, and where it ends; both are size
-// where no more follows. A filesystem that knows no holes has data throughout.
+// nextData returns where data begins after at, and where it ends; both are size if no data follows.
+// On a filesystem without holes, everything is data.
 func nextData(in int, at, size int64) (data, hole int64, err error) {
 	data, err = unix.Seek(in, at, unix.SEEK_DATA)
 	switch {
@@ -90,14 +90,14 @@ func nextData(in int, at, size int64) (data, hole int64, err error) {
 		return 0, 0, err
 	}
 	hole, err = unix.Seek(in, data, unix.SEEK_HOLE)
-	if err == unix.ENXIO { // it was cut off meanwhile
+	if err == unix.ENXIO { // it was truncated meanwhile
 		return size, size, nil
 	}
 	return data, min(hole, size), err
 }
 
-// span copies from one offset to another, and returns where to go on: at end,
-// also where the file ends before.
+// span copies the bytes between two offsets, and returns the offset to continue at: end, also if the
+// file ends before.
 func (d *contents) span(in, out int, from, end int64, step func() error) (int64, error) {
 	for at := from; at < end; {
 		if err := step(); err != nil {

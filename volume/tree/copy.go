@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LeftOut is what a copy lacks, because it must not be copied or cannot be.
+// LeftOut lists what a copy lacks.
 type LeftOut struct {
 	Total int
 	First []string // paths below the top, with the reason; at most maxLeftOut
 }
 
-// maxLeftOut bounds what is said of a tree full of it.
+// maxLeftOut bounds the length of the list.
 const maxLeftOut = 10
 
-// String is a sentence for a message, empty where nothing was left out.
+// String returns a sentence for a message, "" if nothing was left out.
 func (l LeftOut) String() string {
 	if l.Total == 0 {
 		return ""
@@ -26,25 +26,23 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("left out %d: %s", l.Total, strings.Join(l.First, "; "))
 }
 
-// Copy copies the directory name in from into the empty directory to, of the
-// same filesystem or another: everything below it, and its own owner, mode,
-// times and extended attributes. It returns what it left out: device nodes
-// (whiteouts are none), and what is mounted in the tree. Sockets are of no use
-// without who listens to them, and are passed over in silence.
+// Copy copies the directory name in from into the empty directory to, on the same filesystem or
+// another: everything below it, and its own owner, mode, times and extended attributes. It returns
+// what it left out: device nodes except whiteouts, and mounts. It skips sockets, which are useless
+// without their listener, and does not list them.
 //
-// Files share their blocks with the original where the filesystem can do that
-// (FICLONE), and keep their holes elsewhere. Links among the files of the tree
-// are kept, symbolic links are copied and never followed. Inode flags and
-// project IDs are those that to hands down. See copiedXattr for the attributes.
+// Files share their blocks with the original if the filesystem supports it (FICLONE); otherwise the
+// copy has the same holes. Copy keeps hard links among the files of the tree, and copies symbolic
+// links without following them. New inodes inherit flags and project ID from to. See copiedXattr
+// for extended attributes.
 //
-// The owner may change the tree meanwhile. Each file is copied as of some
-// moment, or some moments where its blocks cannot be shared; different files
-// are of different moments. What goes meanwhile is not in the copy. Nothing
-// outside of the tree is ever read.
+// The owner may change the tree meanwhile. A file whose blocks are shared is copied at one moment,
+// any other over some time, and different files at different moments. Entries that are removed
+// meanwhile may be missing. Copy reads nothing outside of the tree.
 //
-// pace is called for every entry, and every MiB that is written. Nobody else
-// may work in to. Nothing is flushed. With an error, to holds a part of the
-// copy, for the caller to remove. The error is ENOTEMPTY where to was not empty.
+// Copy calls pace for every entry, and for every MiB that it writes. The caller makes sure that no
+// other process works in to. Copy flushes nothing. After an error, to has a part of the copy, which
+// the caller removes. The error is ENOTEMPTY if to was not empty.
 func Copy(ctx context.Context, from int, name string, to int, pace Pace) (LeftOut, error) {
 	c := &copier{ctx: ctx, pace: pace, base: to, links: -1}
 	defer c.close()
@@ -55,20 +53,18 @@ func Copy(ctx context.Context, from int, name string, to int, pace Pace) (LeftOu
 	return c.left, pathError("copy", name, err)
 }
 
-// A copier goes through two trees at once. Nobody else sees the copy, so that
-// names lead nowhere else there.
+// A copier walks two trees at once. Only the copier can reach the copy, so names are safe there.
 type copier struct {
 	ctx  context.Context
 	pace Pace
 	left LeftOut
 
 	from, to trail
-	top      string // path of the original, which messages leave out
+	top      string // path of the original, which messages omit
 	base     int    // the copy's directory, as the caller gave it
 
-	// links is a directory in the copy, -1 until it is needed, that has one name
-	// for every file with several links: the map of those, on disk, where it
-	// takes no memory.
+	// links is a directory in the copy, -1 until it is needed, with one name for every file that
+	// has several links. It is a map on disk, which takes no memory.
 	links     int
 	linksName string
 
@@ -116,8 +112,8 @@ func (c *copier) close() {
 	}
 }
 
-// visit copies one entry. A directory is made for us alone; it gets what it
-// shall have when all is in it.
+// visit copies one entry. A directory gets a private mode; leave sets its attributes after its last
+// entry.
 func (c *copier) visit(dir int, name string) (into int, err error) {
 	if err := c.pace.wait(c.ctx); err != nil {
 		return -1, err
@@ -144,12 +140,12 @@ func (c *copier) visit(dir int, name string) (into int, err error) {
 		into, err = -1, c.leaf(source, name, &st)
 	}
 	if err == unix.EEXIST {
-		err = nil // seen before: it was moved, or made again, while the directory was read
+		err = nil // visited before: it was moved or created again while the directory was read
 	}
 	return into, c.failed(name, err)
 }
 
-// directory makes a directory and opens the original.
+// directory creates a directory and opens the original.
 func (c *copier) directory(source int, name string) (into int, err error) {
 	if err := unix.Mkdirat(c.to.here().fd, name, 0o700); err != nil {
 		return -1, err
@@ -170,8 +166,8 @@ func (c *copier) directory(source int, name string) (into int, err error) {
 	return into, nil
 }
 
-// leave finishes the directory at hand: its default ACL would have gone to what
-// was made in it, and its times would not have stayed.
+// leave sets the attributes of the current directory. Earlier, new entries would have inherited its
+// default ACL and changed its times.
 func (c *copier) leave() error {
 	if len(c.to.steps) == 1 {
 		if err := c.dropLinks(); err != nil {
@@ -190,7 +186,7 @@ func (c *copier) leave() error {
 	return c.failed(".", err)
 }
 
-// leaf copies what is no directory.
+// leaf copies an entry that is not a directory.
 func (c *copier) leaf(source int, name string, st *unix.Statx_t) error {
 	whiteout := st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev_major == 0 && st.Rdev_minor == 0
 	switch st.Mode & unix.S_IFMT {
@@ -218,7 +214,7 @@ func (c *copier) create(source int, name string, st *unix.Statx_t) (err error) {
 		return c.file(source, name, st)
 	case unix.S_IFLNK:
 		var target string
-		// Through its descriptor it is the very link just looked at.
+		// The descriptor is of the link that visit checked.
 		if target, err = readlink(source); err == nil {
 			err = unix.Symlinkat(target, to, name)
 		}
@@ -264,15 +260,15 @@ func (c *copier) attribute(from, to int, st *unix.Statx_t, name string) error {
 	return nil
 }
 
-// omit notes what is left out of the directory at hand.
+// omit adds an entry of the current directory to the list of what is left out.
 func (c *copier) omit(name, why string) {
 	if c.left.Total++; len(c.left.First) < maxLeftOut {
 		c.left.First = append(c.left.First, shown(c.path(name))+": "+why)
 	}
 }
 
-// path is where name in the directory at hand is, as far as a path can say it:
-// a deep one has only a name.
+// path returns the path of name in the current directory below the top, or only name if the
+// directory is too deep for a path.
 func (c *copier) path(name string) string {
 	dir, err := os.Readlink(procPath(c.from.here().fd))
 	rest, below := strings.CutPrefix(dir, c.top)
@@ -283,7 +279,7 @@ func (c *copier) path(name string) string {
 }
 
 func (c *copier) failed(name string, err error) error {
-	switch err.(type) { //nolint:errorlint // what is wrapped already is not an Errno itself
+	switch err.(type) { //nolint:errorlint // a wrapped error is not an Errno
 	case nil:
 		return nil
 	case unix.Errno:

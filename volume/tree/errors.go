@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// explain puts the name before an error, and into words what a mount means.
+// explain adds the name to an error, and describes the error of a mount.
 func explain(name string, err error) error {
 	if err == unix.EXDEV || err == unix.EBUSY {
 		return fmt.Errorf("%s: something is mounted there: %w", shown(name), err)
@@ -17,7 +17,7 @@ func explain(name string, err error) error {
 	return pathError("remove", name, err)
 }
 
-// failures keeps the first few errors of many, and passes over errStopped.
+// failures keeps the first few errors of many, without errStopped.
 type failures struct {
 	errs  []error
 	more  int
@@ -42,16 +42,16 @@ func (f *failures) join() error {
 	return errors.Join(f.errs...)
 }
 
-// pathError is the operating system's error with what it was about.
+// pathError adds operation and name to an error of the operating system.
 func pathError(op, name string, err error) error {
-	errno, ok := err.(unix.Errno) //nolint:errorlint // a wrapped one says already what it was about
+	errno, ok := err.(unix.Errno) //nolint:errorlint // a wrapped one has its name already
 	if !ok {
 		return err
 	}
 	return &os.PathError{Op: op, Path: shown(name), Err: errno}
 }
 
-// shown is a name as a log may have it: a tenant chooses any bytes.
+// shown returns a name that is safe in a log: a tenant can choose any bytes.
 func shown(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted

@@ -14,8 +14,8 @@ const fiemapCall = 0xc020660b
 // Flags of an extent, FIEMAP_EXTENT_* of include/uapi/linux/fiemap.h.
 const (
 	extentLast = 0x1
-	// notOwn are those of extents that do not take their length on disk, or not for this
-	// file alone: UNKNOWN, DELALLOC, ENCODED (compressed), DATA_INLINE, DATA_TAIL, SHARED.
+	// notOwn has the flags of extents that take less than their length on disk, or that other files
+	// share: UNKNOWN, DELALLOC, ENCODED (compressed), DATA_INLINE, DATA_TAIL, SHARED.
 	notOwn = 0x2 | 0x4 | 0x8 | 0x200 | 0x400 | 0x2000
 )
 
@@ -34,10 +34,9 @@ type extentMap struct {
 	Extents              [128]extent
 }
 
-// ownBytes returns how many bytes of disk an open regular file takes that no other
-// file shares. Space that is only reserved for data that is not written yet does not
-// count, nor does what is compressed, whose size on disk the kernel does not tell.
-// It returns 0 where the filesystem does not tell of extents.
+// ownBytes returns how many bytes on disk an open regular file shares with no other file. It does
+// not count space that is reserved for unwritten data, nor compressed extents, whose size on disk
+// the kernel does not report. It returns 0 if the filesystem does not report extents.
 func ownBytes(ctx context.Context, fd int) (int64, error) {
 	var m extentMap
 	var own int64
@@ -67,8 +66,8 @@ func ownBytes(ctx context.Context, fd int) (int64, error) {
 	}
 }
 
-// sharesExtents reports whether files on the filesystem of fd may share blocks
-// (reflinks, snapshots), or take fewer than they say (compression).
+// sharesExtents reports whether files on the filesystem of fd may share blocks (reflinks, snapshots)
+// or be compressed.
 func sharesExtents(fd int) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

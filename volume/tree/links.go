@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link makes name a link to the copy of a file that was copied before by
-// another of its links, and reports whether it did.
+// link makes name a hard link if the file was already copied under another of its names. It reports
+// whether it did.
 func (c *copier) link(name string, st *unix.Statx_t) (done bool, err error) {
 	if st.Nlink < 2 || c.links < 0 {
 		return false, nil
@@ -16,7 +16,7 @@ func (c *copier) link(name string, st *unix.Statx_t) (done bool, err error) {
 	to, key := c.to.here().fd, linkKey(st)
 	err = unix.Linkat(c.links, key, to, name, 0)
 	if err == unix.EMLINK {
-		// The name that is kept counts as well: the last link takes its place.
+		// The kept name counts as a link: the last link replaces it.
 		err = unix.Renameat2(c.links, key, to, name, unix.RENAME_NOREPLACE)
 	}
 	if err == unix.ENOENT {
@@ -25,7 +25,7 @@ func (c *copier) link(name string, st *unix.Statx_t) (done bool, err error) {
 	return err == nil, err
 }
 
-// keepLink keeps a name for the copy of a file with several links.
+// keepLink keeps a name for the copy of a file that has several links.
 func (c *copier) keepLink(name string, st *unix.Statx_t) error {
 	if st.Nlink < 2 {
 		return nil
@@ -38,14 +38,13 @@ func (c *copier) keepLink(name string, st *unix.Statx_t) error {
 	return unix.Linkat(c.to.here().fd, name, c.links, linkKey(st), 0)
 }
 
-// linkKey tells a file from every other, also from one that gets its inode
-// number after it is removed.
+// linkKey identifies a file. Another file that later gets the same inode number has another key.
 func linkKey(st *unix.Statx_t) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", st.Dev_major, st.Dev_minor, st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }
 
 func (c *copier) makeLinks() error {
-	c.linksName = ".links-" + rand.Text() // which no tenant can guess
+	c.linksName = ".links-" + rand.Text() // a tenant cannot guess it
 	if err := unix.Mkdirat(c.base, c.linksName, 0o700); err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (c *copier) makeLinks() error {
 	return err
 }
 
-// dropLinks removes the names that were kept.
+// dropLinks removes the kept names.
 func (c *copier) dropLinks() error {
 	if c.links < 0 {
 		return nil

@@ -6,29 +6,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks bounds the memory for files with several links. What is beyond it
-// counts as the share of each link.
+// maxLinks bounds the memory for files with several links. Of further ones, each link counts as its
+// share.
 const maxLinks = 1 << 18
 
-// Size is what a tree takes on disk, in bytes.
+// Size is the size of a tree on disk, in bytes.
 type Size struct {
 	// Bytes are allocated blocks, a file with several links once. Blocks that files
 	// share (reflinks) count for each of them.
 	Bytes int64
-	// Own is how much of that is no other file's: what would be free at least, were
-	// the tree gone.
+	// Own is the part that no other file shares. A removal of the tree would free at least that.
 	Own int64
 }
 
-// Measure returns what the directory name in dir takes on disk with everything
-// below it. What is mounted in it is not counted, and no link is followed.
-// elsewhere, unless it is nil, reports of an open regular file that its blocks are
-// counted elsewhere: they are not in Own then, and neither are those of anything
-// that is no regular file.
+// Measure returns the size on disk of the directory name in dir with everything below it. It counts
+// no mounts and follows no link. If elsewhere is not nil, it reports whether the caller counts the
+// blocks of an open regular file elsewhere; Own then has neither those blocks nor those of files of
+// other types.
 //
-// It changes nothing and reads a tree that may change meanwhile, so the
-// result is an estimate. With an error it is what was counted so far. A name
-// that is not there is ENOENT.
+// The tree may change meanwhile, so the result is an estimate. With an error, the result has what
+// was counted before. The error is ENOENT if the name does not exist.
 func Measure(ctx context.Context, dir int, name string, pace Pace, elsewhere func(fd int) bool) (Size, error) {
 	m := measurer{ctx: ctx, links: map[inode]bool{}, elsewhere: elsewhere, shares: sharesExtents(dir)}
 	err := Walk(ctx, dir, name, pace, m.count)
@@ -64,7 +61,7 @@ func (m *measurer) count(at int, name string, st *unix.Statx_t) error {
 	return err
 }
 
-// own returns how much of an inode's blocks is its alone.
+// own returns the size of the blocks that no other inode shares.
 func (m *measurer) own(at int, name string, st *unix.Statx_t) (int64, error) {
 	bytes := int64(st.Blocks) * 512
 	switch {
@@ -77,7 +74,7 @@ func (m *measurer) own(at int, name string, st *unix.Statx_t) (int64, error) {
 	}
 	fd, err := OpenInode(at, name)
 	if err != nil {
-		return 0, nil // it went, or is something else by now
+		return 0, nil // it was removed or replaced
 	}
 	defer unix.Close(fd)
 	switch {

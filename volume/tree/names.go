@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Empty reports whether nothing is in a directory that is open for reading.
+// Empty reports whether a directory, open for reading, has no entries.
 func Empty(dir int) (bool, error) {
 	empty := true
 	err := names(dir, func(string) bool {
@@ -41,11 +41,10 @@ func names(dir int, do func(name string) bool) error {
 // An entry is one of a directory.
 type entry struct {
 	name string
-	next int64 // where reading goes on after it
+	next int64 // where reading continues after it
 }
 
-// nextEntries reads on in a directory: as many entries as fit buf, none at the
-// end.
+// nextEntries returns the next entries of a directory, as many as fit buf; none at the end.
 func nextEntries(dir int, buf []byte) ([]entry, error) {
 	for {
 		n, err := unix.ReadDirent(dir, buf)
@@ -64,7 +63,7 @@ func nextEntries(dir int, buf []byte) ([]entry, error) {
 	}
 }
 
-// Where the fields of struct linux_dirent64 are: getdents64(2).
+// Offsets in struct linux_dirent64; see getdents64(2).
 const (
 	entryNext   = 8
 	entryLength = 16
@@ -75,7 +74,7 @@ func parseEntries(buf []byte) (batch []entry) {
 	for len(buf) > entryName {
 		length := int(binary.NativeEndian.Uint16(buf[entryLength:]))
 		if length <= entryName || length > len(buf) {
-			return batch // which the kernel does not do
+			return batch // the kernel returns no such entry
 		}
 		name, _, _ := bytes.Cut(buf[entryName:length], []byte{0})
 		if string(name) != "." && string(name) != ".." {

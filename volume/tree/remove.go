@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pace is called before every change, or every entry that is read. It may
-// wait, and its error ends the work. nil never waits.
+// Pace is called before every change, or for every entry that is read. It may wait. Its error ends
+// the work. nil never waits.
 type Pace func(context.Context) error
 
-// wait lets work go on, or ends it.
+// wait waits for the pace. Its error ends the work.
 func (p Pace) wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || p == nil {
 		return err
@@ -21,36 +21,33 @@ func (p Pace) wait(ctx context.Context) error {
 	return p(ctx)
 }
 
-// ErrBusy is the cause where a tree does not come to an end, because somebody
-// changes it all the time.
-var ErrBusy = errors.New("somebody keeps writing into it")
+// ErrBusy is the cause if Remove gives up on a tree that a process keeps changing.
+var ErrBusy = errors.New("a process keeps writing into it")
 
 const (
-	// rounds bounds how often the top directory is read again. What a round
-	// moves there it also removes; more rounds than a few mean company.
+	// rounds bounds how often the top directory is read again. A round removes what it moves there,
+	// so many rounds mean that a process adds entries.
 	rounds = 100
 	// queue bounds the names kept in memory between two reads of the top.
 	queue = 4096
 	// maxTops bounds the descriptors; two are the most that btrfs needs.
 	maxTops = 8
-	// movedPrefix begins the names of directories that moved up. What follows
-	// is another for each call, which so needs no look at what earlier ones left.
+	// movedPrefix begins the names of directories that moved up. The rest of the name is different
+	// in each call, so it cannot collide with names of earlier calls.
 	movedPrefix = ".moved-"
 )
 
-// Remove removes name in the directory dir with everything below it. A name
-// that is not there is a success, and so work cut short is resumed by calling
-// again.
+// Remove removes name in the directory dir with everything below it. It does nothing if the name
+// does not exist, so callers can call it again after an interruption.
 //
-// Mounts are never crossed: what is mounted stays, with the directories above
-// it, and is an error. Immutable and append-only flags are cleared where they
-// are in the way, and so is the flag of a read-only btrfs subvolume, unless dir
-// lies in it. Other errors do not keep the rest from being removed; they come
-// joined, at most a few. Deep trees are flattened: a directory moves up to the
-// top before it is emptied.
+// Remove crosses no mount: it leaves a mount and the directories above it, and returns an error. It
+// clears immutable and append-only flags that prevent a removal, and the flag of a read-only btrfs
+// subvolume, unless dir is in that subvolume. After any other error it continues with the rest; it
+// returns the first few errors joined. It flattens deep trees: it moves a directory up to the top
+// before it empties it.
 //
-// If the context or the pace ends the work, Remove returns their error. If
-// nothing was removed until then, Remove joins the errors that kept it.
+// If the context or the pace ends the work, Remove returns their error, joined with earlier errors
+// if it has removed nothing.
 func Remove(ctx context.Context, dir int, name string, pace Pace) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
@@ -75,20 +72,20 @@ type remover struct {
 	outside uint64 // the device of the directory that the tree is in
 
 	tops    []*top
-	prefix  string // of the names of what moves up
+	prefix  string // of the names of directories that move up
 	moved   uint64 // directories moved up so far, for their names
-	removed uint64 // entries removed or moved up, to tell progress
+	removed uint64 // entries removed or moved up, to detect progress
 }
 
-// A top is a directory into which the ones below it are flattened. There is
-// one, and another for each filesystem boundary that a rename cannot cross: a
-// btrfs subvolume keeps its plain directories, though it can itself move up.
+// A top is a directory to which the directories below it move. There is one, and another for each
+// boundary that a rename cannot cross: the directories of a btrfs subvolume cannot leave it, though
+// the subvolume itself can move up.
 type top struct {
 	fd      int
 	pending []string // moved here and not emptied yet
 }
 
-// errStays is the answer to an entry that cannot move to any top.
+// errStays is the error of an entry that cannot move to any top.
 var errStays = errors.New("cannot be moved up")
 
 func (r *remover) remove(dir int, name string) error {
@@ -110,8 +107,8 @@ func (r *remover) remove(dir int, name string) error {
 	return r.rmdir(dir, name)
 }
 
-// empty removes everything in the directory fd, reading it until nothing is
-// left or nothing more can be done.
+// empty removes everything in the directory fd. It reads the directory again until it is empty or a
+// round removes nothing.
 func (r *remover) empty(fd int) error {
 	t := &top{fd: fd}
 	r.tops = append(r.tops, t)
@@ -134,8 +131,7 @@ func (r *remover) empty(fd int) error {
 	return ErrBusy
 }
 
-// round removes once what one read of dir returns, and reports whether there
-// was anything.
+// round tries once to remove each entry of dir, and reports whether there were entries.
 func (r *remover) round(dir int, errs *failures) (found bool) {
 	err := names(dir, func(name string) bool {
 		found = true
@@ -146,8 +142,8 @@ func (r *remover) round(dir int, errs *failures) (found bool) {
 	return found
 }
 
-// entry removes one entry of dir. A directory that is not empty is emptied
-// where it is if dir is a top, and moves up otherwise.
+// entry removes one entry of dir. It empties a directory in place if dir is a top, and moves it up
+// otherwise.
 func (r *remover) entry(dir int, name string) error {
 	gone, err := r.unlink(dir, name)
 	if gone || err != nil {
@@ -163,8 +159,7 @@ func (r *remover) entry(dir int, name string) error {
 	return r.moveUp(dir, name)
 }
 
-// directory empties and removes the directory name of dir, whose own
-// directories move up.
+// directory empties and removes the directory name of dir. The directories in it move up.
 func (r *remover) directory(dir int, name string) error {
 	fd, err := r.openDir(dir, name)
 	if err == unix.ENOENT {
@@ -186,8 +181,8 @@ func (r *remover) directory(dir int, name string) error {
 	return r.rmdir(dir, name)
 }
 
-// openDir opens what was a directory a moment ago, at the pace: whatever the
-// pace does, such as a test that puts a link there, comes between the two.
+// openDir opens a directory at the pace, so that a test can replace the directory by a link just
+// before it is opened.
 func (r *remover) openDir(dir int, name string) (int, error) {
 	if err := r.wait(); err != nil {
 		return -1, err
@@ -208,8 +203,8 @@ func (r *remover) unlink(dir int, name string) (gone bool, err error) {
 	}
 }
 
-// rmdir removes the directory name from dir. One that filled up again stays
-// for the next round.
+// rmdir removes the directory name from dir. The next round tries a directory again that is not
+// empty any more.
 func (r *remover) rmdir(dir int, name string) error {
 	switch err := r.change(dir, name, func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) }); err {
 	case nil, unix.ENOENT:
@@ -227,7 +222,7 @@ func (r *remover) moveUp(dir int, name string) error {
 			continue
 		}
 		err := r.moveTo(t, dir, name)
-		// A top that hands down a project ID takes no directory of another.
+		// A directory with another project ID cannot move into a top that passes on its own.
 		if err == unix.EXDEV && r.wait() == nil && clearInherit(t.fd) {
 			err = r.moveTo(t, dir, name)
 		}
@@ -235,9 +230,9 @@ func (r *remover) moveUp(dir int, name string) error {
 		case nil, unix.ENOENT:
 			return nil
 		case unix.EXDEV, unix.ENOSPC, unix.EDQUOT, unix.EMLINK, unix.ENOKEY:
-			// Another subvolume, a top without room for one more name on a full
-			// disk or at its limit, or a directory encrypted with a key that is
-			// not there: rename(2). It is emptied where it is.
+			// Another subvolume, a top without space for one more name on a full disk or at
+			// its quota, or a directory that is encrypted with a missing key: rename(2). The
+			// directory is emptied in place.
 		default:
 			return explain(name, err)
 		}
@@ -252,7 +247,7 @@ func (r *remover) moveTo(t *top, dir int, name string) error {
 		err := r.change(dir, name, func() error {
 			return unix.Renameat2(dir, name, t.fd, to, unix.RENAME_NOREPLACE)
 		})
-		if err == unix.EEXIST { // a tenant who sees the names makes the next one
+		if err == unix.EEXIST { // a tenant can see the names and create the next one
 			continue
 		}
 		if err == nil {

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// keepOpen is how many directories a trail keeps open. Only below that many
-	// does it matter whether somebody moves a directory meanwhile.
+	// keepOpen is how many directories a trail keeps open. The tenant can disturb a walk by
+	// moving a directory only if more than these are above it.
 	keepOpen = 16
 	// maxDepth bounds the memory of a trail, at 48 bytes a directory.
 	maxDepth = 1 << 18
-	// moreEntries is how many entries a directory may have beyond its size in
-	// bytes, of which each entry takes one at least. On btrfs what is renamed comes
-	// up again at the end, so that reading would not end while somebody renames.
+	// moreEntries is how many entries a directory may have beyond its size in bytes, of which
+	// each entry takes at least one. On btrfs a renamed entry appears again at the end, so
+	// reading would not end while a tenant renames entries.
 	moreEntries = 1 << 14
 )
 
-// errMoved: going up led to another directory than the one that was left.
+// errMoved: ".." led to another directory than the one above on the way down.
 var errMoved = errors.New("directories were moved meanwhile, deep below; try again")
 
 // An inode is a file's identity. On btrfs the device changes inside a tree.
@@ -30,9 +30,8 @@ type inode struct {
 
 func inodeOf(st *unix.Statx_t) inode { return inode{st.Dev_major, st.Dev_minor, st.Ino} }
 
-// A trail is the way from a directory down to the one at hand. It keeps the
-// last few open. Those above are found again through "..", and it is looked
-// whether that is the directory that was left.
+// A trail is the chain of directories from the top of a walk to the current one. It keeps the last
+// few open. It finds the others again through "..", and checks that their inode is the same.
 type trail struct {
 	steps []level
 }
@@ -40,16 +39,16 @@ type trail struct {
 // A level is a directory of a trail.
 type level struct {
 	id   inode
-	next int64 // where reading it goes on
-	left int64 // entries that may still come
-	fd   int   // -1 where it is not kept open
+	next int64 // where reading it continues
+	left int64 // entries that may still follow
+	fd   int   // -1 if it is not kept open
 }
 
-// here is the directory at hand.
+// here returns the current directory.
 func (t *trail) here() *level { return &t.steps[len(t.steps)-1] }
 
-// down goes into the directory that fd has open. The trail closes it, also
-// where it fails.
+// down makes the directory that fd has open the current one. The trail closes fd, also if down
+// fails.
 func (t *trail) down(fd int) error {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_SIZE, &st)
@@ -68,8 +67,7 @@ func (t *trail) down(fd int) error {
 	return nil
 }
 
-// up leaves the directory at hand for the one above, and reports whether there
-// is one.
+// up makes the directory above the current one, and reports whether there is one.
 func (t *trail) up() (more bool, err error) {
 	below := t.here().fd
 	t.steps = t.steps[:len(t.steps)-1]
@@ -100,7 +98,7 @@ func openAbove(dir int, id inode) (int, error) {
 	return fd, nil
 }
 
-// close gives up what is open.
+// close closes all descriptors.
 func (t *trail) close() {
 	for i := len(t.steps) - 1; i >= 0 && t.steps[i].fd >= 0; i-- {
 		unix.Close(t.steps[i].fd)
@@ -108,11 +106,10 @@ func (t *trail) close() {
 	t.steps = nil
 }
 
-// walk visits everything below the directory at hand, entries before what is in
-// them, and ends above it. visit returns a directory that it opened to be
-// walked through, or -1. leave is called with the trail at a directory all of
-// which was visited. The tree may change meanwhile: what is added may be
-// visited, and what is moved may be twice or not at all.
+// walk visits everything below the current directory, a directory before its entries, and ends
+// above it. visit returns a descriptor of a directory to walk, or -1. walk calls leave after the
+// last entry of each directory, which is the current one then. If the tree changes meanwhile, an
+// added entry may be missed, and a moved one may be visited twice or not at all.
 func (t *trail) walk(visit func(dir int, name string) (int, error), leave func() error) error {
 	buf := make([]byte, 4<<10)
 	for {
@@ -135,8 +132,8 @@ func (t *trail) walk(visit func(dir int, name string) (int, error), leave func()
 	}
 }
 
-// read visits on in the directory at hand, until there is one to go into, or
-// the end: then it returns -1.
+// read continues with the entries of the current directory until visit returns a directory to walk.
+// It returns -1 at the end.
 func (t *trail) read(buf []byte, visit func(dir int, name string) (int, error)) (into int, err error) {
 	here := t.here()
 	if _, err := unix.Seek(here.fd, here.next, 0); err != nil {

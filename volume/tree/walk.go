@@ -6,22 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visit is called for the top of a walk and for everything below it, a directory
-// before what is in it: name in the directory at, with what statx(2) said of it.
-// Somebody else may have the name by now. An error ends the walk.
+// Visit is called for the top of a walk and for each entry below it, a directory before its entries.
+// It gets the entry's name, its directory at, and the result of statx(2). The tenant may have given
+// the name to another inode since. An error ends the walk.
 type Visit func(at int, name string, st *unix.Statx_t) error
 
-// Walk visits the directory name in dir and everything below it. What is
-// mounted in it is not visited, and no link is followed. What comes or goes
-// meanwhile may be visited or not. The pace is kept for each entry but the top.
+// Walk visits the directory name in dir and everything below it. It visits no mount and follows no
+// link. It may miss entries that are added or removed meanwhile. It calls the pace for each entry
+// but the top.
 //
-// A name that is not there is ENOENT, a link or a file in its place ELOOP or
-// ENOTDIR, and a mount on it EXDEV.
+// The error is ENOENT if the name does not exist, ELOOP or ENOTDIR if it is a link or a file, and
+// EXDEV if it is a mount point.
 func Walk(ctx context.Context, dir int, name string, pace Pace, enter Visit) error {
 	w := walker{ctx: ctx, pace: pace, enter: enter}
 	fd, err := OpenDir(dir, name)
 	if err != nil {
-		return pathError("look at", name, err)
+		return pathError("read", name, err)
 	}
 	var st unix.Statx_t
 	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS, &st)
@@ -30,14 +30,14 @@ func Walk(ctx context.Context, dir int, name string, pace Pace, enter Visit) err
 	}
 	if err != nil {
 		unix.Close(fd)
-		return pathError("look at", name, err)
+		return pathError("read", name, err)
 	}
 	var t trail
 	defer t.close()
 	if err = t.down(fd); err == nil {
 		err = t.walk(w.visit, func() error { return nil })
 	}
-	return pathError("look at", name, err)
+	return pathError("read", name, err)
 }
 
 type walker struct {
@@ -46,8 +46,8 @@ type walker struct {
 	enter Visit
 }
 
-// visit looks at one entry, and opens it where there is more in it. One that is
-// gone, or hidden by a link or a mount by now, is passed over.
+// visit visits one entry, and opens it if it is a directory. It does nothing if the entry is gone,
+// or if a link or a mount has replaced it.
 func (w *walker) visit(dir int, name string) (into int, err error) {
 	if err := w.pace.wait(w.ctx); err != nil {
 		return -1, err
@@ -58,7 +58,7 @@ func (w *walker) visit(dir int, name string) (into int, err error) {
 		return -1, nil
 	}
 	if err != nil {
-		return -1, pathError("look at", name, err)
+		return -1, pathError("read", name, err)
 	}
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return -1, nil
@@ -72,6 +72,6 @@ func (w *walker) visit(dir int, name string) (into int, err error) {
 	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
 		return -1, nil
 	default:
-		return -1, pathError("look at", name, err)
+		return -1, pathError("read", name, err)
 	}
 }
