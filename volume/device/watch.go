@@ -12,6 +12,7 @@ import (
 
 // Watcher notices that devices come to a directory or leave it.
 type Watcher struct {
+	dir   string
 	names *regexp.Regexp
 	file  *os.File
 	wake  func()
@@ -28,7 +29,7 @@ func Watch(dir string, names *regexp.Regexp, wake func()) (*Watcher, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
-	w := &Watcher{names: names, file: os.NewFile(uintptr(fd), "inotify"), wake: wake}
+	w := &Watcher{dir: dir, names: names, file: os.NewFile(uintptr(fd), "inotify"), wake: wake}
 	if err := w.add(fd, dir); err != nil {
 		w.Close()
 		return nil, err
@@ -37,8 +38,8 @@ func Watch(dir string, names *regexp.Regexp, wake func()) (*Watcher, error) {
 	return w, nil
 }
 
-// add watches a directory and those below it. One below that cannot be watched is left out: a
-// rescan still finds what is in it.
+// add watches a directory and those below it. A directory that is watched already stays so. One
+// below that cannot be watched is left out: a rescan still finds what is in it.
 func (w *Watcher) add(fd int, dir string) error {
 	if _, err := unix.InotifyAddWatch(fd, dir, watched); err != nil {
 		return &os.PathError{Op: "watch", Path: dir, Err: err}
@@ -62,24 +63,39 @@ func (w *Watcher) run() {
 		if err != nil {
 			return // closed
 		}
-		if w.matters(buffer[:n]) {
+		matters, directories := w.read(buffer[:n])
+		if directories {
+			w.addAgain()
+		}
+		if matters {
 			w.wake()
 		}
 	}
 }
 
-// matters reads events; see inotify(7).
-func (w *Watcher) matters(events []byte) bool {
+// addAgain watches the directories that came after the last time. What is created in one before it
+// is watched is found by the pass that wake asks for.
+func (w *Watcher) addAgain() {
+	conn, err := w.file.SyscallConn()
+	if err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = w.add(int(fd), w.dir) }) // closed, or dir is gone
+	}
+}
+
+// read reads events; see inotify(7). It reports whether wake has to be called, and whether
+// directories may have come. An event without a name is about a watched directory itself, or is the
+// notice that events were lost.
+func (w *Watcher) read(events []byte) (matters, directories bool) {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask, length := binary.NativeEndian.Uint32(events[4:]), int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[unix.SizeofInotifyEvent:]
 		name := strings.TrimRight(string(events[:min(length, len(events))]), "\x00")
 		events = events[min(length, len(events)):]
-		if name == "" || mask&unix.IN_ISDIR != 0 || w.names.MatchString(name) {
-			return true
-		}
+		directory := name == "" || mask&unix.IN_ISDIR != 0
+		directories = directories || directory
+		matters = matters || directory || w.names.MatchString(name)
 	}
-	return false
+	return matters, directories
 }
 
 // Close ends the watch.
