@@ -71,7 +71,6 @@ func (o *Options) Flags() *pflag.FlagSet {
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
 	f.AddGoFlag(logging.Lookup("v"))
-	f.AddGoFlag(logging.Lookup("vmodule"))
 	for _, name := range ignored {
 		f.String(name, "", "accepted and ignored")
 		f.Lookup(name).NoOptDefVal = "true"

@@ -49,7 +49,7 @@ func TestDefaultsAndMissingSettings(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "LP_NODE_NAME") || !strings.Contains(err.Error(), "LP_NAMESPACE_NAME") {
 		t.Errorf("error %v, want both missing settings", err)
 	}
-	for _, args := range [][]string{{"--polling-interval=0s"}, {"inspcet"}, {"--wipe"}} {
+	for _, args := range [][]string{{"--polling-interval=0s"}, {"inspcet"}, {"--wipe"}, {"--vmodule=device=5"}} {
 		if _, err := Parse(append([]string{"--node-name=n", "--namespace-name=ns"}, args...), io.Discard); err == nil {
 			t.Errorf("%q was accepted", args)
 		}
