@@ -42,6 +42,7 @@ func TestDiskNamedByAClaim(t *testing.T) {
 	if r := b.await(Busy); !strings.Contains(r.Why, "claim a/c names PV local-n-disk") || b.read() != "secret" {
 		t.Errorf("%+v; the disk has %q", r, b.read())
 	}
+	b.event("DeviceBusy", "claim a/c names PV local-n-disk; delete the claim")
 	b.pv("pv-1")
 }
 

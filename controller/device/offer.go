@@ -42,7 +42,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		return err
 	}
 	if clean {
-		if found, err := disk.Probe(d); err != nil {
+		if found, err := disk.Probe(d, s.wipe); err != nil {
 			return err
 		} else if !found.Found() {
 			return c.free(ctx, node, d, *name, "")
@@ -56,7 +56,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	if err := c.free(ctx, node, d, *name, ""); err != nil {
 		return err
 	}
-	if found, err := x.Signature(); err != nil {
+	if found, err := x.Signature(s.wipe); err != nil {
 		return err
 	} else if found.Found() && !s.existing {
 		return refusal(d, found, s)
@@ -73,7 +73,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 // mayWipe refuses a device that carries something. It opens the device to read only: closing a
 // device that was open to be written has udev look at it once more.
 func (c *Controller) mayWipe(d disk.Device, s *spec) error {
-	found, err := disk.Probe(d)
+	found, err := disk.Probe(d, s.wipe)
 	if err == nil && found.Found() && !s.existing {
 		return refusal(d, found, s)
 	}

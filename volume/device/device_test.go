@@ -104,3 +104,18 @@ func TestSpans(t *testing.T) {
 		t.Error("an unknown mode was accepted")
 	}
 }
+
+// Samples are spread over the whole device, are whole blocks, and end with it.
+func TestSampled(t *testing.T) {
+	for _, size := range []int64{512, 8*mebibyte + 512, 10<<40 + 1536} {
+		all := Zero.sampled(size)
+		for i, s := range all {
+			if s.from%sampleBytes != 0 || s.to <= s.from || s.to > size || i > 0 && s.from-all[i-1].from > size/samples+sampleBytes {
+				t.Errorf("of %d bytes: %v after %v", size, s, all[max(0, i-1)])
+			}
+		}
+		if last := all[len(all)-1]; size-last.from > size/samples+samples+sampleBytes {
+			t.Errorf("of %d bytes: the last is %v", size, last)
+		}
+	}
+}

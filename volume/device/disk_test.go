@@ -123,7 +123,7 @@ func TestDiskWipe(t *testing.T) {
 					t.Errorf("at %d: %q", offset, got)
 				}
 			}
-			if s, err := Probe(d); err != nil || s.Found() {
+			if s, err := Probe(d, mode); err != nil || s.Found() {
 				t.Errorf("found %s (%v) after the wipe", s, err)
 			}
 		})

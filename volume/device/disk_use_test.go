@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -149,16 +150,28 @@ func TestDiskPartitionMounted(t *testing.T) {
 func TestDiskSignatures(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		d := At(testdisk.LoopOn(t, testdisk.Image(t, kind)))
-		if s, err := Probe(d); err != nil || s.Kind != Filesystem {
+		if s, err := Probe(d, Zero); err != nil || s.Kind != Filesystem {
 			t.Errorf("%s: found %s (%v)", kind, s, err)
 		}
 	}
 	d := attach(t, 8*mebibyte)
-	if s, err := Probe(d); err != nil || s.Found() {
+	if s, err := Probe(d, Zero); err != nil || s.Found() {
 		t.Errorf("a blank disk: found %s (%v)", s, err)
 	}
 	write(t, d, "x", 8*mebibyte-1)
-	if s, err := Probe(d); err != nil || s.Kind != Unknown {
+	if s, err := Probe(d, Zero); err != nil || s.Kind != Unknown {
 		t.Errorf("found %s (%v), want data without a signature", s, err)
+	}
+}
+
+// Data of some size is found wherever it is, unless the mode leaves it in any case.
+func TestDiskSamples(t *testing.T) {
+	const size = 4 << 40
+	d := attach(t, size)
+	write(t, d, strings.Repeat("x", int(mebibyte)), 3<<40)
+	for mode, want := range map[Mode]Kind{Zero: Unknown, Discard: Unknown, Quick: ""} {
+		if s, err := Probe(d, mode); err != nil || s.Kind != want || s.Found() && s.Offset != 3<<40 {
+			t.Errorf("%s: found %s (%v), want the kind %q", mode, s, err, want)
+		}
 	}
 }

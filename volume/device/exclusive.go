@@ -26,15 +26,15 @@ func Open(d Device) (*Exclusive, error) {
 	return open(d, unix.O_RDWR)
 }
 
-// Probe returns what the device carries, the zero Signature if nothing was found. It writes
-// nothing. The errors are those of Open.
-func Probe(d Device) (Signature, error) {
+// Probe returns what the device carries that the mode would wipe, the zero Signature if nothing was
+// found. It writes nothing. The errors are those of Open.
+func Probe(d Device, mode Mode) (Signature, error) {
 	x, err := open(d, unix.O_RDONLY)
 	if err != nil {
 		return Signature{}, err
 	}
 	defer x.Close()
-	return x.Signature()
+	return x.Signature(mode)
 }
 
 // open opens a device without the page cache: what is read back comes from the device. The lock is

@@ -70,6 +70,26 @@ func around(size, bytes int64) (all []span) {
 	return all
 }
 
+const (
+	// samples is how many places in between are read for data without a signature. The disk seeks to
+	// each, so more of them would take minutes of many disks.
+	samples     = 256
+	sampleBytes = 4096
+)
+
+// sampled returns where a device is read for data without a signature that the mode would wipe.
+// Data at the places that quick wipes is found in any case.
+func (m Mode) sampled(size int64) (all []span) {
+	if m == Quick {
+		return nil
+	}
+	for i := range int64(samples) {
+		from := size / samples * i &^ (sampleBytes - 1)
+		all = append(all, span{from, min(from+sampleBytes, size)})
+	}
+	return all
+}
+
 func total(spans []span) (bytes int64) {
 	for _, s := range spans {
 		bytes += s.to - s.from

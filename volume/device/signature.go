@@ -43,14 +43,20 @@ func (s Signature) String() string {
 const probeBytes = mebibyte
 
 // Signature reads the places where filesystems, partition tables, LVM, md and Ceph have their
-// metadata. If it knows none of what it finds there, but finds anything, that is Unknown data.
-func (x *Exclusive) Signature() (Signature, error) {
+// metadata, and samples of what else the mode would wipe. If it knows none of what it finds there,
+// but finds anything, that is Unknown data.
+func (x *Exclusive) Signature(mode Mode) (Signature, error) {
 	b, err := newBuffer(2 * probeBytes)
 	if err != nil {
 		return Signature{}, err
 	}
 	defer b.free()
 	var unknown Signature
+	note := func(r span, data []byte) {
+		if at := notZero(data); at >= 0 && !unknown.Found() {
+			unknown = Signature{Unknown, "unknown", r.from + int64(at)}
+		}
+	}
 	for _, r := range around(x.device.Bytes, probeBytes) {
 		data, err := x.readAt(b, r)
 		if err != nil {
@@ -59,9 +65,17 @@ func (x *Exclusive) Signature() (Signature, error) {
 		if s := (window{data, r.from, x.device.Bytes}).signature(); s.Found() {
 			return s, nil
 		}
-		if at := notZero(data); at >= 0 && !unknown.Found() {
-			unknown = Signature{Unknown, "unknown", r.from + int64(at)}
+		note(r, data)
+	}
+	for _, r := range mode.sampled(x.device.Bytes) {
+		if unknown.Found() {
+			break
 		}
+		data, err := x.readAt(b, r)
+		if err != nil {
+			return Signature{}, err
+		}
+		note(r, data)
 	}
 	return unknown, nil
 }
