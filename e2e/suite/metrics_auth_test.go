@@ -79,7 +79,7 @@ func TestMetricsAuth(t *testing.T) {
 		t.Fatal(err)
 	}
 	agent := rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.Namespace, Name: "agent"}
-	grant(s, "agent", agent, rolesOf(s, false)...)
+	grant(s, "agent", agent, rolesOf(s, legacyRole)...)
 	a := s.Later(node, harness.Options{Kubeconfig: kubeconfig})
 	address := a.Address(8443)
 	a.RestartAs(harness.Options{Kubeconfig: kubeconfig, Flags: []string{"--metrics-auth=token", "--metrics-address=" + address}})

@@ -3,12 +3,14 @@ package suite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -60,13 +62,35 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		}
 		return nil
 	})
-	mine, others := diskPVOf(s, a), diskPVOf(s, b)
-	mine.Name, others.Name = mine.Name+"-there", others.Name+"-there"
-	for _, pv := range []*corev1.PersistentVolume{mine, others} {
-		if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
-			s.Fatal(err)
-		}
+	there := func(suffix string, node harness.Node, edits ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+		pv := diskPVOf(s, node, edits...)
+		pv.Name += "-" + suffix
+		return save(s, pv)
 	}
+	mine, others := there("mine", a), there("others", b)
+	older := there("older", a, func(pv *corev1.PersistentVolume) {
+		pv.Annotations = nil
+		delete(pv.Labels, "local-pv-provisioner.cybozu.io/node")
+	})
+	claimed := there("claimed", a, func(pv *corev1.PersistentVolume) {
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: s.Namespace, Name: "later"}
+	})
+	released := there("released", a, func(pv *corev1.PersistentVolume) {
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: s.Namespace, Name: "gone", UID: "of-the-claim"}
+	})
+	s.Released(released.Name)
+	bound := there("bound", a)
+	claim, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Create(s.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "claim"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &bound.Spec.StorageClassName, VolumeMode: bound.Spec.VolumeMode, VolumeName: bound.Name, AccessModes: bound.Spec.AccessModes,
+			Resources: corev1.VolumeResourceRequirements{Requests: bound.Spec.Capacity},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Eventually(30*time.Second, "bound", func() error { return s.IsBound(claim) })
 	try(s, kubeconfig, []deed{
 		{"its own", "", of(a)},
 		{"another's", "labels .* have to be that of the own node", of(b)},
@@ -90,8 +114,35 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"that deletes", "Retain", of(a, func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		})},
+		{"in a directory whose name begins with its ConfigMap's", "below its annotation", of(a, path("/dev/disk/by-id-too/sdb"))},
+		{"without its ConfigMap's directory", "below its annotation", of(a, func(pv *corev1.PersistentVolume) { pv.Annotations = nil })},
+		{"change its own", "cannot patch|not changed", patchPV(mine, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{"delete its own", "", deletePV(mine)},
+		{"delete its own of the older program", "", deletePV(older)},
+		{"delete its own that is Released", "", deletePV(released)},
+		{"delete its own that is bound", "has a claim", deletePV(bound)},
+		{"delete its own that a claim is getting", "has a claim", deletePV(claimed)},
 		{"delete another's", "labels", deletePV(others)},
 		{"delete a hostPath PV", "labels", deletePV(save(s, hostPathPVOf(s, a)))},
 	})
+}
+
+// policedDisk: the process that offers disks works under the policy, once the administrator has listed the directory of
+// its disks, which is not below /dev.
+func policedDisk(s *harness.Scene) {
+	n := s.DiskNode("01")
+	n.RestartAs(harness.Options{Disks: true, Kubeconfig: s.PodKubeconfig(s.AgentPod(n.Node, harness.DiskAccount))})
+	n.AwaitReady()
+	path := n.Link(s.Loop(diskMiB), "disk")
+	awaitNodeEvent(s, n, "DeviceError", "below /dev .DEVICE_DIRS")
+	patch := fmt.Appendf(nil, `{"data":{"DEVICE_DIRS":%q}}`, "/dev, "+n.Dir)
+	if _, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+		types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	pv := n.Offered(path)
+	s.Delete(n.DiskClaim("c", pv))
+	again := n.Offered(path, pv.UID)
+	n.Annotate("")
+	s.Gone(again.Name)
 }

@@ -70,6 +70,7 @@ func TestPolicy(t *testing.T) {
 	t.Run("hostname", func(t *testing.T) { t.Parallel(); policedHostname(e.Scene(t)) })
 	t.Run("other provisioners", func(t *testing.T) { t.Parallel(); policedMigration(e.Scene(t), b) })
 	t.Run("disks", func(t *testing.T) { t.Parallel(); diskDeeds(e.Scene(t), a, b) })
+	t.Run("life of a disk", func(t *testing.T) { t.Parallel(); policedDisk(e.Scene(t)) })
 	t.Run("no node", func(t *testing.T) { t.Parallel(); unboundToken(e.Scene(t), a) })
 }
 
@@ -98,6 +99,7 @@ func unboundToken(s *harness.Scene, node harness.Node) {
 		{"a claim", words, editClaim(claim, func(*corev1.PersistentVolumeClaim) {})},
 	})
 	try(s, s.Kubeconfig, []deed{{"a hostPath PV", words, createPV(hostPathPVOf(s, node))}})
+	try(s, s.DisksKubeconfig, []deed{{"a PV of a disk", words, createPV(diskPVOf(s, node))}})
 }
 
 // hostPathPVOf and csiPVOf are PVs of the node as its agent would make them; nothing is on the disk.

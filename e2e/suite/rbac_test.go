@@ -85,6 +85,8 @@ func asked(s *harness.Scene, log, account string) (allowed, refused map[string]b
 var elsewhere = map[string]string{
 	"list /persistentvolumeclaims":            "needed where the API server streams no lists",
 	"list storage.k8s.io/storageclasses":      "the same",
+	"list /nodes":                             "the same",
+	"list /configmaps":                        "the same",
 	"get storage.k8s.io/csistoragecapacities": "an object is there already that no watch has brought",
 }
 
@@ -100,18 +102,21 @@ func permitted(rules ...rbacv1.PolicyRule) map[string]bool {
 	return all
 }
 
-// rolesOf are the rules of manifests/legacy, or those of manifests/csi with the ones of its namespace.
-func rolesOf(s *harness.Scene, csi bool) []rbacv1.PolicyRule {
+// The names of the roles of manifests/legacy, manifests/csi and manifests/local-pv.
+const (
+	legacyRole = "hostpath-provisioner"
+	csiRole    = "hostpath-provisioner-csi"
+	disksRole  = "hostpath-provisioner-disks"
+)
+
+// rolesOf are the rules of the ClusterRole of that name, with the ones of its namespace unless it is manifests/legacy.
+func rolesOf(s *harness.Scene, name string) []rbacv1.PolicyRule {
 	s.Helper()
-	name := "hostpath-provisioner"
-	if csi {
-		name += "-csi"
-	}
 	role, err := s.Client.RbacV1().ClusterRoles().Get(s.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
-	if !csi {
+	if name == legacyRole {
 		return role.Rules
 	}
 	own, err := s.Client.RbacV1().Roles(harness.Namespace).Get(s.Context(), name, metav1.GetOptions{})
@@ -126,11 +131,11 @@ func TestPermissionsAreUsed(t *testing.T) {
 	t.Parallel()
 	e, log := audited(t)
 	for _, test := range []struct {
-		name, account, mode string
+		name, account, role, mode string
 	}{
-		{"legacy", harness.Account, ""},
-		{"csi", harness.CSIAccount, "csi"},
-		{"both", harness.CSIAccount, "hostpath,csi"},
+		{"legacy", harness.Account, legacyRole, ""},
+		{"csi", harness.CSIAccount, csiRole, "csi"},
+		{"both", harness.CSIAccount, csiRole, "hostpath,csi"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := e.Scene(t) // one after the other: two have one account
@@ -146,21 +151,42 @@ func TestPermissionsAreUsed(t *testing.T) {
 				o.Env = []string{"POD_NAME=" + pod.Name}
 			}
 			useAll(s, s.Later(node, o), test.mode)
-			may := permitted(rolesOf(s, test.mode != "")...)
-			s.Eventually(time.Minute, "all that is permitted is used", func() error {
-				did, _ := asked(s, log, test.account)
-				if unused := slices.DeleteFunc(slices.Sorted(maps.Keys(may)), func(what string) bool {
-					return did[what] || elsewhere[what] != ""
-				}); len(unused) > 0 {
-					return fmt.Errorf("not used: %q", unused)
-				}
-				return nil
-			})
-			if _, refused := asked(s, log, test.account); len(refused) > 0 {
-				t.Errorf("asked for in vain: %v", slices.Sorted(maps.Keys(refused)))
-			}
+			wantUsed(s, log, test.account, rolesOf(s, test.role))
 		})
 	}
+}
+
+// wantUsed waits until the account has used all that the rules allow, and fails if it asked for anything else.
+func wantUsed(s *harness.Scene, log, account string, rules []rbacv1.PolicyRule) {
+	s.Helper()
+	may := permitted(rules...)
+	s.Eventually(time.Minute, "all that is permitted is used", func() error {
+		did, _ := asked(s, log, account)
+		if unused := slices.DeleteFunc(slices.Sorted(maps.Keys(may)), func(what string) bool {
+			return did[what] || elsewhere[what] != ""
+		}); len(unused) > 0 {
+			return fmt.Errorf("not used: %q", unused)
+		}
+		return nil
+	})
+	if _, refused := asked(s, log, account); len(refused) > 0 {
+		s.Errorf("asked for in vain: %v", slices.Sorted(maps.Keys(refused)))
+	}
+}
+
+// The process that offers disks uses all of what it may, and asks for nothing else, over the life of a disk.
+func TestDisksPermissionsAreUsed(t *testing.T) {
+	t.Parallel()
+	e, log := audited(t)
+	s := e.Scene(t)
+	n := s.DiskNode("01")
+	n.RestartAs(harness.Options{Disks: true, Kubeconfig: s.PodKubeconfig(s.AgentPod(n.Node, harness.DiskAccount))})
+	n.AwaitReady()
+	path := n.Link(s.Loop(diskMiB), "disk")
+	pv := n.Offered(path)
+	s.Delete(n.DiskClaim("c", pv))
+	n.Offered(path, pv.UID)
+	wantUsed(s, log, harness.DiskAccount, rolesOf(s, disksRole))
 }
 
 // useAll leads the agent through everything that it does.
