@@ -78,7 +78,7 @@ func runAgent(ctx context.Context, o *options) error {
 	}
 	log := klog.Background().WithValues("node", o.nodeName)
 	ctx = klog.NewContext(ctx, log)
-	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath, "csiClaims", o.provision.csi,
+	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath(), "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
 	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
 	if !o.driverOnly() {
@@ -163,10 +163,7 @@ func (a *agent) newLoop() (err error) {
 	a.library = metrics.New("kubevirt_hpp")
 	a.requests = clientmetrics.New()
 	a.requests.Install() // before queues are made
-	node := provision.BackendsConfig{Node: a.nodeName, Pools: a.pools, Prefix: a.prefix}
-	if a.provision.hostPath {
-		node.HostPath = a.pools.Named(a.layout.hostPath)
-	}
+	node := provision.BackendsConfig{Node: a.nodeName, Pools: a.pools, Dialects: a.served()}
 	if a.provision.csi {
 		node.CSIDriver = a.options.driver.name
 	}
@@ -176,7 +173,7 @@ func (a *agent) newLoop() (err error) {
 	}
 	info := nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
-		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, HostPath: node.HostPath, CSIDriver: node.CSIDriver,
+		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
 		Others: a.migrate.others, Changed: a.changed,
 	})
 	local := claims.New(claims.Config{
@@ -188,6 +185,18 @@ func (a *agent) newLoop() (err error) {
 		Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
 	})
 	return err
+}
+
+// served returns the dialects that the agent serves, with their pools.
+func (a *agent) served() (all []pvs.Served) {
+	for _, d := range a.provision.dialects {
+		s := pvs.Served{Dialect: d}
+		for _, name := range a.layout.hostPath[d.Provisioner] {
+			s.Pools = append(s.Pools, a.pools.Named(name))
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // newResizer makes the controller that grows volumes; the provisioning loop runs it.

@@ -103,6 +103,7 @@ var variables = map[string]string{
 	"pv-dir-mount":      "PV_DIR_MOUNT",
 	"datadir":           "DATADIR",
 	"provision":         "PROVISION",
+	"compat":            "COMPAT",
 	"namespace":         "POD_NAMESPACE",
 	"pod-name":          "POD_NAME",
 	"use-naming-prefix": "USE_NAMING_PREFIX",

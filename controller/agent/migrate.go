@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -21,7 +22,7 @@ type migrateOptions struct {
 
 	// Set by check, from text and from.
 	mode   migrate.Mode
-	others []class.Other
+	others []class.Dialect
 }
 
 func (m *migrateOptions) register(f *pflag.FlagSet) {
@@ -33,18 +34,22 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 		"also migrate volumes that pods use; without it they wait until the pods have gone")
 }
 
-// check parses the flags. both reports whether the agent serves claims of both kinds.
-func (m *migrateOptions) check(both bool) (err error) {
+// check parses the flags. The agent serves the claims of the given dialects and, with csi, those of
+// the CSI driver. The PVs of a served dialect are migrated without being named by --migrate-from.
+func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
 	if m.mode, err = migrate.ParseMode(m.text); err != nil {
 		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
 	}
-	if m.mode != migrate.Off && !both {
+	if m.mode != migrate.Off && (len(served) == 0 || !csi) {
 		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
 	}
-	if m.others, err = class.ParseOthers(m.from); err != nil {
+	if m.others, err = class.ParseProvisioners(m.from); err != nil {
 		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
 	}
+	m.others = slices.DeleteFunc(m.others, func(other class.Dialect) bool {
+		return slices.ContainsFunc(served, func(d class.Dialect) bool { return d.Provisioner == other.Provisioner })
+	})
 	if m.mode == migrate.Off {
 		m.others = nil // they would only be read
 	}
@@ -54,7 +59,7 @@ func (m *migrateOptions) check(both bool) (err error) {
 // newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that an
 // earlier process began.
 func (a *agent) newMigrator() (err error) {
-	if !a.provision.hostPath || !a.provision.csi {
+	if !a.provision.hostPath() || !a.provision.csi {
 		return nil
 	}
 	m := &a.migrate

@@ -55,7 +55,7 @@ const DefaultAddress = ":9898"
 // driverOnly reports whether the agent is in driver-only mode: it serves CSI calls and does not use
 // the API server.
 func (o *options) driverOnly() bool {
-	return o.driver.endpoint != "" && !o.provision.hostPath && !o.provision.csi
+	return o.driver.endpoint != "" && !o.provision.hostPath() && !o.provision.csi
 }
 
 // parseOptions returns the options of the arguments and the environment, nil if the arguments ask
@@ -80,7 +80,7 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 		return nil, fmt.Errorf("unknown command %q; the commands are disks, inspect, migrate and version, and --help lists the flags", flags.Arg(0))
 	}
 	o.provision.set = o.provision.set || flags.Changed("provision")
-	if err := o.provision.check(o.driver.endpoint != ""); err != nil {
+	if err := o.provision.check(o.driver.endpoint != "", o.prefix); err != nil {
 		return nil, err
 	}
 	o.setAddresses(flags)
@@ -131,7 +131,7 @@ func (o *options) check() error {
 	if err := errors.Join(o.metrics.check(), o.pprof.check(), o.checkAuth()); err != nil {
 		return err
 	}
-	if err := o.migrate.check(o.provision.hostPath && o.provision.csi); err != nil {
+	if err := o.migrate.check(o.provision.dialects, o.provision.csi); err != nil {
 		return err
 	}
 	o.layout, err = o.newLayout()
@@ -148,8 +148,8 @@ func (o *options) missing() (all []string) {
 	driver := o.driver.endpoint != ""
 	add(o.provision.csi && !driver, "the socket of the CSI driver, which mounts the volumes of --provision=csi: set --endpoint")
 	add(o.nodeName == "", "the node's name: set NODE_NAME (spec.nodeName by the downward API), --node-name or --nodeid")
-	add(o.provision.hostPath && o.pvDir == "", "the directory of the hostPath volumes: set PV_DIR or --pv-dir")
-	add(o.provision.csi && !o.provision.hostPath && o.pvDir == "" && o.driver.dataDirs == "",
+	add(o.provision.hostPath() && o.pvDir == "", "the directory of the hostPath volumes: set PV_DIR or --pv-dir")
+	add(o.provision.csi && !o.provision.hostPath() && o.pvDir == "" && o.driver.dataDirs == "",
 		"the pools of the CSI volumes: set DATADIR or --datadir, or PV_DIR or --pv-dir for a single pool")
 	add(o.provision.csi && o.provision.publish && o.provision.namespace == "",
 		"the namespace of the capacity objects: set POD_NAMESPACE (metadata.namespace by the downward API) or --namespace; "+

@@ -12,7 +12,7 @@ import (
 // clean takes away what the machine's environment would decide.
 func clean(t *testing.T) {
 	for _, name := range []string{"NODE_NAME", "PV_DIR", "PV_DIR_MOUNT", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE",
-		"MIGRATE_TO_CSI", "MIGRATE_USED"} {
+		"MIGRATE_TO_CSI", "MIGRATE_USED", "COMPAT"} {
 		t.Setenv(name, "")
 	}
 	os.Unsetenv("PROVISION") // empty, it says something; t.Setenv puts it back

@@ -22,10 +22,11 @@ const hostPathPool = "hostpath"
 // defaultPools are the pools of driver-only mode without --datadir.
 const defaultPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}]`
 
-// layout has the directories of all pools, and which of them is for hostPath claims.
+// layout has the directories of all pools, and which of them are for hostPath claims.
 type layout struct {
-	dirs     []DataDir
-	hostPath string // the pool's name, "" if no hostPath claims are served
+	dirs []DataDir
+	// hostPath has the names of the pools of each served dialect, by provisioner.
+	hostPath map[string][]string
 }
 
 // newLayout returns the pools of --datadir and PV_DIR. The error names the setting.
@@ -39,8 +40,8 @@ func (o *options) newLayout() (l layout, err error) {
 		l.dirs = []DataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
 		err = checkPVDir(o.pvDir)
 	}
-	if err == nil && o.provision.hostPath {
-		err = l.addHostPath(o.pvDir, o.pvDirMount)
+	if err == nil && o.provision.hostPath() {
+		err = l.addHostPath(o.pvDir, o.pvDirMount, o.provision.dialects)
 	}
 	if err != nil {
 		return layout{}, err
@@ -87,30 +88,42 @@ func (d *DataDir) check() error {
 	return pooldir.Check(d.Path)
 }
 
-// addHostPath sets the pool of hostPath claims: the one at PV_DIR, which it adds if there is none.
-func (l *layout) addHostPath(pvDir, mount string) error {
-	if err := checkPVDir(pvDir); err != nil {
+// addHostPath sets the pool of the dialects' claims: the one at PV_DIR, which it adds if there is none.
+func (l *layout) addHostPath(pvDir, mount string, dialects []class.Dialect) error {
+	name, err := l.poolAt(pvDir, mount)
+	if err != nil {
 		return err
+	}
+	l.hostPath = map[string][]string{}
+	for _, d := range dialects {
+		l.hostPath[d.Provisioner] = []string{name}
+	}
+	return nil
+}
+
+// poolAt returns the name of the pool at PV_DIR, which it adds if there is none.
+func (l *layout) poolAt(pvDir, mount string) (name string, err error) {
+	if err := checkPVDir(pvDir); err != nil {
+		return "", err
 	}
 	path := filepath.Join("/", pvDir)
 	for i := range l.dirs {
 		d := &l.dirs[i]
 		if d.Path == path {
 			if d.Mount != "" && mount != "" && filepath.Join("/", d.Mount) != filepath.Join("/", mount) {
-				return fmt.Errorf("--datadir says that %s must be mounted for pool %q, and --pv-dir-mount (PV_DIR_MOUNT) %s for the same directory",
+				return "", fmt.Errorf("--datadir says that %s must be mounted for pool %q, and --pv-dir-mount (PV_DIR_MOUNT) %s for the same directory",
 					d.Mount, d.Name, mount)
 			}
-			l.hostPath, d.Mount = d.Name, cmp.Or(d.Mount, mount)
-			return nil
+			d.Mount = cmp.Or(d.Mount, mount)
+			return d.Name, nil
 		}
 		if d.Name == hostPathPool {
-			return fmt.Errorf("--datadir: the pool %q is at %s and PV_DIR, whose pool has that name, at %s: give it another name",
+			return "", fmt.Errorf("--datadir: the pool %q is at %s and PV_DIR, whose pool has that name, at %s: give it another name",
 				hostPathPool, d.Path, path)
 		}
 	}
-	l.hostPath = hostPathPool
 	l.dirs = append(l.dirs, DataDir{Name: hostPathPool, Path: path, Mount: mount})
-	return nil
+	return hostPathPool, nil
 }
 
 // checkPVDir refuses a list of pools, which is the value of PV_DIR for the kubevirt CSI driver.

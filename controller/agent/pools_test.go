@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // Which directories are pools, under which name, and which of them is for
@@ -55,8 +57,8 @@ func TestLayout(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if strings.Join(got, " ") != row.pools || o.layout.hostPath != row.hostPath {
-			t.Errorf("%s: %q with hostPath %q; want %q with %q", name, got, o.layout.hostPath, row.pools, row.hostPath)
+		if strings.Join(got, " ") != row.pools || strings.Join(o.layout.hostPath[class.HostPathProvisioner], " ") != row.hostPath {
+			t.Errorf("%s: %q with hostPath %v; want %q with %q", name, got, o.layout.hostPath, row.pools, row.hostPath)
 		}
 	}
 	for name, row := range map[string]struct {

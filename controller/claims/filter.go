@@ -173,7 +173,8 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		if known {
 			e.Type = watch.Modified
 		}
-		out := prepare(claim, f.placer.class(class.Of(claim)), f.placer.node)
+		c := f.placer.class(class.Of(claim))
+		out := prepare(claim, c, f.placer.ruleOf(c), f.placer.node)
 		f.passed[claim.UID] = out
 		if out.Annotations[class.AnnStorageProvisioner] != claim.Annotations[class.AnnStorageProvisioner] {
 			f.early[claim.UID] = struct{}{}

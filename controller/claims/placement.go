@@ -44,10 +44,24 @@ type placer struct {
 	isLocalPV func(pv string) bool
 }
 
-// Rule returns the placement of a claim of one provisioner. It is called only for
-// claims that are not bound to a PV of the node and whose class c exists. A Rule is
-// pure: it must not block or change the claim.
-type Rule func(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement
+// Rule defines which claims of one provisioner are local. With the zero Rule, only the
+// scheduler chooses the node, as for any CSI driver.
+type Rule struct {
+	// ByAnnotation makes class.AnnProvisionOnNode of a claim override the scheduler's
+	// choice in both binding modes.
+	ByAnnotation bool
+	// OnlyNode makes a claim local that names no node and whose class binds at once.
+	OnlyNode bool
+}
+
+// ruleOf returns the rule of the class's provisioner, the zero Rule if there is none. The
+// class may be nil.
+func (p *placer) ruleOf(c *storagev1.StorageClass) Rule {
+	if c == nil {
+		return Rule{}
+	}
+	return p.rules[c.Provisioner]
+}
 
 // place returns the placement of the claim. It is pure except for the three lookups
 // of the placer. A claim with a data source that a populator fills is remote until it
@@ -67,11 +81,11 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	case c == nil:
 		return unknown
 	}
-	rule := p.rules[c.Provisioner]
-	if rule == nil {
+	rule, served := p.rules[c.Provisioner]
+	if !served {
 		return remote
 	}
-	where := rule(p.node, claim, c)
+	where := rule.place(p.node, claim, c)
 	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
 	if waits && (where == remote || where == unscheduled) && !p.offered(c) {
 		return unserved
@@ -79,11 +93,13 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	return where
 }
 
-// PlaceHostPath is the Rule for claims that get hostPath PVs. The annotation of the
-// claim overrides the scheduler's choice in both binding modes, as it did in older
-// provisioners.
-func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
-	wanted, chosen := claim.Annotations[class.AnnProvisionOnNode], claim.Annotations[class.AnnSelectedNode]
+// place returns the placement of a claim that is not bound to a PV of the node, and whose
+// class c exists.
+func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+	wanted, chosen := "", claim.Annotations[class.AnnSelectedNode]
+	if r.ByAnnotation {
+		wanted = claim.Annotations[class.AnnProvisionOnNode]
+	}
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
 		return local
@@ -93,19 +109,10 @@ func PlaceHostPath(node string, claim *corev1.PersistentVolumeClaim, c *storagev
 		return remoteByAnnotation
 	case chosen != "", class.Delayed(c):
 		return remote
-	}
-	return unassigned
-}
-
-// PlaceCSI is the Rule for claims that get CSI PVs. Only the scheduler chooses the
-// node, as for any CSI driver. The annotation of the claim has no effect.
-func PlaceCSI(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
-	chosen := claim.Annotations[class.AnnSelectedNode]
-	switch {
-	case chosen == node:
+	case r.OnlyNode:
 		return local
-	case claim.Spec.VolumeName != "", chosen != "", class.Delayed(c):
-		return remote
+	case r.ByAnnotation:
+		return unassigned
 	}
 	return unscheduled
 }

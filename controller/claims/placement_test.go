@@ -13,7 +13,7 @@ import (
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
-		rules:     map[string]Rule{class.HostPathProvisioner: PlaceHostPath, class.CSIProvisioner: PlaceCSI},
+		rules:     map[string]Rule{class.HostPathProvisioner: {ByAnnotation: true}, class.CSIProvisioner: {}, class.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
 		offered:   func(*storagev1.StorageClass) bool { return true },
 		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
 }
@@ -169,7 +169,8 @@ func TestPrepare(t *testing.T) {
 		in := classtest.Claim("u", row.class, "", row.annotations...)
 		before := in.DeepCopy()
 		for range 2 { // a claim may pass twice
-			out := prepare(in, classtest.Class(row.class), "node-01")
+			sc := classtest.Class(row.class)
+			out := prepare(in, sc, testPlacer().ruleOf(sc), "node-01")
 			if out.Annotations[chosen] != row.chosen || out.Annotations[by] != row.by {
 				t.Errorf("%s: annotations %v", row.what, out.Annotations)
 			}

@@ -15,21 +15,20 @@ import (
 // was created for it (FindMatchingVolume in k8s.io/component-helpers/storage/volume),
 // so the library need not wait for it.
 //
-// The other is the selected node, if an annotation places a claim of a hostPath class.
-// For CSI classes, only the scheduler chooses the node and that annotation has no
-// effect.
+// The other is the selected node, if an annotation places the claim.
+// That annotation has no effect if the rule of the provisioner says so.
 //
 // Neither is written to the API server, unless a claim is returned to the scheduler:
 // then the name is the one that the controller-manager would have written.
 //
 // prepare does not change its argument, which may be in a cache.
-func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, node string) *corev1.PersistentVolumeClaim {
+func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, rule Rule, node string) *corev1.PersistentVolumeClaim {
 	out := claim.DeepCopy()
 	out.ManagedFields = nil
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}
-	switch placed := c.Provisioner == class.HostPathProvisioner && class.NamesNode(out); {
+	switch placed := rule.ByAnnotation && class.NamesNode(out); {
 	case placed && class.Delayed(c):
 		out.Annotations[class.AnnSelectedNode] = node
 	case placed:

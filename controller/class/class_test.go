@@ -59,7 +59,7 @@ func TestCheckSupported(t *testing.T) {
 		}, `dataSource Backup "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := class.CheckSupported(claim(row.spoil), class.HostPathModes)
+			err := class.CheckSupported(claim(row.spoil), class.Own(false).Modes)
 			switch {
 			case row.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -112,7 +112,7 @@ func TestOfferedByShape(t *testing.T) {
 		for _, shape := range []struct {
 			offered []corev1.PersistentVolumeAccessMode
 			want    string
-		}{{class.HostPathModes, row.hostPath}, {class.CSIModes, row.csi}} {
+		}{{class.Own(false).Modes, row.hostPath}, {class.CSIModes, row.csi}} {
 			err := class.CheckSupported(c, shape.offered)
 			if (err == nil) != (shape.want == "") || err != nil && !strings.HasSuffix(err.Error(), shape.want) {
 				t.Errorf("%s of %v: %v, want %q", row.mode, shape.offered, err, shape.want)
@@ -196,7 +196,8 @@ func TestHostPathPV(t *testing.T) {
 		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain,
 	}
 	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
-	pv := class.HostPathPV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, class.ReclaimPolicy("", sc))
+	own := class.Own(false)
+	pv := own.PV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, class.ReclaimPolicy("", sc))
 
 	if got := pv.Spec.HostPath; got.Path != "/var/hpvolumes/pvc-41d7" || *got.Type != corev1.HostPathDirectory {
 		t.Errorf("source %+v: want the path, of type Directory", got)
@@ -274,6 +275,9 @@ func TestProvisioned(t *testing.T) {
 	}{
 		pv:                                {pv, true},
 		"data-" + pv:                      {pv, true},
+		"ns-data-" + pv:                   {pv, true},
+		pv + "_ns_data":                   {pv, true},
+		pv + "_data":                      {},
 		"csi-" + strings.Repeat("0a", 32): {"", true},
 		"csi-" + strings.Repeat("0a", 31): {},
 		"data":                            {},

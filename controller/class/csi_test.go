@@ -125,7 +125,8 @@ func TestPoolName(t *testing.T) {
 func TestAffinityIsOfItsShape(t *testing.T) {
 	at := class.Place{Node: "node-01", Hostname: "host-a"}
 	csi := class.CSIPV("p", "p", "p", claim(nil), csiClass(nil), at, "")
-	hostPath := class.HostPathPV("p", "/p", claim(nil), csiClass(nil), at, "")
+	own := class.Own(false)
+	hostPath := own.PV("p", "/p", claim(nil), csiClass(nil), at, "")
 	if class.TopologyOf(csi) != "node-01" || class.Hostname(csi) != "" || class.TopologyOf(hostPath) != "" {
 		t.Errorf("CSI %q %q, hostPath %q", class.TopologyOf(csi), class.Hostname(csi), class.TopologyOf(hostPath))
 	}

@@ -16,20 +16,19 @@ func Directory(pv, claim string, prefix bool) string {
 	if !prefix {
 		return pv
 	}
-	if room := maxDirectory - len(pv) - 1; len(claim) > room {
-		claim = claim[:room]
-	}
-	return claim + "-" + pv
+	return truncate(claim, maxDirectory-len(pv)-1) + "-" + pv
 }
 
+func truncate(name string, most int) string { return name[:min(len(name), most)] }
+
 var (
-	provisioned = regexp.MustCompile(`^(?:.+-)?(pvc-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+	provisioned = regexp.MustCompile(`^(?:.+-)?(pvc-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:_.+_.+)?$`)
 	inline      = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 )
 
 // Provisioned reports whether a directory's name is one that provisioners or
-// kubelets generate: pvc-<UID>, with or without the claim's name before it, or the
-// handle of an ephemeral inline volume. pv is the name of the directory's PV, "" for
+// kubelets generate: pvc-<UID>, with or without the claim's name before or after it, or
+// the handle of an ephemeral inline volume. pv is the name of the directory's PV, "" for
 // an inline volume, which has no PV.
 func Provisioned(directory string) (pv string, is bool) {
 	if m := provisioned.FindStringSubmatch(directory); m != nil {

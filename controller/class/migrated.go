@@ -37,10 +37,9 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 
 // ReturnedHostPathPV returns the hostPath PV that replaces the CSI PV now on the way
 // back. was is the hostPath PV before the migration. The result is was with the size,
-// claim, labels and annotations of now. A PV of another provisioner gets no
-// annotation of this provisioner except AnnReplaces, because the agent does not
-// manage it any more.
-func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVolume {
+// claim, labels and annotations of now. With foreign, the agent does not manage the PV
+// any more, and it gets no annotation of this provisioner except AnnReplaces.
+func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place, foreign bool) *corev1.PersistentVolume {
 	pv := successor(was, now, at)
 	for _, key := range []string{AnnIdentity, AnnProvisionOnNode, AnnProvisionedBy} {
 		if value, ok := was.Annotations[key]; ok {
@@ -49,7 +48,7 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place) *corev1.Per
 			delete(pv.Annotations, key)
 		}
 	}
-	if OfOther(was) {
+	if foreign {
 		delete(pv.Labels, LabelNode)
 		delete(pv.Annotations, AnnPool)
 	}

@@ -1,6 +1,6 @@
 // Package class defines the contract of the provisioner: names, parameters of
-// classes, checks of claims, and the PV objects of both backends. Its functions
-// compute values; none performs I/O.
+// classes, checks of claims, the dialects of provisioners, and the PV objects of both
+// backends. Its functions compute values; none performs I/O.
 package class
 
 import (
@@ -26,8 +26,8 @@ const (
 	// AnnProvisionOnNode on a claim requests a node; on a PV it names the
 	// volume's node.
 	AnnProvisionOnNode = "kubevirt.io/provisionOnNode"
-	// AnnIdentity on a PV names its provisioner; the value is
-	// HostPathProvisioner.
+	// AnnIdentity on a PV names its provisioner: HostPathProvisioner, or the node
+	// whose process of SingleNodeProvisioner created it.
 	AnnIdentity = "hostPathProvisionerIdentity"
 	// AnnPool on a PV is the UUID of the pool that holds the volume.
 	AnnPool = "hostpath-provisioner.kubevirt.io/pool"

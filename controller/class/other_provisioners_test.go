@@ -1,6 +1,7 @@
 package class
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,11 +33,11 @@ func otherPV(provisioner string) *corev1.PersistentVolume {
 	return pv
 }
 
-func TestParseOthers(t *testing.T) {
+func TestParseProvisioners(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "hostpath": "hostpath", " hostpath , rancher.io/local-path,": "hostpath rancher.io/local-path",
 	} {
-		named, err := ParseOthers(text)
+		named, err := ParseProvisioners(text)
 		var got []string
 		for _, o := range named {
 			got = append(got, o.Provisioner)
@@ -45,7 +46,7 @@ func TestParseOthers(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	if _, err := ParseOthers("hostpath,local-path"); err == nil || !strings.Contains(err.Error(), "rancher.io/local-path") {
+	if _, err := ParseProvisioners("hostpath,local-path"); err == nil || !strings.Contains(err.Error(), "rancher.io/local-path") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -71,10 +72,8 @@ func TestOtherPath(t *testing.T) {
 		"suffix":            {"hostpath", path("/pool/a-b-c-" + pvOf + "-x"), "want"},
 		"plain":             {"hostpath", path("/pool/" + pvOf), "want"},
 		"the pool":          {"hostpath", path("/pool"), "want"},
-		"slash at the end":  {"hostpath", path("/pool/a-b-c-" + pvOf + "/"), "want"},
-		"dots":              {"hostpath", path("/pool/../pool/a-b-c-" + pvOf), "want"},
 		"below it":          {"hostpath", path("/pool/a-b-c-" + pvOf + "/data"), "want"},
-		"no path":           {"hostpath", func(pv *pv) { pv.Spec.HostPath = nil }, "neither"},
+		"no path":           {"hostpath", func(pv *pv) { pv.Spec.HostPath = nil }, "no hostPath"},
 		"lines, as made":    {"rancher.io/local-path", nil, ""},
 		"lines, local": {"rancher.io/local-path", func(pv *pv) {
 			pv.Spec.Local, pv.Spec.HostPath = &corev1.LocalVolumeSource{Path: pv.Spec.HostPath.Path}, nil
@@ -87,7 +86,10 @@ func TestOtherPath(t *testing.T) {
 		if row.edit != nil {
 			row.edit(pv)
 		}
-		got, err := MadeByOther(pv, others).Path(pv)
+		got, err := MadeBy(pv, others).Validate(pv, Place{Node: "node-01", Hostname: "host-a"})
+		if err == nil {
+			err = MadeBy(pv, others).CheckNames(pv, filepath.Base(got))
+		}
 		switch {
 		case row.want == "" && (err != nil || got != DirectoryOf(pv)):
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -126,14 +128,14 @@ func TestOtherOn(t *testing.T) {
 	} {
 		pv := otherPV(row.provisioner)
 		row.edit(pv)
-		if got := MadeByOther(pv, others).On(pv, "node-01", "host-a"); got != row.want {
+		if got := MadeBy(pv, others).On(pv, Place{Node: "node-01", Hostname: "host-a"}); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-func TestMadeByOther(t *testing.T) {
-	one, err := ParseOthers("hostpath")
+func TestMadeBy(t *testing.T) {
+	one, err := ParseProvisioners("hostpath")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func TestMadeByOther(t *testing.T) {
 		"named": {otherPV("hostpath"), true}, "not named": {otherPV("rancher.io/local-path"), false},
 		"ours": {otherPV(HostPathProvisioner), false}, "no provisioner": {otherPV(""), false}, "CSI": {csi, false},
 	} {
-		if got := MadeByOther(row.pv, one) != nil; got != row.want {
+		if got := MadeBy(row.pv, one) != nil; got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -160,7 +162,7 @@ func TestReturnedToOther(t *testing.T) {
 		at := Place{Node: "node-01", Pool: "pool-id"}
 		csi := MigratedCSIPV(was, CSIProvisioner, "handle", "local", *was.Spec.Capacity.Storage(), at)
 		csi.UID = "second"
-		pv := ReturnedHostPathPV(was, csi, at)
+		pv := ReturnedHostPathPV(was, csi, at, true)
 		if pv.Spec.CSI != nil || DirectoryOf(pv) != DirectoryOf(was) || (pv.Spec.NodeAffinity == nil) != (was.Spec.NodeAffinity == nil) {
 			t.Errorf("%s: %+v", o.Provisioner, pv.Spec)
 		}

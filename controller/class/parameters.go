@@ -49,7 +49,7 @@ type Source int
 
 // The sources of parameters.
 const (
-	// HostPathClass is a class of HostPathProvisioner. Its unknown parameters are
+	// HostPathClass is a class of a dialect's provisioner. Its unknown parameters are
 	// ignored, as older provisioners did.
 	HostPathClass Source = 1 << iota
 	// CSIClass is a class of the CSI driver. Parse refuses its unknown parameters, a
@@ -157,7 +157,7 @@ func (s Source) noun() string {
 // parameter.
 func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
 	source := CSIClass // the driver's name can be configured
-	if c.Provisioner == HostPathProvisioner {
+	if isDialect(c.Provisioner) {
 		source = HostPathClass
 	}
 	p, err := source.Parse(c.Parameters)

@@ -13,6 +13,9 @@ type Place struct {
 	Pool     string // the pool's UUID
 }
 
+// names returns the values by which provisioners name the node.
+func (p Place) names() []string { return []string{p.Node, p.Hostname} }
+
 // ReclaimPolicy returns the reclaim policy of a new PV: the given one, or if that is
 // empty the class's, or Delete.
 func ReclaimPolicy(given corev1.PersistentVolumeReclaimPolicy, c *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {

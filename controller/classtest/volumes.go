@@ -42,7 +42,8 @@ func PV(pools *volume.Pools, uid, className string) *corev1.PersistentVolume {
 	policy := class.ReclaimPolicy("", sc)
 	var pv *corev1.PersistentVolume
 	if sc.Provisioner == class.HostPathProvisioner {
-		pv = class.HostPathPV(name, filepath.Join(pool.Path(), name), claim, sc, at, policy)
+		own := class.Own(false)
+		pv = own.PV(name, filepath.Join(pool.Path(), name), claim, sc, at, policy)
 	} else {
 		pv = class.CSIPV(name, name, pool.Name(), claim, sc, at, policy)
 	}

@@ -143,7 +143,7 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh
 // node reads whether CSI PVs can be used on this node. Pods are read when a verdict
 // needs them.
 func (m *Migrator) node(ctx context.Context) *node {
-	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, unserved: m.unserved(ctx),
+	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, isForeign: m.pvs.IsForeign, unserved: m.unserved(ctx),
 		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
 }
 

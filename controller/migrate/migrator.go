@@ -41,6 +41,9 @@ type PVs interface {
 	// before Adopt creates a record, such a volume has no state.
 	Migratable() []*corev1.PersistentVolume
 	Adopt(context.Context, *corev1.PersistentVolume) error
+	// IsForeign reports whether another provisioner created a PV, and the agent does
+	// not serve the PVs of that provisioner.
+	IsForeign(*corev1.PersistentVolume) bool
 	// SweepSoon causes a list of the PVs without this provisioner's label soon.
 	SweepSoon()
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
@@ -44,7 +43,7 @@ func (m *Migrator) adopt(ctx context.Context, f candidate) (candidate, error) {
 // It does nothing for other PVs. It makes the provisioning loop list the PVs of other
 // provisioners, so that the plan shows this one.
 func (m *Migrator) disown(j *job, pv *corev1.PersistentVolume) error {
-	if !class.OfOther(pv) {
+	if !m.pvs.IsForeign(pv) {
 		return nil
 	}
 	if err := j.pool.Disown(j.volume); err != nil {
@@ -59,7 +58,7 @@ func (m *Migrator) disown(j *job, pv *corev1.PersistentVolume) error {
 // Ready.
 func (m *Migrator) tidy(ctx context.Context, all []candidate) {
 	for _, f := range all {
-		if f.job != nil || f.Verdict == Ready || f.v.State == "" || f.pv.Spec.CSI != nil || !class.OfOther(f.pv) || !m.mode.moves() {
+		if f.job != nil || f.Verdict == Ready || f.v.State == "" || f.pv.Spec.CSI != nil || !m.pvs.IsForeign(f.pv) || !m.mode.moves() {
 			continue
 		}
 		if err := f.pool.Disown(f.v.Name); err != nil {

@@ -28,6 +28,8 @@ type oneVolume struct {
 	pool *volume.Pool
 }
 
+func (l oneVolume) IsForeign(*corev1.PersistentVolume) bool { return false }
+
 func (l oneVolume) Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	v, err := l.pool.Get(pvName)
 	return l.pool, v, err

@@ -47,6 +47,8 @@ type node struct {
 	// unserved is why no CSI PV can be used on the node now, or nil.
 	unserved error
 	used     bool // migrate volumes that pods use, too
+	// isForeign is PVs.IsForeign.
+	isForeign func(*corev1.PersistentVolume) bool
 	// localUser returns a pod of this node that uses a claim, or "".
 	localUser func(*corev1.PersistentVolumeClaim) (string, error)
 	// remoteUser returns a pod of another node that uses a claim, or "".
@@ -104,7 +106,7 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 		if err != nil {
 			return nil, fmt.Errorf("the hostPath PV in its journal: %w", err)
 		}
-		return class.ReturnedHostPathPV(was, s.pv, at), nil
+		return class.ReturnedHostPathPV(was, s.pv, at, n.isForeign(was)), nil
 	}
 	if err := checkSupported(s.pv); err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func ordinary(pool *volume.Pool) subject {
 
 func served(mode Mode) *node {
 	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
-	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser}
+	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, isForeign: class.OfOther}
 }
 
 // Each row spoils one thing of a PV that may be moved.

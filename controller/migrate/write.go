@@ -35,7 +35,7 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	m.step("migrate.restore")
 	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
 	policy := class.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !class.OfOther(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), class.Finalizer)
 	}
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy})

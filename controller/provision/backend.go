@@ -11,27 +11,31 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// backend is the kind of PVs that one provisioner makes.
+// backend is how the claims of one provisioner are served.
 type backend struct {
 	volumes
 	provisioner string      // its name in classes and on PVs
 	rule        claims.Rule // which claims are local
-	prefix      bool        // directories are named <claim>-<PV> instead of <PV>
-	// ignoresNode: an annotation of a claim that names a node has no effect.
+	// ignoresNode is set if an annotation of a claim that names a node has no effect.
 	ignoresNode bool
-	// check returns nil if claim and class request what is offered. The error is for
-	// the claim's user; no retry changes it.
-	check func(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error
 }
 
 // volumes are how a backend makes volumes and PVs of them.
 type volumes interface {
-	// pool returns the pool of the class's volumes, nil if this node has none of
-	// that name.
-	pool(*storagev1.StorageClass) *volume.Pool
+	// check returns nil if claim and class request what is supported. The error is for
+	// the claim's user; no retry changes it.
+	check(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error
+	// pools returns the pools that may hold volumes of the class, none if this node
+	// lacks the pool that the class names.
+	pools(*storagev1.StorageClass) []*volume.Pool
+	// missing describes the pool that the class names and this node lacks.
+	missing(*storagev1.StorageClass) string
+	// directory returns the name of the directory of a claim's new volume.
+	directory(*corev1.PersistentVolumeClaim) string
 	// newPV describes the PV of a volume. The library adds the claimRef.
 	newPV(served) *corev1.PersistentVolume
 	// givesBack reports whether a claim with that refusal goes back to the
@@ -54,17 +58,14 @@ type served struct {
 type BackendsConfig struct {
 	Node  string // the Node's name
 	Pools *volume.Pools
-	// HostPath is the pool of hostPath claims, one of Pools; nil: they are not
-	// served.
-	HostPath *volume.Pool
-	// CSIDriver is the provisioner and driver name whose claims get CSI PVs;
-	// "": they are not served.
+	// Dialects are those whose claims are served. Their pools are among Pools.
+	Dialects []pvs.Served
+	// CSIDriver is the provisioner and driver name whose claims get CSI PVs. If it is
+	// "", they are not served.
 	CSIDriver string
-	// Prefix names directories of hostPath volumes <claim>-<PV> instead of <PV>.
-	Prefix bool
 }
 
-// Backends are the one or two backends that a node serves.
+// Backends are the backends that a node serves.
 type Backends struct {
 	node  string
 	pools *volume.Pools
@@ -77,8 +78,8 @@ func NewBackends(c BackendsConfig) (*Backends, error) {
 		return nil, err
 	}
 	s := &Backends{node: c.Node, pools: c.Pools}
-	if c.HostPath != nil {
-		s.all = append(s.all, newHostPathBackend(c.HostPath, c.Prefix))
+	for _, d := range c.Dialects {
+		s.all = append(s.all, newHostPathBackend(d))
 	}
 	if c.CSIDriver != "" {
 		s.all = append(s.all, newCSIBackend(c.CSIDriver, c.Pools))
@@ -92,10 +93,18 @@ func (c *BackendsConfig) validate() error {
 		return errors.New("the node's name is required: set NODE_NAME")
 	case c.Pools == nil:
 		return errors.New("the pools of the node are required")
-	case c.HostPath == nil && c.CSIDriver == "":
+	case len(c.Dialects) == 0 && c.CSIDriver == "":
 		return errors.New("there is nothing to serve: name a pool for hostPath claims, a CSI driver, or both")
-	case c.HostPath != nil && !slices.Contains(c.Pools.All(), c.HostPath):
-		return fmt.Errorf("the pool of hostPath claims, %s, is none of the node's pools %q", c.HostPath.Path(), c.Pools.Names())
+	}
+	for _, d := range c.Dialects {
+		if len(d.Pools) == 0 {
+			return fmt.Errorf("the claims of provisioner %s have no pool", d.Provisioner)
+		}
+		for _, pool := range d.Pools {
+			if !slices.Contains(c.Pools.All(), pool) {
+				return fmt.Errorf("a pool of the claims of provisioner %s, %s, is none of the node's pools %q", d.Provisioner, pool.Path(), c.Pools.Names())
+			}
+		}
 	}
 	if why := validation.IsValidLabelValue(c.Node); c.CSIDriver != "" && len(why) > 0 {
 		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
@@ -113,17 +122,20 @@ func (s *Backends) Rules() map[string]claims.Rule {
 	return rules
 }
 
-// Refusal returns why claims of the class are never served from its pool here, ""
+// Refusal returns why claims of the class are never served from its pools here, ""
 // if they are. A class without a pool on this node is another node's.
-func (s *Backends) Refusal(sc *storagev1.StorageClass) string {
+func (s *Backends) Refusal(sc *storagev1.StorageClass) (why string) {
 	b := s.named(sc.Provisioner)
 	if b == nil {
 		return ""
 	}
-	if pool := b.pool(sc); pool != nil && pool.NotOffered() != "" {
-		return s.notOffered(pool)
+	for _, pool := range b.pools(sc) {
+		if pool.NotOffered() == "" {
+			return ""
+		}
+		why = s.notOffered(pool)
 	}
-	return ""
+	return why
 }
 
 // notOffered is the refusal of a claim whose pool is configured here, but not

@@ -42,6 +42,9 @@ type Config struct {
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
+	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes
+	// that exist are not affected. It must not block; may be nil.
+	Hold func(provisioner string) error
 	// Opened is run beside the loop from the first opening of the pools on,
 	// whether that succeeded or not; may be nil.
 	Opened func(context.Context)
@@ -66,6 +69,7 @@ type Controller struct {
 	opened   func(context.Context)
 	beside   func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed  func(*volume.Pool)
+	hold     func(provisioner string) error
 
 	events  *events.Recorder
 	claims  *claims.Claims
@@ -96,9 +100,12 @@ func New(c Config) (*Controller, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
+	if c.Hold == nil {
+		c.Hold = func(string) error { return nil }
+	}
 	ctl := &Controller{
 		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
-		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed,
+		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed, hold: c.Hold,
 		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(), refusals: newRefusals(),
 	}
 	ctl.status.set(errors.New("starting"))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -36,7 +37,10 @@ func TestNewRefuses(t *testing.T) {
 
 func TestNewBackendsRefuses(t *testing.T) {
 	c := examiner(t)
-	good := BackendsConfig{Node: "node-01", Pools: c.pools, HostPath: c.pools.All()[0], CSIDriver: class.CSIProvisioner}
+	own := func(pools ...*volume.Pool) []pvs.Served {
+		return []pvs.Served{{Dialect: class.Own(false), Pools: pools}}
+	}
+	good := BackendsConfig{Node: "node-01", Pools: c.pools, Dialects: own(c.pools.All()[0]), CSIDriver: class.CSIProvisioner}
 	foreign, err := volume.New(volume.Config{Name: "x", Path: "/x"})
 	if err != nil {
 		t.Fatal(err)
@@ -49,11 +53,12 @@ func TestNewBackendsRefuses(t *testing.T) {
 		"both":                {func(*BackendsConfig) {}, ""},
 		"no node":             {func(c *BackendsConfig) { c.Node = "" }, "NODE_NAME"},
 		"no pools":            {func(c *BackendsConfig) { c.Pools = nil }, "pools"},
-		"nothing to serve":    {func(c *BackendsConfig) { c.HostPath, c.CSIDriver = nil, "" }, "nothing to serve"},
-		"a pool of its own":   {func(c *BackendsConfig) { c.HostPath = foreign }, "none of the node's pools"},
+		"nothing to serve":    {func(c *BackendsConfig) { c.Dialects, c.CSIDriver = nil, "" }, "nothing to serve"},
+		"a pool of its own":   {func(c *BackendsConfig) { c.Dialects = own(foreign) }, "none of the node's pools"},
+		"no pool":             {func(c *BackendsConfig) { c.Dialects = own() }, "have no pool"},
 		"a long node and CSI": {func(c *BackendsConfig) { c.Node = long }, "serve hostPath claims only"},
 		"a long node":         {func(c *BackendsConfig) { c.Node, c.CSIDriver = long, "" }, ""},
-		"CSI alone":           {func(c *BackendsConfig) { c.HostPath = nil }, ""},
+		"CSI alone":           {func(c *BackendsConfig) { c.Dialects = nil }, ""},
 	} {
 		config := good
 		row.spoil(&config)

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
@@ -19,12 +18,11 @@ type csiPools struct{ *volume.Pools }
 
 func newCSIBackend(driver string, pools *volume.Pools) *backend {
 	return &backend{
-		volumes: csiPools{pools}, provisioner: driver, rule: claims.PlaceCSI, ignoresNode: true,
-		check: checkCSI,
+		volumes: csiPools{pools}, provisioner: driver, ignoresNode: true,
 	}
 }
 
-func checkCSI(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
+func (c csiPools) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
 	if err := class.CheckSupported(claim, class.CSIModes); err != nil {
 		return err
 	}
@@ -38,8 +36,18 @@ func checkCSI(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) e
 	return nil
 }
 
-func (c csiPools) pool(sc *storagev1.StorageClass) *volume.Pool {
-	return c.Named(class.PoolName(sc.Parameters))
+func (c csiPools) directory(claim *corev1.PersistentVolumeClaim) string { return class.PVName(claim) }
+
+// pools returns the pool that the class names.
+func (c csiPools) pools(sc *storagev1.StorageClass) []*volume.Pool {
+	if pool := c.Named(class.PoolName(sc.Parameters)); pool != nil {
+		return []*volume.Pool{pool}
+	}
+	return nil
+}
+
+func (c csiPools) missing(sc *storagev1.StorageClass) string {
+	return fmt.Sprintf("no pool %q, which class %q names; it has %q", class.PoolName(sc.Parameters), sc.Name, c.Names())
 }
 
 // givesBack returns a claim that another node may be able to serve. If another agent

@@ -4,9 +4,10 @@
 //	controller.go   the Controller and what it needs
 //	start.go        starts the agent's parts in order, and the library
 //	provisioner.go  what the library calls to create a volume
+//	place.go        the pool and the directory of a claim's volume
 //	refuse.go       why a claim is not served, as an event
 //	backend.go      what depends on the provisioner's name
-//	hostpath.go     hostPath PVs
+//	hostpath.go     claims of a dialect, which get hostPath or local PVs
 //	csi.go          CSI PVs
 //	delete.go       what the library calls to delete a volume
 //	client.go       how the library saves and deletes PVs

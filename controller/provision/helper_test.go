@@ -30,10 +30,11 @@ func examiner(t *testing.T) *Controller {
 	t.Helper()
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
+	own := []pvs.Served{{Dialect: class.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
 	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		HostPath: pools.Named("legacy"), CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
-	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, HostPath: pools.Named("legacy"), CSIDriver: class.CSIProvisioner})
+		Dialects: own, CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, Dialects: own, CSIDriver: class.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}

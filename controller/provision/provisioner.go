@@ -62,11 +62,10 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	pool := b.pool(o.StorageClass)
+	pool, name, _ := c.placeOf(b, o.PVC, o.StorageClass)
 	if pool == nil {
-		return c.failed(b, o, c.noPool(o.StorageClass))
+		return c.failed(b, o, c.noPool(b, o.StorageClass))
 	}
-	name, _ := c.directoryOf(b, pool, o.PVC)
 	spec := specOf(o.PVC, o.StorageClass)
 	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.info.Cluster()
 	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))

@@ -22,6 +22,7 @@ const (
 	refusedUnsupported = "unsupported" // the claim or its class; no retry helps
 	refusedNoPool      = "no_pool"     // the node lacks the class's pool
 	refusedNotReady    = "not_ready"   // the pool is not ready
+	refusedWaiting     = "waiting"     // Config.Hold keeps new claims waiting
 	refusedSpace       = "space"       // the only one that another node may not have
 	refusedQuota       = "quota"       // the class requires quotas
 	refusedVolume      = "volume"      // the name is taken, or the volume cannot be created
@@ -47,12 +48,15 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 	if err := b.check(claim, sc); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
-	pool := b.pool(sc)
-	if pool == nil {
-		return c.noPool(sc)
-	}
-	if _, made := c.directoryOf(b, pool, claim); made {
+	pool, _, made := c.placeOf(b, claim, sc)
+	switch {
+	case made:
 		return nil // its space is already allocated
+	case pool == nil:
+		return c.noPool(b, sc)
+	}
+	if err := c.hold(sc.Provisioner); err != nil {
+		return &refusal{reason: refusedWaiting, temporary: true, message: err.Error()}
 	}
 	space, err := pool.Space()
 	if err == nil {
@@ -67,18 +71,6 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 		})
 	}
 	return nil
-}
-
-// directoryOf returns the directory of the claim's volume, and whether the volume
-// exists already. The name is read from the record if there is one: an older
-// setting, or the provisioner sidecar, may have chosen another.
-func (c *Controller) directoryOf(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (name string, made bool) {
-	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
-		return v.Name, true
-	}
-	name = class.Directory(class.PVName(claim), claim.Name, b.prefix)
-	v, err := pool.Get(name)
-	return name, err == nil && v.Owner.UID == string(claim.UID)
 }
 
 // specOf returns the specification of the claim's volume, without its name. The
@@ -118,10 +110,9 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 }
 
 // noPool returns the refusal of a class whose pool this node lacks.
-func (c *Controller) noPool(sc *storagev1.StorageClass) *refusal {
+func (c *Controller) noPool(b *backend, sc *storagev1.StorageClass) *refusal {
 	return &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
-		"node %s has no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
-		c.info.Name(), class.PoolName(sc.Parameters), sc.Name, c.pools.Names())}
+		"node %s has %s; use a class of one of these, or keep the pods off this node", c.info.Name(), b.missing(sc))}
 }
 
 // noSpace returns the message of a claim that does not fit. exact adds the available

@@ -1,7 +1,6 @@
 package pvs
 
 import (
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +9,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// backend handles the PVs of one provisioner: hostPath or CSI.
+// backend handles the PVs of one provisioner: those of a dialect, or CSI PVs.
 type backend struct {
 	rules
 	provisioner string // the name in classes and on PVs
@@ -120,20 +119,6 @@ func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[class
 func checkPool(pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	if id := pv.Annotations[class.AnnPool]; id != "" && pool.ID() != "" && id != pool.ID() {
 		return fmt.Errorf("it names pool %s, and the pool in %s is %s", id, pool.Path(), pool.ID())
-	}
-	return nil
-}
-
-// namedAfterClaim returns nil if the PV and its directory have the names that this
-// provisioner, or an older one that it replaces, gives them.
-func namedAfterClaim(pv *corev1.PersistentVolume, directory string) error {
-	ref := pv.Spec.ClaimRef
-	if ref == nil || pv.Name != "pvc-"+string(ref.UID) {
-		return errors.New("its name is not pvc-<UID of its claim>")
-	}
-	plain, prefixed := class.Directory(pv.Name, ref.Name, false), class.Directory(pv.Name, ref.Name, true)
-	if directory != plain && directory != prefixed {
-		return fmt.Errorf("directory %q is not named after it: want %q or %q", directory, plain, prefixed)
 	}
 	return nil
 }

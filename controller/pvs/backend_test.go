@@ -41,23 +41,24 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-func TestNamedAfterClaim(t *testing.T) {
+func TestCheckNames(t *testing.T) {
 	c := newPVs(t)
+	own := class.Own(false)
 	pv := validPV(c, "wait")
 	claim := pv.Spec.ClaimRef.Name
 	for name, want := range map[string]bool{
 		pv.Name: true, claim + "-" + pv.Name: true, "other-" + pv.Name: false, "data": false, claim: false,
 	} {
-		if got := namedAfterClaim(pv, name) == nil; got != want {
+		if got := own.CheckNames(pv, name) == nil; got != want {
 			t.Errorf("directory %q adoptable: %v", name, got)
 		}
 	}
 	pv.Name = "my-pv"
-	if namedAfterClaim(pv, "my-pv") == nil {
+	if own.CheckNames(pv, "my-pv") == nil {
 		t.Error("a PV of any name is adopted")
 	}
 	pv.Name, pv.Spec.ClaimRef = "pvc-"+testUID, nil
-	if namedAfterClaim(pv, pv.Name) == nil {
+	if own.CheckNames(pv, pv.Name) == nil {
 		t.Error("a PV without claim is adopted")
 	}
 }

@@ -65,7 +65,8 @@ func (c csiDriver) adoptable(pv *corev1.PersistentVolume, pool *volume.Pool, dir
 	if pv.Annotations[class.AnnPool] == pool.ID() {
 		return nil
 	}
-	if err := namedAfterClaim(pv, directory); err != nil {
+	own := class.Own(false)
+	if err := own.CheckNames(pv, directory); err != nil {
 		return fmt.Errorf("%w; if directory %q of pool %s belongs to this PV, confirm it with the pool's UUID: "+
 			"kubectl annotate pv %s %s=%s", err, directory, pool.Path(), pv.Name, class.AnnPool, pool.ID())
 	}

@@ -4,7 +4,7 @@
 //	watch.go       watches them and the claims
 //	bind.go        validates a PV and binds the record of its volume
 //	backend.go     what depends on the provisioner's name
-//	hostpath.go    hostPath PVs
+//	hostpath.go    the PVs of a dialect
 //	csi.go         CSI PVs
 //	adopt.go       creates records for the directories of older provisioners
 //	rebind.go      rebinds a volume to the next claim of its PV

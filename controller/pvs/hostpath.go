@@ -1,9 +1,9 @@
 package pvs
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,63 +11,80 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// hostPath implements rules for hostPath PVs. All their volumes are in one pool, and a PV
-// names the path of its directory.
+// Served is a dialect whose claims and PVs the agent serves, and the pools of their
+// volumes.
+type Served struct {
+	class.Dialect
+	Pools []*volume.Pool
+}
+
+// poolAt returns the pool that is the parent of path, and the last element of path. The
+// pool is nil if there is none. poolAt compares the path and does not open it.
+func poolAt(pools []*volume.Pool, path string) (*volume.Pool, string) {
+	name := filepath.Base(path)
+	for _, pool := range pools {
+		if filepath.Join(pool.Path(), name) == path {
+			return pool, name
+		}
+	}
+	return nil, ""
+}
+
+// hostPath implements rules for hostPath and local PVs, as their dialect has them. A PV
+// names the path of its directory, which is in one of the dialect's pools.
 type hostPath struct {
 	node Node
-	pool *volume.Pool
+	Served
 }
 
-func newHostPathBackend(node Node, pool *volume.Pool) *backend {
-	return &backend{rules: hostPath{node: node, pool: pool}, provisioner: class.HostPathProvisioner}
+func newHostPathBackend(node Node, s Served) *backend {
+	return &backend{rules: hostPath{node: node, Served: s}, provisioner: s.Provisioner}
 }
 
+// ofThisNode returns true for every PV that no agent has labelled if the provisioner is
+// for clusters of one node, so that an event is recorded about a PV of another node.
 func (h hostPath) ofThisNode(pv *corev1.PersistentVolume) bool {
-	return pv.Annotations[class.AnnProvisionedBy] == class.HostPathProvisioner &&
-		pv.Annotations[class.AnnProvisionOnNode] == h.node.Name()
+	if pv.Annotations[class.AnnProvisionedBy] != h.Provisioner {
+		return false
+	}
+	return h.Names(pv, at(h.node)) || h.OnlyNode && pv.Labels[class.LabelNode] == ""
 }
 
+// names ignores a PV that ofThisNode returns for the event alone.
 func (h hostPath) names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
-	source := pv.Spec.HostPath
-	if source == nil || filepath.Dir(source.Path) != h.pool.Path() {
+	if h.OnlyNode && !h.Names(pv, at(h.node)) {
 		return nil, ""
 	}
-	return h.pool, filepath.Base(source.Path)
+	return poolAt(h.Pools, class.DirectoryOf(pv))
 }
 
 func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
-	source := pv.Spec.HostPath
-	if source == nil {
-		return nil, "", errors.New("it names this agent's provisioner but has no hostPath")
-	}
-	for _, want := range []struct{ key, value string }{
-		{class.AnnProvisionedBy, class.HostPathProvisioner},
-		{class.AnnIdentity, class.HostPathProvisioner},
-		{class.AnnProvisionOnNode, h.node.Name()},
-	} {
-		if got := pv.Annotations[want.key]; got != want.value {
-			return nil, "", fmt.Errorf("annotation %s is %q, not %q", want.key, got, want.value)
-		}
-	}
-	// An older provisioner wrote the node's name instead of its hostname label.
-	if host := class.Hostname(pv); host != h.node.Hostname() && host != h.node.Name() {
-		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, h.node.Hostname())
-	}
-	if err := checkPool(pv, h.pool); err != nil {
+	path, err := h.Validate(pv, at(h.node))
+	if err != nil {
 		return nil, "", err
 	}
-	name := filepath.Base(source.Path)
-	if filepath.Join(h.pool.Path(), name) != source.Path {
-		return nil, "", fmt.Errorf("its path %q is not a directory right below the pool's, %s", source.Path, h.pool.Path())
+	pool, name := poolAt(h.Pools, path)
+	if pool == nil {
+		var paths []string
+		for _, pool := range h.Pools {
+			paths = append(paths, pool.Path())
+		}
+		return nil, "", fmt.Errorf("its path %q is not a directory right below the pool's, %s", path, strings.Join(paths, " or "))
 	}
-	return h.pool, name, volume.CheckName(name)
+	if err := checkPool(pv, pool); err != nil {
+		return nil, "", err
+	}
+	return pool, name, volume.CheckName(name)
 }
 
 // adoptable requires that the PV and the directory are named after the claim, because any
 // writer of PVs can choose the path.
 func (h hostPath) adoptable(pv *corev1.PersistentVolume, _ *volume.Pool, directory string) error {
-	return namedAfterClaim(pv, directory)
+	return h.CheckNames(pv, directory)
 }
 
 // deletable returns nil: validate has checked the provisioner of the PV.
 func (h hostPath) deletable(*corev1.PersistentVolume) error { return nil }
+
+// at returns the node as PVs name it.
+func at(node Node) class.Place { return class.Place{Node: node.Name(), Hostname: node.Hostname()} }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,23 +28,32 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 // isMigratable reports whether the fields of a PV name this node and one of the other
 // provisioners. The PV is not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
-	other := class.MadeByOther(pv, p.otherProvisioners)
-	return other != nil && other.On(pv, p.node.Name(), p.node.Hostname())
+	other := class.MadeBy(pv, p.otherProvisioners)
+	return other != nil && other.On(pv, at(p.node))
+}
+
+// IsForeign reports whether another provisioner created a PV, and the agent does not serve
+// the PVs of that provisioner. It may migrate them.
+func (p *PVs) IsForeign(pv *corev1.PersistentVolume) bool {
+	return class.OfOther(pv) && p.backendNamed(pv.Annotations[class.AnnProvisionedBy]) == nil
 }
 
 // validateOther is Validate for a PV of another provisioner.
-func (p *PVs) validateOther(other *class.Other, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
-	if !other.On(pv, p.node.Name(), p.node.Hostname()) {
+	if !other.On(pv, at(p.node)) {
 		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, p.node.Name())
 	}
-	path, err := other.Path(pv)
+	path, err := other.Validate(pv, at(p.node))
 	if err != nil {
 		return nil, none, err
 	}
-	pool, name := p.poolAt(path)
+	pool, name := poolAt(p.pools.All(), path)
 	if pool == nil {
 		return nil, none, fmt.Errorf("its directory %s is not right below a pool of this node; its parent must be one (PV_DIR, --datadir)", path)
+	}
+	if err := other.CheckNames(pv, name); err != nil {
+		return nil, none, fmt.Errorf("it is not named as provisioner %s names PVs: %w", other.Provisioner, err)
 	}
 	if err := checkPool(pv, pool); err != nil {
 		return pool, none, err
@@ -70,22 +78,11 @@ func (p *PVs) validateOther(other *class.Other, pv *corev1.PersistentVolume) (*v
 	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
 }
 
-// poolAt returns the pool of this node whose path is the parent of path, and the last
-// element of path. The pool is nil if there is none.
-func (p *PVs) poolAt(path string) (*volume.Pool, string) {
-	for _, pool := range p.pools.All() {
-		if pool.Path() == filepath.Dir(path) {
-			return pool, filepath.Base(path)
-		}
-	}
-	return nil, ""
-}
-
 // Adopt creates a record for the directory of a PV of another provisioner, as the first
 // step of its migration. It does nothing if the directory has a record. The errors are
 // those of Validate.
 func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
-	other := class.MadeByOther(pv, p.otherProvisioners)
+	other := class.MadeBy(pv, p.otherProvisioners)
 	if other == nil {
 		return fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}

@@ -48,6 +48,12 @@ func TestValidateOther(t *testing.T) {
 		"another parent": {func(t *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(t.TempDir(), filepath.Base(pv.Spec.HostPath.Path))
 		}, "not right below a pool"},
+		"slash at the end": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Spec.HostPath.Path += "/" }, "not right below a pool"},
+		"dots": {func(_ *testing.T, _ *PVs, pv *pv) {
+			pool, name := filepath.Split(pv.Spec.HostPath.Path)
+			pv.Spec.HostPath.Path = pool + "../" + filepath.Base(pool) + "/" + name
+		}, "not right below a pool"},
+		"another name": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Spec.HostPath.Path += "-x" }, "want \"ns-data-pvc-"},
 		"below a volume": {func(_ *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(filepath.Dir(pv.Spec.HostPath.Path), "sub", filepath.Base(pv.Spec.HostPath.Path))
 		}, "not right below a pool"},
@@ -69,7 +75,7 @@ func TestValidateOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPVs(t)
-			c.otherProvisioners, _ = class.ParseOthers("hostpath")
+			c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
 			pool, v, err := c.Validate(pv)
@@ -89,7 +95,7 @@ func TestValidateOther(t *testing.T) {
 
 func TestValidateOtherPoolNotReady(t *testing.T) {
 	c := newPVs(t)
-	c.otherProvisioners, _ = class.ParseOthers("hostpath")
+	c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
 	pv := otherPV(t, c)
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)

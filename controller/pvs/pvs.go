@@ -27,21 +27,21 @@ const (
 	resync = time.Minute
 )
 
-// Config configures PVs. HostPath, CSIDriver and Others are optional.
+// Config configures PVs. Dialects, CSIDriver and Others are optional.
 type Config struct {
 	Client kubernetes.Interface
 	Node   Node
 	Events *events.Recorder
 	Pools  *volume.Pools // of the node
-	// HostPath is the pool of hostPath PVs, one of Pools. If it is nil, the agent does
-	// not serve hostPath PVs.
-	HostPath *volume.Pool
+	// Dialects are those whose PVs the agent serves. Their pools are among Pools.
+	Dialects []Served
 	// CSIDriver is the name of the CSI driver. If it is "", the agent does not serve CSI
 	// PVs.
 	CSIDriver string
 	// Others are the provisioners whose PVs of this node may be migrated; see
-	// PVs.Migratable. If there are any, PVs sweeps every few minutes.
-	Others []class.Other
+	// PVs.Migratable. If there are any, PVs sweeps every few minutes. None of them is
+	// among Dialects.
+	Others []class.Dialect
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
 	Changed func(*volume.Pool)
@@ -73,8 +73,8 @@ type PVs struct {
 	node              Node
 	events            *events.Recorder
 	pools             *volume.Pools
-	backends          []*backend // one or two
-	otherProvisioners []class.Other
+	backends          []*backend
+	otherProvisioners []class.Dialect
 	changed           func(*volume.Pool)
 
 	claims     Claims // set by Watch
@@ -93,8 +93,8 @@ func New(c Config) *PVs {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)),
 	}
 	p.informer = p.watchPVs()
-	if c.HostPath != nil {
-		p.backends = append(p.backends, newHostPathBackend(c.Node, c.HostPath))
+	for _, s := range c.Dialects {
+		p.backends = append(p.backends, newHostPathBackend(c.Node, s))
 	}
 	if c.CSIDriver != "" {
 		p.backends = append(p.backends, newCSIBackend(c.Node, c.CSIDriver, c.Pools))

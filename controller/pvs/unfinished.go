@@ -71,24 +71,33 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 }
 
 // unfinished reports whether a volume was created for a claim, is old enough to have a
-// saved PV, and has none in the store.
+// saved PV, and the store has no PV that names it.
 func (p *PVs) unfinished(v volume.Volume, now time.Time) bool {
 	if v.Ephemeral || v.PV == "" {
 		return false // not created for a claim
 	}
-	return v.State == record.Ready && now.Sub(v.Created) >= unfinishedAge && p.Saved(v.PV) == nil
+	pv := p.Saved(v.PV)
+	return v.State == record.Ready && now.Sub(v.Created) >= unfinishedAge && (pv == nil || namesOther(pv, v))
 }
 
-// abandoned reports whether no PV of this node will ever need the volume: its claim and its
-// PV are gone, or a PV of that name is on another node. It reads the API server, not a
-// cache.
+// namesOther reports whether the PV of a volume names another directory. The agent created
+// the volume in one pool while the pool that had the claim's first volume was not ready, or
+// another provisioner created the claim's volume at the same time.
+func namesOther(pv *corev1.PersistentVolume, v volume.Volume) bool {
+	path := class.DirectoryOf(pv)
+	return path != "" && path != v.Path
+}
+
+// abandoned reports whether no PV will ever need the volume: its claim and its PV are gone,
+// or the PV of that name is on another node or names another directory. It reads the API
+// server, not a cache.
 func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 	pv, err := live.PV(ctx, p.client, v.PV)
 	if err != nil {
 		return false, err
 	}
 	if pv != nil {
-		return p.isRemote(pv), nil
+		return p.isRemote(pv) || namesOther(pv, v), nil
 	}
 	claim, err := live.Claim(ctx, p.client, v.Owner)
 	return claim == nil && err == nil, err

@@ -48,4 +48,8 @@ func TestUnfinished(t *testing.T) {
 	if c.unfinished(v, late) {
 		t.Error("a volume whose PV is saved is unfinished")
 	}
+	pv.Spec.HostPath.Path += "-other"
+	if !c.unfinished(v, late) {
+		t.Error("a volume whose PV names another directory is finished")
+	}
 }

@@ -27,7 +27,7 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 // The error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool
 // is returned.
 func (p *PVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-	if other := class.MadeByOther(pv, p.otherProvisioners); other != nil {
+	if other := class.MadeBy(pv, p.otherProvisioners); other != nil {
 		return p.validateOther(other, pv)
 	}
 	return p.volumeOf(pv)

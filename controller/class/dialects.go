@@ -1,0 +1,119 @@
+package class
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// Provisioners whose classes and volumes the agent can take over.
+const (
+	// SingleNodeProvisioner is the provisioner for clusters of one machine.
+	SingleNodeProvisioner = "hostpath"
+	// LocalPathProvisioner is the default provisioner of k3s and kind.
+	LocalPathProvisioner = "rancher.io/local-path"
+)
+
+// Own returns the dialect of this provisioner. With prefix, new directories are named
+// <claim>-<PV> instead of <PV>.
+func Own(prefix bool) Dialect {
+	return Dialect{
+		Provisioner:  HostPathProvisioner,
+		Modes:        []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		ByAnnotation: true,
+		directories: func(pv string, claim *corev1.ObjectReference) []string {
+			return []string{Directory(pv, claim.Name, prefix), Directory(pv, claim.Name, !prefix)}
+		},
+		annotations: []annotation{
+			{key: AnnIdentity, values: func(Place) []string { return []string{HostPathProvisioner} }},
+			{key: AnnProvisionOnNode, values: func(at Place) []string { return []string{at.Node} }, node: true},
+		},
+	}
+}
+
+// others are the dialects of other provisioners.
+var others = []Dialect{
+	{
+		Provisioner:  SingleNodeProvisioner,
+		Setting:      "hostpath",
+		Modes:        []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadOnlyMany},
+		ByAnnotation: true,
+		OnlyNode:     true,
+		directories: func(pv string, claim *corev1.ObjectReference) []string {
+			return []string{Directory(pv, claim.Namespace+"-"+claim.Name, true)}
+		},
+		annotations: []annotation{{key: AnnIdentity, values: Place.names, node: true}},
+		unpinned:    true,
+	},
+	{
+		Provisioner:   LocalPathProvisioner,
+		Setting:       "local-path",
+		Modes:         []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod},
+		PathParameter: "nodePath",
+		directories: func(pv string, claim *corev1.ObjectReference) []string {
+			return []string{truncate(pv+"_"+claim.Namespace+"_"+claim.Name, maxDirectory)}
+		},
+		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true, optional: true}},
+		local:       true,
+		check: func(claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) error {
+			if kind := claim.Annotations[annVolumeType]; kind != "" && !isVolumeType(kind) {
+				return fmt.Errorf("annotation %s is %q; it must be hostPath or local", annVolumeType, kind)
+			}
+			return nil
+		},
+		source: func(path string, claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) corev1.PersistentVolumeSource {
+			if strings.EqualFold(claim.Annotations[annVolumeType], "local") {
+				return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}
+			}
+			return hostPathSource(path)
+		},
+	},
+}
+
+// annVolumeType on a claim of LocalPathProvisioner chooses the source of its PV.
+const annVolumeType = "volumeType"
+
+func isVolumeType(text string) bool {
+	return strings.EqualFold(text, "hostPath") || strings.EqualFold(text, "local")
+}
+
+// ParseCompat returns the dialects that a comma-separated list of settings names, none
+// for an empty list. The error lists the settings that are known.
+func ParseCompat(text string) ([]Dialect, error) {
+	return parseDialects(text, func(d Dialect) string { return d.Setting })
+}
+
+// ParseProvisioners returns the dialects of the provisioners that a comma-separated
+// list names, none for an empty list. The error lists the names that are known.
+func ParseProvisioners(text string) ([]Dialect, error) {
+	return parseDialects(text, func(d Dialect) string { return d.Provisioner })
+}
+
+func parseDialects(text string, key func(Dialect) string) (named []Dialect, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		i := slices.IndexFunc(others, func(d Dialect) bool { return key(d) == name })
+		if i < 0 {
+			var known []string
+			for _, d := range others {
+				known = append(known, key(d))
+			}
+			return nil, fmt.Errorf("%q is none of %q", name, known)
+		}
+		if !slices.ContainsFunc(named, func(d Dialect) bool { return key(d) == name }) {
+			named = append(named, others[i])
+		}
+	}
+	return named, nil
+}
+
+// isDialect reports whether the provisioner is that of a dialect.
+func isDialect(provisioner string) bool {
+	return provisioner == HostPathProvisioner ||
+		slices.ContainsFunc(others, func(d Dialect) bool { return d.Provisioner == provisioner })
+}
