@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a caller waits for the disk. A busy one flushes
-	// what was written within seconds; the workers that wait are those of all pools.
+	// DefaultPatience is how long a caller waits for the disk. A busy disk flushes writes within
+	// seconds, and the workers that wait also serve the other pools.
 	DefaultPatience = 6 * time.Second
-	// longPatience is how many times as long one file may take in work that visits
-	// many: a kernel needs its time to remove one of some terabytes.
+	// longPatience is how many times as long one file may take in work that visits many: a kernel
+	// needs long to remove a file of some terabytes.
 	longPatience = 6
-	// callsAtOnce bounds the calls on one pool's disk, and with them the threads
-	// that it can hold. Work for which there is one goroutine is not among them.
+	// callsAtOnce bounds the calls on one pool's disk, and so the threads that the disk can hold.
+	// Work that has a single goroutine does not count.
 	callsAtOnce = 16
 )
 
-// errLeft ends a call whose caller does not wait any more. Nobody gets it.
+// errLeft ends a call whose caller does not wait any more. No caller gets it.
 var errLeft = errors.New("the caller has left")
 
-// Call is one call on a pool. The methods of a nil call do nothing: it is one
-// that nobody waits for, and that may wait.
+// Call is one call on a pool. The methods of a nil Call do nothing: it may wait, because it has no
+// caller that waits for it.
 type Call struct {
 	op       string
 	where    string        // the pool, in words
 	patience time.Duration // see Config.Patience
-	steps    bool          // it is done in steps, each of which may take that long
+	steps    bool          // it consists of steps, each of which may take that long
 	began    time.Time
 	progress atomic.Int64  // nanoseconds from began to the last step
 	gone     chan struct{} // closed when the caller leaves
@@ -41,16 +41,16 @@ type Call struct {
 	mu    sync.Mutex // guards what follows
 	phase phase
 	left  bool
-	back  time.Duration // from began to when it came back from the caller's function
+	back  time.Duration // from began to the return of the caller's function
 }
 
-// phase is where a call is.
+// phase is what a call is doing.
 type phase int
 
 const (
 	onDisk  phase = iota // the time runs
 	waiting              // for another call of this process
-	outside              // in a function of the caller's, who waits for its end
+	outside              // in a function of the caller, which waits for its end
 )
 
 func newCall(op, where string, patience time.Duration) *Call {
@@ -65,7 +65,7 @@ func (c *Call) Progress() {
 	}
 }
 
-// enter changes the phase. It returns errLeft where the caller is gone.
+// enter changes the phase. It returns errLeft if the caller has left.
 func (c *Call) enter(to phase) error {
 	c.Progress()
 	c.mu.Lock()
@@ -77,8 +77,8 @@ func (c *Call) enter(to phase) error {
 	return nil
 }
 
-// StillWanted returns errLeft where the caller is gone, who was told that nothing was
-// done: what is not begun by then is not begun.
+// StillWanted returns errLeft if the caller has left. The caller then has an error that promises
+// that nothing was done, so the call must not begin its work.
 func (c *Call) StillWanted() error {
 	if c == nil {
 		return nil
@@ -86,7 +86,7 @@ func (c *Call) StillWanted() error {
 	return c.enter(onDisk)
 }
 
-// await waits for what another call of this process closes or takes from ch.
+// await waits until another call of this process closes ch or sends to it.
 func (c *Call) await(ready <-chan struct{}) error {
 	if c == nil {
 		<-ready
@@ -103,8 +103,8 @@ func (c *Call) await(ready <-chan struct{}) error {
 	}
 }
 
-// Callback calls a function of the caller's, unless the caller is gone, and
-// keeps him until it has ended: it uses what is his.
+// Callback calls a function of the caller, unless the caller has left. The caller then waits for its
+// end without a bound, because the function uses the caller's variables.
 func (c *Call) Callback(f func() error) error {
 	if c == nil {
 		return f()
@@ -121,7 +121,7 @@ func (c *Call) Callback(f func() error) error {
 	return f()
 }
 
-// silent returns how long a call that is on the disk has shown no progress.
+// silent returns for how long a call that is on the disk has made no progress.
 func (c *Call) silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,11 +131,11 @@ func (c *Call) silent() time.Duration {
 	return time.Since(c.began) - time.Duration(c.progress.Load())
 }
 
-// hangsAfter is how long the disk has to be silent until it does not answer.
+// hangsAfter is the time without progress after which the disk counts as hanging.
 func (c *Call) hangsAfter() time.Duration { return c.patience * 5 / 6 }
 
-// leave lets the caller go where it is time, and returns how long he waits at
-// least otherwise.
+// leave makes the caller leave if its time is over. Otherwise it returns how long the caller still
+// waits at least.
 func (c *Call) leave() (wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,20 +153,19 @@ func (c *Call) leave() (wait time.Duration) {
 	return c.patience - waited
 }
 
-// run does the call's work.
+// run does the work of the call.
 func (c *Call) run(do func(*Call) error, ended func()) {
 	defer close(c.done)
 	defer ended()
 	defer func() {
 		if c.panicked = recover(); c.panicked != nil && c.StillWanted() != nil {
-			panic(c.panicked) // or nobody would hear of it
+			panic(c.panicked) // without a caller it would be lost
 		}
 	}()
 	c.err = do(c)
 }
 
-// result waits for the call, and returns its error. left is true where the
-// caller has waited long enough.
+// result waits for the call, and returns its error. left is true if the caller left before its end.
 func (c *Call) result() (left bool, err error) {
 	timer := time.NewTimer(c.patience)
 	defer timer.Stop()
@@ -187,7 +186,7 @@ func (c *Call) result() (left bool, err error) {
 	}
 }
 
-// hangs is the error of a pool whose disk does not answer this call.
+// hangs returns the error of a pool whose disk does not answer this call.
 func (c *Call) hangs() error {
 	return &fault.HangError{Where: c.where, Op: c.op, Since: c.began.Add(time.Duration(c.progress.Load()))}
 }

@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// Calls are the calls that are under way on the disk of a pool.
+// Calls has the calls that are under way on the disk of a pool.
 type Calls struct {
 	where    string // the pool, in words
 	patience time.Duration
@@ -17,14 +17,14 @@ type Calls struct {
 	places   Turns // on the disk
 }
 
-// NewCalls returns the calls on a disk. where names it in errors, and patience is
-// how long a caller waits.
+// NewCalls returns the calls on a disk. where names the disk in errors. patience is how long a caller
+// waits.
 func NewCalls(where string, patience time.Duration) *Calls {
 	return &Calls{where: where, patience: patience, calls: map[*Call]struct{}{}, places: make(Turns, callsAtOnce)}
 }
 
-// stuck returns the call that a disk has not answered for longest, nil where
-// the disk answers. The caller holds mu.
+// stuck returns the call that has waited longest for the disk, or nil if the disk answers. The caller
+// holds mu.
 func (s *Calls) stuck() (worst *Call) {
 	var longest time.Duration
 	for c := range s.calls {
@@ -35,7 +35,7 @@ func (s *Calls) stuck() (worst *Call) {
 	return worst
 }
 
-// begin notes a call, unless the disk does not answer those before.
+// begin adds a call. It returns an error if the disk does not answer an earlier one.
 func (s *Calls) begin(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Calls) end(c *Call) {
 	delete(s.calls, c)
 }
 
-// Hangs returns the error of a disk that does not answer, nil where it does.
+// Hangs returns the error of a disk that does not answer, or nil.
 func (s *Calls) Hangs() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,36 +62,35 @@ func (s *Calls) Hangs() error {
 	return nil
 }
 
-// Do does a call that has to end within the patience, one of at most callsAtOnce
-// on the disk.
+// Do makes a call that must end within the patience. At most callsAtOnce of them are on the disk at a
+// time.
 func (s *Calls) Do(op string, do func(*Call) error) error {
 	return s.run(newCall(op, s.where, s.patience), func(c *Call) error {
-		give, err := s.places.Take(c)
+		release, err := s.places.Take(c)
 		if err != nil {
 			return err
 		}
-		defer give()
+		defer release()
 		return do(c)
 	})
 }
 
-// DoInSteps does a call each step of which may take as long as the patience.
+// DoInSteps makes a call, each step of which may take as long as the patience.
 func (s *Calls) DoInSteps(op string, do func(*Call) error) error {
 	c := newCall(op, s.where, s.patience)
 	c.steps = true
 	return s.run(c, do)
 }
 
-// DoInLongSteps is DoInSteps for work that visits many files: each may take
-// longPatience times as long.
+// DoInLongSteps is DoInSteps for work that visits many files, each of which may take longPatience
+// times as long.
 func (s *Calls) DoInLongSteps(op string, do func(*Call) error) error {
 	c := newCall(op, s.where, longPatience*s.patience)
 	c.steps = true
 	return s.run(c, do)
 }
 
-// run does the call, and returns its error, or an ErrNotReady where the disk
-// does not answer.
+// run makes the call, and returns its error, or an ErrNotReady if the disk does not answer.
 func (s *Calls) run(c *Call, do func(*Call) error) error {
 	if err := s.begin(c); err != nil {
 		return err

@@ -2,23 +2,23 @@ package bounded
 
 import "sync"
 
-// Turns is a lock that so many may have at a time. A call stops waiting for it
-// when its caller leaves.
+// Turns is a lock that a fixed number of calls can hold at a time. A call stops waiting for it when
+// its caller leaves.
 type Turns chan struct{}
 
 // OneAtATime is a mutex that a call can stop waiting for.
 func OneAtATime() Turns { return make(Turns, 1) }
 
-// Take waits for a turn and returns what gives it back.
-func (t Turns) Take(c *Call) (give func(), err error) {
+// Take waits for a turn. The caller calls release when it has finished.
+func (t Turns) Take(c *Call) (release func(), err error) {
 	select {
 	case t <- struct{}{}:
-		return t.give, nil
+		return t.release, nil
 	default:
 	}
 	if c == nil {
 		t <- struct{}{}
-		return t.give, nil
+		return t.release, nil
 	}
 	if err := c.enter(waiting); err != nil {
 		return nil, err
@@ -26,19 +26,19 @@ func (t Turns) Take(c *Call) (give func(), err error) {
 	select {
 	case t <- struct{}{}:
 		if err := c.enter(onDisk); err != nil {
-			t.give()
+			t.release()
 			return nil, err
 		}
-		return t.give, nil
+		return t.release, nil
 	case <-c.gone:
 		return nil, errLeft
 	}
 }
 
-func (t Turns) give() { <-t }
+func (t Turns) release() { <-t }
 
-// NameLocks lets the calls for one volume wait for each other. The zero value
-// is ready; a name costs memory only while a call holds or awaits it.
+// NameLocks has a lock for each volume name. The zero value is ready to use. A name takes memory only
+// while a call holds its lock or waits for it.
 type NameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock // guarded by mu
@@ -46,23 +46,23 @@ type NameLocks struct {
 
 type nameLock struct {
 	Turns
-	users int // holding or waiting; guarded by NameLocks.mu
+	users int // calls that hold it or wait for it; guarded by NameLocks.mu
 }
 
-// Lock waits for the name and returns what gives it back.
+// Lock waits for the lock of a name. The caller calls unlock when it has finished.
 func (l *NameLocks) Lock(c *Call, name string) (unlock func(), err error) {
 	l.mu.Lock()
 	n := l.join(name)
 	l.mu.Unlock()
-	give, err := n.Take(c)
+	release, err := n.Take(c)
 	if err != nil {
 		l.leave(name, n)
 		return nil, err
 	}
-	return func() { give(); l.leave(name, n) }, nil
+	return func() { release(); l.leave(name, n) }, nil
 }
 
-// TryLock is Lock if no call holds or awaits the name; otherwise ok is false.
+// TryLock is Lock if no call holds the lock or waits for it; otherwise ok is false.
 func (l *NameLocks) TryLock(name string) (unlock func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *NameLocks) TryLock(name string) (unlock func(), ok bool) {
 	}
 	n := l.join(name)
 	n.Turns <- struct{}{}
-	return func() { n.give(); l.leave(name, n) }, true
+	return func() { n.release(); l.leave(name, n) }, true
 }
 
 // join counts another user of the name. The caller holds mu.
@@ -96,31 +96,30 @@ func (l *NameLocks) leave(name string, n *nameLock) {
 	}
 }
 
-// Door lets in any number of calls, or one alone, which goes before those that
-// come after it. A call stops waiting when its caller leaves. The zero value is
-// ready.
+// Door is a lock for readers and a writer: it admits any number of calls, or one call alone. A call
+// that waits to be alone goes before later calls. A call stops waiting when its caller leaves. The
+// zero value is ready to use.
 type Door struct {
 	mu      sync.Mutex
 	inside  int           // calls
-	alone   bool          // one is inside that lets in no other
+	alone   bool          // a call is alone inside
 	wanted  int           // calls that want to be alone
-	changed chan struct{} // closed when one left; nil while none waits
+	changed chan struct{} // closed when a call leaves; nil while no call waits
 }
 
-// Enter waits until the call may be inside with others; Leave ends that.
+// Enter waits until the call can be inside with others. The caller calls Leave afterwards.
 func (d *Door) Enter(c *Call) error {
 	return d.await(c, d.free)
 }
 
-// TryEnter is Enter where that takes no waiting; otherwise it is false.
+// TryEnter is Enter if that does not have to wait; otherwise it returns false.
 func (d *Door) TryEnter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.free()
 }
 
-// free takes a place for a call that may be inside with others. The caller holds
-// mu.
+// free admits a call with others if no call is alone inside or waits to be. The caller holds mu.
 func (d *Door) free() bool {
 	if d.alone || d.wanted > 0 {
 		return false
@@ -129,7 +128,7 @@ func (d *Door) free() bool {
 	return true
 }
 
-// Leave ends what Enter or TryEnter began.
+// Leave reverses Enter or TryEnter.
 func (d *Door) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +136,7 @@ func (d *Door) Leave() {
 	d.wake()
 }
 
-// EnterAlone waits until the call is the only one inside; LeaveAlone ends that.
+// EnterAlone waits until the call is the only one inside. The caller calls LeaveAlone afterwards.
 func (d *Door) EnterAlone(c *Call) error {
 	d.mu.Lock()
 	d.wanted++
@@ -158,7 +157,7 @@ func (d *Door) EnterAlone(c *Call) error {
 	return err
 }
 
-// LeaveAlone ends what EnterAlone began.
+// LeaveAlone reverses EnterAlone.
 func (d *Door) LeaveAlone() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +173,7 @@ func (d *Door) wake() {
 	}
 }
 
-// await waits until try, which is called with mu held, says yes.
+// await waits until try returns true. It calls try with mu held.
 func (d *Door) await(c *Call, try func() bool) error {
 	for {
 		d.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits, and returns early with the context's error.
+// Sleep waits for the duration. If the context ends, it returns the context's error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
