@@ -8,19 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// targetMode is that of the directories we make to mount on.
+// targetMode is the mode of the directories that Bind creates.
 const targetMode = 0o750
 
-// Bind mounts the open directory dir at the target with the flags, and makes
-// the target's directory where it is not there. It does nothing where dir is
-// mounted there as the flags want it. The mount appears with all its
-// properties: there is no moment at which a readonly one can be written to.
+// Bind mounts the open directory dir at the target with the flags. It creates the target's directory
+// if it is missing, and does nothing if dir is mounted there with these flags. The mount appears with
+// all its properties: a readonly mount is never writable.
 //
-// The error is ErrOther where something else is mounted at the target, or the
-// same with other flags. With an error nothing was mounted, and a directory
-// that was made is removed again. The caller keeps others from the target.
+// The error is ErrOther if another directory is mounted at the target, or dir with other flags. With
+// an error nothing is mounted, and Bind removes the directory that it created. The caller makes sure
+// that no other call uses the target.
 func (t *Target) Bind(dir *os.File, flags Flags) error {
-	at, err := t.Look()
+	at, err := t.Inspect()
 	if err != nil {
 		return err
 	}
@@ -55,8 +54,9 @@ func (a At) already(path string, dir *os.File, flags Flags) error {
 	return nil
 }
 
-// bind attaches a copy of the mount that dir is reached through, cut down to
-// dir: see open_tree(2), mount_setattr(2), move_mount(2).
+// bind attaches a copy of the mount of dir, reduced to dir; see open_tree(2), mount_setattr(2) and
+// move_mount(2). It is our own because k8s.io/mount-utils starts mount(8) twice, and between the two
+// a readonly mount is writable.
 func (t *Target) bind(dir *os.File, flags Flags) error {
 	on, err := t.open()
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *Target) bind(dir *os.File, flags Flags) error {
 	if err != nil {
 		return fmt.Errorf("open_tree: %w", err)
 	}
-	// Closing it drops a mount that was not attached.
+	// Close removes a mount that was not attached.
 	defer unix.Close(tree)
 	if flags.set != 0 || flags.clear != 0 {
 		attr := unix.MountAttr{Attr_set: flags.set, Attr_clr: flags.clear}
@@ -82,20 +82,18 @@ func (t *Target) bind(dir *os.File, flags Flags) error {
 	return nil
 }
 
-// maxLayers bounds how many mounts lie on one target. More than one is a
-// mistake, and a hundred are not ours.
+// maxLayers bounds how many mounts Unbind removes from one target. More than one is a mistake.
 const maxLayers = 100
 
-// Unbind unmounts what is at the target, layer by layer, as long as ours says
-// that it is what the caller wants gone; then it looks again, and removes the
-// directory by a plain rmdir. Nothing in it is ever removed. It does nothing
-// where there is no target.
+// Unbind unmounts one mount after the other from the target, as long as ours returns true for it.
+// Then it checks that none is left, and removes the directory with rmdir(2). It removes nothing in
+// the directory. It does nothing if there is no target.
 //
-// The error is ErrOther where ours said no, and where the directory is not
-// empty. The caller keeps others from the target.
+// The error is ErrOther if ours returned false, or if the directory is not empty. The caller makes
+// sure that no other call uses the target.
 func (t *Target) Unbind(ours func(Info) bool) error {
 	for range maxLayers {
-		at, err := t.Look()
+		at, err := t.Inspect()
 		switch {
 		case err != nil || !at.There:
 			return err
@@ -104,7 +102,7 @@ func (t *Target) Unbind(ours func(Info) bool) error {
 		case !ours(at.Info):
 			return fmt.Errorf("%w: %s of %s is mounted at %q", ErrOther, at.Info.Root, at.Info.Source, t.Path)
 		}
-		// The last element is not followed, should it be a link by now.
+		// UMOUNT_NOFOLLOW: the last element may have become a link.
 		if err := unix.Unmount(procPath(t.parent)+"/"+t.name, unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmount %q: %w", t.Path, err)
 		}

@@ -61,7 +61,7 @@ func TestDiskBind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := at.Look()
+	found, err := at.Inspect()
 	same, _ := found.Is(dir)
 	if err != nil || !found.Mounted || !same || found.Info.Point != path {
 		t.Fatalf("%+v, %v", found, err)
@@ -114,7 +114,7 @@ func TestDiskUnbindNeverRemovesData(t *testing.T) {
 	if err := at.Unbind(every); !errors.Is(err, mount.ErrOther) {
 		t.Errorf("a target that is not empty: %v", err)
 	}
-	if found, err := at.Look(); err != nil || found.Mounted {
+	if found, err := at.Inspect(); err != nil || found.Mounted {
 		t.Errorf("left mounted: %+v, %v", found, err)
 	}
 	for _, file := range []string{filepath.Join(source, "data"), filepath.Join(path, "below")} {
@@ -159,7 +159,7 @@ func TestDiskUnbindAfterShutdown(t *testing.T) {
 				t.Fatal(err)
 			}
 			testdisk.Shutdown(t, disk)
-			if found, err := at.Look(); err != nil || !found.Mounted || found.Info.Root != "/v" {
+			if found, err := at.Inspect(); err != nil || !found.Mounted || found.Info.Root != "/v" {
 				t.Errorf("%+v, %v", found, err)
 			}
 			if err := at.Unbind(func(mount.Info) bool { return false }); !errors.Is(err, mount.ErrOther) {

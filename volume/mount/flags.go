@@ -8,23 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flags are the properties of one bind mount; the zero value changes none of
-// those it takes over from the mount it is made of.
+// Flags are the properties of one bind mount. The zero value changes none of those that it inherits
+// from its source.
 type Flags struct {
 	set, clear uint64
-	// options must, and never must not, stand in mountinfo afterwards.
+	// options must be in mountinfo afterwards, and never must not.
 	options, never []string
 }
 
-// flag is what an option does: bits of mount_setattr(2), and the option that
-// mountinfo shows then, or does not show any more.
+// flag is the effect of an option: bits of mount_setattr(2), and the option that mountinfo then shows
+// or does not show any more.
 type flag struct {
 	set, clear uint64
 	show, hide string
 }
 
-// flagOf knows the options of mount(8) that are properties of a mount. All
-// others belong to a filesystem, which is not ours to change.
+// flagOf has the options of mount(8) that are properties of a mount. All others belong to the
+// filesystem, which a bind mount does not change. The table is our own because libraries map options
+// to flags of mount(2), which ignores them for a new bind mount.
 func flagOf(option string) (flag, bool) {
 	// MOUNT_ATTR__ATIME is one field of several bits, set as a whole.
 	const atime = unix.MOUNT_ATTR__ATIME
@@ -50,16 +51,15 @@ func flagOf(option string) (flag, bool) {
 	return f, ok
 }
 
-// ParseFlags reads mount options, each of which may be several with commas
-// between them; of two that contradict each other the later wins, and readonly
-// wins over all. The error names the option that is not known.
+// ParseFlags parses mount options, each of which may be a list with commas. Of two that contradict
+// each other the later wins, and readonly wins over all. The error names an unknown option.
 func ParseFlags(options []string, readonly bool) (Flags, error) {
 	var f Flags
 	for _, option := range options {
 		for name := range strings.SplitSeq(option, ",") {
 			one, ok := flagOf(name)
 			if !ok {
-				return Flags{}, fmt.Errorf("mount option %q is not offered; a bind mount has ro, nosuid, nodev, noexec, "+
+				return Flags{}, fmt.Errorf("mount option %q is not supported; a bind mount has ro, nosuid, nodev, noexec, "+
 					"nosymfollow, noatime, nodiratime, relatime, strictatime and their opposites", name)
 			}
 			f.add(one)
@@ -88,12 +88,12 @@ func (f *Flags) add(one flag) {
 	}
 }
 
-// Readonly reports whether the flags ask for a mount that nobody can write to.
+// Readonly reports whether the flags make the mount readonly.
 func (f Flags) Readonly() bool { return f.set&unix.MOUNT_ATTR_RDONLY != 0 }
 
-// Differ says which option a mount lacks, or has and must not, and "" where
-// the mount is as the flags want it. A mount for a reader is never one for a
-// writer, nor the reverse; other options that were not asked for may be there.
+// Differ describes the option that the mount lacks or must not have, or returns "" if the mount has
+// these flags. Readonly and writable mounts always differ; the mount may have other options that were
+// not requested.
 func (f Flags) Differ(i Info) string {
 	has := strings.Split(i.Options, ",")
 	if slices.Contains(has, "ro") != f.Readonly() {

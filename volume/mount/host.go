@@ -10,13 +10,12 @@ import (
 // ErrNotMounted means that a directory is not a mount point of the host.
 var ErrNotMounted = errors.New("not mounted")
 
-// OfHost returns the mount at a directory, if that is a mount point of the
-// host. In a container that is told from the container's own volumes, which are
-// mount points whether or not the host has mounted a disk there: a mount of the
-// host arrives on one of them by propagation.
+// OfHost returns the mount at a directory if that is a mount point of the host. In a container it
+// distinguishes such mounts from the container's own volumes, which are mount points whether or not
+// the host has mounted a disk there: a mount of the host appears on top of a volume by propagation.
 //
-// The error is ErrNotMounted if nothing is mounted at the directory, or only
-// what proves no disk. Links in the path are followed.
+// The error is ErrNotMounted if nothing is mounted at the directory, or a mount that proves no disk.
+// OfHost follows links in the path.
 func OfHost(dir string) (Info, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -33,13 +32,13 @@ func OfHost(dir string) (Info, error) {
 	return top, ofHost(all, top, real, inContainer(all))
 }
 
-// ofHost judges the mount through which dir is reached.
+// ofHost checks the mount of dir.
 func ofHost(all []Info, top Info, dir string, contained bool) error {
 	if top.Point != dir {
 		return fmt.Errorf("%w: %s is no mount point", ErrNotMounted, dir)
 	}
-	// A disk that was mounted over a volume of the container while that ran is
-	// that volume itself after a restart, so the lowest mount at dir decides.
+	// A disk that is mounted over a volume of the running container is that volume itself after a
+	// restart of the container. So the lowest mount at dir decides.
 	below, ok := ByID(all, top.Parent)
 	for ok && below.Point == dir {
 		below, ok = ByID(all, below.Parent)
@@ -48,8 +47,8 @@ func ofHost(all []Info, top Info, dir string, contained bool) error {
 		return fmt.Errorf("%w: %s is a volume of the container itself, which proves no disk: "+
 			"give the container the directory above it, with mountPropagation HostToContainer", ErrNotMounted, dir)
 	}
-	// What is there without the mount: a volume of the container that lies in
-	// another one shows just that.
+	// A volume of the container inside another volume shows the directory that is there without
+	// the mount.
 	if under, is := below.locate(dir); is && under == top.Root && top.sameFilesystem(below) {
 		return fmt.Errorf("%w: what is mounted at %s is that very directory, and no disk", ErrNotMounted, dir)
 	}
@@ -60,8 +59,8 @@ func ofHost(all []Info, top Info, dir string, contained bool) error {
 // (PROC_PID_INIT_INO in include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
-// inContainer reports whether the root directory of this process is a
-// container's. One that shares the host's PID namespace is told by its overlay.
+// inContainer reports whether the root directory of this process is a container's. A container that
+// shares the host's PID namespace is recognized by its overlay.
 func inContainer(all []Info) bool {
 	for _, i := range all {
 		if i.Point == "/" && i.Type == "overlay" {

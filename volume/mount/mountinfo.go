@@ -1,5 +1,5 @@
-// Package mount reads what is mounted where, and bind-mounts directories at
-// targets. It works on descriptors and compares what it did with mountinfo.
+// Package mount reads mountinfo, and bind-mounts directories at targets. It uses descriptors, and
+// verifies its mounts in mountinfo.
 package mount
 
 import (
@@ -12,21 +12,22 @@ import (
 	"strings"
 )
 
-// Info is one line of /proc/self/mountinfo; see proc_pid_mountinfo(5).
+// Info is one line of /proc/self/mountinfo; see proc_pid_mountinfo(5). The parser is our own: volume
+// needs golang.org/x/sys alone, and the common libraries do not separate Removed from Root.
 type Info struct {
 	ID, Parent int
 	// Major and Minor name the filesystem. On btrfs they differ from the
 	// st_dev of its files, so compare them only with other Infos.
 	Major, Minor uint32
-	// Root is the directory of the filesystem that is mounted here, without
-	// the mark of a removed one; see Removed.
+	// Root is the directory of the filesystem that is mounted here, without the mark of a removed
+	// directory; see Removed.
 	Root string
-	// Point is where it is mounted, as this process sees it.
+	// Point is the path at which it is mounted, as this process sees it.
 	Point string
-	// Options are those of this mount alone, Super those of the filesystem.
+	// Options are the options of this mount, Super those of the filesystem.
 	Options, Super string
 	Type, Source   string
-	// Removed is true where Root was removed after it was mounted.
+	// Removed is true if Root was removed after it was mounted.
 	Removed bool
 }
 
@@ -44,7 +45,7 @@ func (i Info) SuperOption(name string) bool {
 // (seq_dentry in fs/seq_file.c).
 const removedMark = "//deleted"
 
-// Self reads the mounts that this process sees.
+// Self returns the mounts that this process sees.
 func Self() ([]Info, error) {
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -54,12 +55,12 @@ func Self() ([]Info, error) {
 	return Parse(f)
 }
 
-// Parse reads lines in the format of mountinfo. One line it cannot understand
-// fails the whole, because the callers ask it what must not be removed.
+// Parse parses lines in the format of mountinfo. It fails if it cannot parse one of them, because
+// callers use the result to decide what must not be removed.
 func Parse(r io.Reader) ([]Info, error) {
 	var all []Info
 	lines := bufio.NewScanner(r)
-	// A line holds two paths, each byte of which may be escaped to four.
+	// A line has two paths, each byte of which may be escaped to four.
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		info, err := parseLine(lines.Text())
@@ -96,8 +97,8 @@ func parseLine(line string) (Info, error) {
 	return info, nil
 }
 
-// unescape undoes the octal escapes with which the kernel writes spaces, tabs,
-// newlines, backslashes and '#' (mangle in fs/proc_namespace.c).
+// unescape decodes the octal escapes that the kernel writes for spaces, tabs, newlines, backslashes
+// and '#' (mangle in fs/proc_namespace.c).
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -116,8 +117,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// within returns what is left of p below dir, and whether it lies there at
-// all; dir itself does.
+// within returns the path of p relative to dir, and whether p is dir or below it.
 func within(p, dir string) (rest string, ok bool) {
 	if p == dir {
 		return "", true
@@ -128,7 +128,7 @@ func within(p, dir string) (rest string, ok bool) {
 	return strings.CutPrefix(p, dir+"/")
 }
 
-// locate returns where in its filesystem a path below a mount point lies.
+// locate returns the path within its filesystem of a path below a mount point.
 func (i Info) locate(p string) (string, bool) {
 	rest, ok := within(p, i.Point)
 	return path.Join(i.Root, rest), ok

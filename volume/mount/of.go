@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of returns the mount through which this process reaches path (statx(2) with
-// STATX_MNT_ID, since Linux 5.8).
+// Of returns the mount of path, as this process sees it (statx(2) with STATX_MNT_ID, since Linux
+// 5.8).
 func Of(path string) (Info, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &st); err != nil {
@@ -26,8 +26,8 @@ func Of(path string) (Info, error) {
 	return Info{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", st.Mnt_id, path)
 }
 
-// On reports whether a mount lies on another one, directly or on a mount that
-// does. Both are given by their ID.
+// On reports whether the mount with one ID is on the mount with another, directly or through mounts
+// between them.
 func On(all []Info, id, below int) bool {
 	for range all {
 		i, ok := ByID(all, id)
@@ -41,8 +41,7 @@ func On(all []Info, id, below int) bool {
 	return false
 }
 
-// SameFilesystem reports whether two paths lie on one filesystem, whatever
-// mounts lead there.
+// SameFilesystem reports whether two paths are on one filesystem, through any mounts.
 func SameFilesystem(a, b string) (bool, error) {
 	x, err := Of(a)
 	if err != nil {
@@ -52,9 +51,9 @@ func SameFilesystem(a, b string) (bool, error) {
 	return err == nil && x.sameFilesystem(y), err
 }
 
-// mountID returns the ID of the mount that the descriptor fd was opened
-// through. /proc has it for an O_PATH descriptor, too, and does not ask the
-// filesystem; see proc_pid_fdinfo(5).
+// mountID returns the ID of the mount through which the descriptor fd was opened. It reads /proc,
+// which has the ID for O_PATH descriptors too and does not call the filesystem; see
+// proc_pid_fdinfo(5).
 func mountID(fd int) (int, error) {
 	path := "/proc/self/fdinfo/" + strconv.Itoa(fd)
 	data, err := os.ReadFile(path)

@@ -11,31 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What can be wrong with a target, for errors.Is.
+// The sentinels of errors about targets.
 var (
-	// ErrTarget: the path can be no target: it is not below the root, not
-	// clean, a link is on the way, or it is no directory.
+	// ErrTarget: the path cannot be a target. It is not below the root, is not clean, has a link in
+	// it, or is not a directory.
 	ErrTarget = errors.New("not a usable target")
-	// ErrParent: the directory that the target shall lie in is not there.
+	// ErrParent: the directory that contains the target does not exist.
 	ErrParent = errors.New("the directory of the target is missing")
-	// ErrOther: something else is mounted, or lies, at the target.
+	// ErrOther: something else is at the target, or mounted there.
 	ErrOther = errors.New("target is taken")
 )
 
-// Target is a path at which a directory is mounted. It is reached from an open
-// descriptor of the directory it lies in, so that nothing that happens to the
-// path in between leads anywhere else. The caller closes it.
+// Target is a path at which a directory is mounted. It has an open descriptor of its parent
+// directory, so that no change of the path leads to another place. The caller closes it.
 type Target struct {
 	Path   string // as given
 	parent int    // O_PATH
 	name   string
 }
 
-// OpenTarget finds the target below root without following a link on the way.
-// root itself is an administrator's choice, and links in it are followed. The
-// target need not be there; its directory must.
+// OpenTarget opens the target below root without following links below root. It follows links in root
+// itself, which an administrator chooses. The target need not exist; its parent directory must.
 //
-// The error is ErrTarget or ErrParent. Nothing is changed.
+// The error is ErrTarget or ErrParent. OpenTarget changes nothing.
 func OpenTarget(root, path string) (*Target, error) {
 	rest, below := within(path, root)
 	switch {
@@ -59,8 +57,8 @@ func OpenTarget(root, path string) (*Target, error) {
 	return nil, unusable(path, err)
 }
 
-// openBelow opens a directory without following links. Mounts are crossed:
-// kubelet's directories may have disks of their own.
+// openBelow opens a directory without following links. It crosses mounts, because directories of the
+// kubelet may be on disks of their own.
 func openBelow(dir int, name string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -84,11 +82,10 @@ func unusable(path string, err error) error {
 	return fmt.Errorf("open %q: %w", path, err)
 }
 
-// Close gives up the descriptor.
+// Close closes the descriptor.
 func (t *Target) Close() { unix.Close(t.parent) }
 
-// Point is where a mount of the target stands in mountinfo: its path without
-// links.
+// Point returns the mount point of the target in mountinfo: its path without links.
 func (t *Target) Point() (string, error) {
 	dir, err := os.Readlink(procPath(t.parent))
 	return filepath.Join(dir, t.name), err
@@ -96,7 +93,7 @@ func (t *Target) Point() (string, error) {
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// open opens what is at the target, whatever is mounted on it.
+// open opens the target, or the topmost mount on it.
 func (t *Target) open() (*os.File, error) {
 	fd, err := openBelow(t.parent, t.name)
 	if err == unix.ENOENT {
@@ -108,23 +105,23 @@ func (t *Target) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), t.Path), nil
 }
 
-// At is what is found at a target.
+// At describes what is at a target.
 type At struct {
-	There   bool // the directory is there
+	There   bool // the directory exists
 	Mounted bool // and something is mounted on it:
 	Info    Info
 	dev     place
-	devErr  error // why dev is not known
+	devErr  error // why dev is unknown
 }
 
-// place tells one directory from every other.
+// place identifies a directory.
 type place struct {
 	major, minor uint32
 	inode        uint64
 }
 
-// Is reports whether the directory dir is mounted at the target. The error is
-// that of the filesystem at the target, or of dir's.
+// Is reports whether the directory dir is mounted at the target. The error is that of the filesystem
+// at the target or of dir.
 func (a At) Is(dir *os.File) (bool, error) {
 	if a.devErr != nil {
 		return false, a.devErr
@@ -141,11 +138,10 @@ func placeOf(f *os.File) (place, error) {
 	return place{st.Dev_major, st.Dev_minor, st.Ino}, nil
 }
 
-// Look returns what is at the target. It asks the filesystem there nothing
-// that it depends on: XFS answers no statx(2) after an error of its disk, and
-// the target must come off all the same. The error is ErrTarget where a file
-// or a link is at the target.
-func (t *Target) Look() (At, error) {
+// Inspect returns what is at the target. It works even if the filesystem there fails: XFS fails
+// statx(2) after an error of its disk, and the target must still be unmounted. The error is ErrTarget
+// if the target is a file or a link.
+func (t *Target) Inspect() (At, error) {
 	f, err := t.open()
 	if errors.Is(err, unix.ENOENT) {
 		return At{}, nil
@@ -177,7 +173,8 @@ func (t *Target) Look() (At, error) {
 	return at, nil
 }
 
-// Statfs asks the filesystem at the target; ENOENT where there is none.
+// Statfs returns the figures of the filesystem at the target. The error is ENOENT if there is no
+// target.
 func (t *Target) Statfs() (unix.Statfs_t, error) {
 	var st unix.Statfs_t
 	f, err := t.open()

@@ -23,8 +23,8 @@ func TestOpenTarget(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "root")
 	os.Symlink(root, other)
 	for name, row := range map[string]struct {
-		root, path string
-		open, look error
+		root, path    string
+		open, inspect error
 	}{
 		"absent":            {root, root + "/pods/a/mount", nil, nil},
 		"there":             {root, root + "/elsewhere", nil, nil},
@@ -53,9 +53,9 @@ func TestOpenTarget(t *testing.T) {
 				return
 			}
 			defer target.Close()
-			at, err := target.Look()
-			if !errors.Is(err, row.look) || at.Mounted {
-				t.Errorf("look: %+v, %v, want %v", at, err, row.look)
+			at, err := target.Inspect()
+			if !errors.Is(err, row.inspect) || at.Mounted {
+				t.Errorf("inspect: %+v, %v, want %v", at, err, row.inspect)
 			}
 			if point, err := target.Point(); err != nil || strings.HasPrefix(point, other) {
 				t.Errorf("point %q, %v", point, err)

@@ -2,8 +2,7 @@ package mount
 
 import "fmt"
 
-// ByID finds the mount with the ID, as statx(2) reports it (STATX_MNT_ID) and
-// /proc/pid/fdinfo shows it.
+// ByID returns the mount with an ID of statx(2) (STATX_MNT_ID) or /proc/pid/fdinfo.
 func ByID(all []Info, id int) (Info, bool) {
 	for _, info := range all {
 		if info.ID == id {
@@ -13,12 +12,11 @@ func ByID(all []Info, id int) (Info, bool) {
 	return Info{}, false
 }
 
-// Users returns the points of the mounts that use the directory dir or
-// anything below it: mounted on it or in it, seen through whichever mount of
-// its filesystem, or bind mounts of it. id is the mount that dir itself is
-// reached through, dir a path as this process sees it.
+// Users returns the points of the mounts that use the directory dir or anything below it: mounts on
+// it or in it, through any mount of its filesystem, and bind mounts of it. dir is a path as this
+// process sees it, and id its mount.
 //
-// A bind mount of a directory that was removed uses nothing any more.
+// A bind mount of a removed directory does not count.
 func Users(all []Info, id int, dir string) ([]string, error) {
 	home, ok := ByID(all, id)
 	if !ok {
@@ -41,23 +39,21 @@ func Users(all []Info, id int, dir string) ([]string, error) {
 	return points, nil
 }
 
-// Shows reports whether what is mounted is the directory dir or something
-// below it. dir is a path that this process reaches through the mount home. A
-// directory that was removed is shown no more.
+// Shows reports whether the mounted directory is dir or below it. dir is a path of this process on
+// the mount home. A removed directory is not shown.
 func (i Info) Shows(home Info, dir string) bool {
 	root, ok := home.locate(dir)
 	return ok && i.shows(home, root)
 }
 
-// shows reports whether the mount is one of root, or of something below it.
+// shows reports whether the mounted directory is root or below it.
 func (i Info) shows(home Info, root string) bool {
 	_, below := within(i.Root, root)
 	return below && !i.Removed && i.sameFilesystem(home)
 }
 
-// covers reports whether the mount hides root or something below it. The same
-// directory may be reached in several ways, so what counts is where the mount
-// point lies in the filesystem, not its path.
+// covers reports whether the mount hides root or something below it. A directory may have several
+// paths, so covers compares the mount point's path within the filesystem.
 func (i Info) covers(byID map[int]Info, home Info, root string) bool {
 	parent, ok := byID[i.Parent]
 	if !ok || parent.Removed || !parent.sameFilesystem(home) {

@@ -97,7 +97,7 @@ func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
 		return st, err
 	}
 	defer opened.Close()
-	at, err := opened.mount.Look()
+	at, err := opened.mount.Inspect()
 	if err != nil {
 		return st, err
 	}
