@@ -199,7 +199,7 @@ func (p *Pool) HasDirectory(name string) (bool, error) {
 func (p *Pool) Warnings() []string {
 	var loose []string
 	open := false
-	err := p.dir.Look("check pool", func(d *pooldir.Dir) {
+	err := p.dir.WithOpen("check pool", func(d *pooldir.Dir) {
 		open, loose = true, pooldir.LooseMode(d.Base, p.path)
 	})
 	if err != nil || !open {

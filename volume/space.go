@@ -55,7 +55,7 @@ func (m member) Ledger() *space.Ledger { return m.p.ledger }
 // Read implements space.Member. It does nothing if it had to wait.
 func (m member) Read(c *bounded.Call, before []space.Reading) (all []space.Reading) {
 	all = before
-	m.p.dir.TryLook(func(d *pooldir.Dir) { all = m.p.counters(m.p.newCall(c, d), all) })
+	m.p.dir.TryWithOpen(func(d *pooldir.Dir) { all = m.p.counters(m.p.newCall(c, d), all) })
 	return all
 }
 

@@ -15,16 +15,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// Check reports what cannot be a pool, whatever its state: no path, the root
-// or a system's directory, something that is not a directory, a parent that is
-// missing, a place where nothing can be written. The last element of the path
-// may be missing; Open creates it. A relative path resolves against /.
-// Symbolic links are an administrator's choice and are followed; what they
-// lead to is checked.
+// Check checks whether a path can be a pool. It refuses an empty path, the root, a directory of the
+// operating system, a path that is not a directory, a missing parent, and a directory that cannot be
+// written. The last element of the path may be missing; Open creates it. A relative path resolves
+// against /. Check follows symbolic links, which an administrator chooses, and checks their target.
 //
-// The error is an ErrInvalid where the path itself is wrong, and ErrNotReady
-// where it may become right by itself, or its disk does not answer. Check changes
-// nothing.
+// The error is an ErrInvalid if the path itself is wrong, and an ErrNotReady if that may change, or
+// if the disk does not answer. Check changes nothing.
 func Check(path string) error {
 	err := bounded.Alone("check pool", path, func(*bounded.Call) error { return check(path) })
 	if err == nil {
@@ -50,7 +47,7 @@ func check(path string) error {
 	return checkWritable(filepath.Dir(real))
 }
 
-// resolve follows the links of a path whose last element may be missing.
+// resolve returns a path without links. Its last element may be missing.
 func resolve(path string) (real string, there bool, err error) {
 	real, err = filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +61,7 @@ func resolve(path string) (real string, there bool, err error) {
 		return "", false, unreachable(path, err)
 	}
 	if !st.IsDir() {
-		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where one can be made", fault.ErrInvalid)
+		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where the agent can create one", fault.ErrInvalid)
 	}
 	return real, true, nil
 }
@@ -83,7 +80,7 @@ func resolveParent(path string) (string, bool, error) {
 	return filepath.Join(parent, filepath.Base(path)), false, nil
 }
 
-// unreachable says why a path leads nowhere. The system's error repeats it.
+// unreachable returns why a path cannot be opened.
 func unreachable(path string, err error) error {
 	var cause *fs.PathError
 	switch {
@@ -97,14 +94,13 @@ func unreachable(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", fault.ErrInvalid, path, err)
 }
 
-// A pool in one of these, or below, would mix volumes with what the system
-// needs to run.
+// A pool in one of these, or below, would mix volumes with files of the operating system.
 func systemTrees() []string {
 	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root",
 		"/run", "/sbin", "/sys", "/usr", "/var/lib/kubelet"}
 }
 
-// A pool may lie in one of these, but not be it: others have directories there.
+// A pool may be below one of these, but not be it: other programs have directories there.
 func sharedDirs() []string {
 	return []string{"/", "/home", "/tmp", "/var", "/var/lib", "/var/log", "/var/tmp"}
 }

@@ -18,33 +18,32 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Dir is the open directory of a pool: everything on disk is reached through it.
+// Dir is the open directory of a pool. Everything on disk is accessed through it.
 type Dir struct {
 	Base, Private, Records, Staging, Trash int // directories, open for reading
 	lock                                   int // holds the flock
 
 	ID Identity
-	// Filesystem is where the pool lies; see filesystemOf.
+	// Filesystem is the filesystem of the pool; see filesystemOf.
 	Filesystem string
 
-	label           string // of new volumes; "" where none is set
-	labelIfPossible bool   // a filesystem that takes no label is no error
+	label           string // of new volumes; "" sets none
+	labelIfPossible bool   // a filesystem without labels is no error
 	step            func(name string)
 
 	at place // the base when it was opened
-	in place // the private directory, likewise
-	on place // pool.json, likewise
-	// own are the directories of ownDirs, likewise.
+	in place // the private directory, when it was opened
+	on place // pool.json, when it was opened
+	// own has the directories of ownDirs, as they were opened.
 	own [len(ownDirs)]place
 
-	// live ends when the directory is about to be closed: long work stops then.
+	// live ends before the directory is closed; long work stops then.
 	live context.Context
 	end  context.CancelFunc
 }
 
-// place identifies a directory among all that exist at one moment: the inode, and
-// the mount it is reached through. That of a file also has when it was written,
-// so that a file that is written again in place is another.
+// place identifies a directory among those that exist at one moment: its inode and its mount. The
+// place of a file also has the time of the last write, so that a rewritten file has another place.
 type place struct {
 	major, minor uint32
 	inode, mount uint64
@@ -69,12 +68,12 @@ func newDir() *Dir {
 	return d
 }
 
-// Close gives up the lock and every descriptor. It changes nothing on disk.
+// Close releases the lock and closes every descriptor. It changes nothing on disk.
 func (d *Dir) Close() {
 	d.end()
 	if d.lock >= 0 {
-		// Said aloud: a child process that is just being started shares the
-		// descriptor until its exec, and closing ours alone would not unlock.
+		// Explicitly: a child process that is just being started shares the descriptor until its
+		// exec, and closing ours alone would not unlock.
 		_ = unix.Flock(d.lock, unix.LOCK_UN)
 	}
 	for _, fd := range []*int{&d.lock, &d.Trash, &d.Staging, &d.Records, &d.Private, &d.Base} {
@@ -85,7 +84,7 @@ func (d *Dir) Close() {
 	}
 }
 
-// openBase opens the pool's directory. It returns -1 where there is none.
+// openBase opens the pool's directory. It returns -1 if there is none.
 func openBase(path string) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT {
@@ -94,12 +93,12 @@ func openBase(path string) (int, error) {
 	return fd, fault.Path("open", path, err)
 }
 
-// openPrivate opens the private directory. It returns -1 where there is none.
+// openPrivate opens the private directory. It returns -1 if there is none.
 func openPrivate(base int) (int, error) {
 	return openDir(base, PrivateName)
 }
 
-// openDir opens a directory of ours. It returns -1 where there is none.
+// openDir opens a directory of the agent. It returns -1 if there is none.
 func openDir(parent int, name string) (int, error) {
 	fd, err := tree.OpenDir(parent, name)
 	if err == unix.ENOENT {
@@ -108,21 +107,21 @@ func openDir(parent int, name string) (int, error) {
 	return fd, fault.Path("open", name, err)
 }
 
-// checkBase refuses a directory whose children take over its project ID:
-// nothing could be renamed into it from staging, or out of it to the trash
-// (xfs_rename in fs/xfs, ext4_rename in fs/ext4, which answer EXDEV).
+// checkBase refuses a directory whose children inherit its project ID. The kernel would refuse to
+// rename volumes from staging into it and out of it into the trash (xfs_rename in fs/xfs and
+// ext4_rename in fs/ext4 return EXDEV).
 func checkBase(base int) error {
 	attr, err := quota.GetAttr(base)
 	if err == nil && attr.Flags&quota.ProjectInherit != 0 {
-		return fmt.Errorf("%w: the directory hands its project ID down to its children: take the flag away (chattr -P)", fault.ErrInvalid)
+		return fmt.Errorf("%w: its children inherit the project ID of the directory: clear the flag (chattr -P)", fault.ErrInvalid)
 	}
-	return nil // a filesystem that does not know the flag does not set it
+	return nil // a filesystem without the flag does not set it
 }
 
-// ownDirs are the directories in the private one.
+// ownDirs has the names of the directories in the private one.
 var ownDirs = [...]string{RecordsName, StagingName, TrashName}
 
-// locate notes where everything is, for verify and whole.
+// locate records the place of each directory, for verify and whole.
 func (d *Dir) locate() error {
 	errs := make([]error, 3+len(ownDirs))
 	d.at, errs[0] = placeOf(d.Base, "", unix.AT_EMPTY_PATH)
@@ -134,8 +133,8 @@ func (d *Dir) locate() error {
 	return errors.Join(errs...)
 }
 
-// verify checks that path still leads to the open pool: the same directory
-// through the same mount, the same private directory and identity in it.
+// verify checks that path still leads to the open pool: the same directory on the same mount, with
+// the same private directory and identity.
 func (d *Dir) verify(path string) error {
 	at, err := placeOf(unix.AT_FDCWD, path, 0)
 	if err != nil {
@@ -162,11 +161,10 @@ func (d *Dir) Statfs() (*unix.Statfs_t, error) {
 	return &st, fault.Path("statfs", "pool", err)
 }
 
-// MountID is the ID of the mount through which the directory was opened.
+// MountID returns the ID of the mount through which the directory was opened.
 func (d *Dir) MountID() int { return int(d.at.mount) }
 
-// RealPath is the path of the open directory, without links, as mountinfo
-// writes it.
+// RealPath returns the path of the open directory without links, as in mountinfo.
 func (d *Dir) RealPath() (string, error) {
 	return os.Readlink("/proc/self/fd/" + strconv.Itoa(d.Base))
 }
@@ -184,7 +182,7 @@ func (d *Dir) HoldsPool(name string) bool {
 	return is && err == nil
 }
 
-// makeDir makes a directory for us alone where there is none, and opens it.
+// makeDir opens a directory. If there is none, it creates one for the agent alone.
 func (o *Opener) makeDir(parent int, name, step string) (int, error) {
 	o.config.Step(step)
 	made := unix.Mkdirat(parent, name, 0o700)
@@ -197,7 +195,7 @@ func (o *Opener) makeDir(parent int, name, step string) (int, error) {
 	}
 	if made == nil {
 		o.config.Step("open.mode")
-		// Whatever the umask took, and the parent's setgid bit gave.
+		// Independent of the umask, and of the parent's setgid bit.
 		err = unix.Fchmod(fd, 0o700)
 	}
 	if err != nil {
@@ -207,8 +205,8 @@ func (o *Opener) makeDir(parent int, name, step string) (int, error) {
 	return fd, nil
 }
 
-// makeBase makes the pool's own directory, for us alone, and opens it. Its
-// parent is there, or Check had refused it.
+// makeBase creates the pool's own directory, for the agent alone, and opens it. Check has checked
+// that its parent exists.
 func (o *Opener) makeBase(path string) (int, error) {
 	parent, err := unix.Open(filepath.Dir(path), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -227,8 +225,8 @@ func (o *Opener) makeBase(path string) (int, error) {
 	return fd, nil
 }
 
-// LooseMode warns of a directory that lets others in: they would reach every
-// volume whose own mode lets them.
+// LooseMode warns of a directory that other users can enter: they can access every volume whose own
+// mode permits it.
 func LooseMode(base int, path string) []string {
 	var st unix.Stat_t
 	if err := unix.Fstat(base, &st); err != nil || st.Mode&0o007 == 0 {
@@ -238,8 +236,8 @@ func LooseMode(base int, path string) []string {
 		path, st.Mode&0o7777, path)}
 }
 
-// filesystemOf names the filesystem of a mount. It is asked of mountinfo and
-// not of stat, because every subvolume of a btrfs has a st_dev of its own.
+// filesystemOf returns the name of a mount's filesystem. It reads mountinfo and not stat, because
+// every subvolume of a btrfs has its own st_dev.
 func filesystemOf(mountID uint64) (string, error) {
 	all, err := mount.Self()
 	if err != nil {

@@ -18,12 +18,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// take locks the pool against every other process, and against another Pool
-// of this one.
+// take locks the pool against other processes, and against another Pool of this process.
 func (o *Opener) take(d *Dir) error {
 	o.config.Step("open.lock")
-	// Not open for writing: that would keep the administrator from remounting
-	// the disk read-only.
+	// Not opened for writing: that would prevent an administrator from remounting the disk read-only.
 	fd, err := tree.Open(d.Private, lockName, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return fault.Path("open", lockName, err)
@@ -41,7 +39,7 @@ func (o *Opener) take(d *Dir) error {
 	return o.sign(d.Private)
 }
 
-// sign writes into the lock who holds it.
+// sign writes the holder into the lock.
 func (o *Opener) sign(private int) error {
 	o.config.Step("open.sign")
 	fd, err := tree.Open(private, lockName, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW)
@@ -56,7 +54,7 @@ func (o *Opener) sign(private int) error {
 
 const noHolder = "another process"
 
-// holder returns what the process that holds the lock wrote into it.
+// holder returns the description that the holder wrote into the lock.
 func holder(private int) string {
 	data, err := file.Read(private, lockName)
 	if text := strings.TrimSpace(string(data)); err == nil && text != "" {
@@ -65,8 +63,7 @@ func holder(private int) string {
 	return noHolder
 }
 
-// Holder returns what the last process to lock the pool wrote into the lock, ""
-// if that cannot be read.
+// Holder returns the description of the last holder of the lock, or "" if that cannot be read.
 func (d *Dir) Holder() string {
 	if text := holder(d.Private); text != noHolder {
 		return text
@@ -74,9 +71,8 @@ func (d *Dir) Holder() string {
 	return ""
 }
 
-// Held reports whether a process has the lock. Trying to take it could make
-// the owner's own attempt fail, so the kernel's list is read instead; see
-// proc_locks(5). It knows the processes of this PID namespace.
+// Held reports whether a process of this PID namespace holds the lock. It reads the kernel's list,
+// because taking the lock could make the attempt of the owner fail; see proc_locks(5).
 func (d *Dir) Held() bool {
 	lock, err := placeOf(d.Private, lockName, unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -98,7 +94,7 @@ func (d *Dir) Held() bool {
 	return flocked(f, fmt.Sprintf("%02x:%02x:%d", home.Major, home.Minor, lock.inode))
 }
 
-// flocked looks for a file in lines such as
+// flocked reports whether a file is in lines such as
 //
 //	1: FLOCK  ADVISORY  WRITE 1234 fe:00:131090 0 EOF
 func flocked(r io.Reader, file string) bool {

@@ -14,19 +14,17 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
-// Identity is pool.json: which pool a directory is.
+// Identity is the content of pool.json. It identifies a pool.
 type Identity struct {
 	Version int       `json:"version"`
 	ID      string    `json:"id"` // a UUID
 	Created time.Time `json:"created"`
 }
 
-// identityVersion is written into new pools. A pool of a later version is not
-// opened.
+// identityVersion is the version of new pools. The agent opens no pool of a later version.
 const identityVersion = 1
 
-// readIdentity reads pool.json in the private directory. A pool that has none
-// yet has no ID.
+// readIdentity reads pool.json in the private directory. The ID is "" if there is none yet.
 func readIdentity(private int) (Identity, error) {
 	var id Identity
 	data, err := file.Read(private, identityName)
@@ -49,7 +47,7 @@ func readIdentity(private int) (Identity, error) {
 	return id, nil
 }
 
-// found gives the pool its identity.
+// found writes the pool's identity.
 func (o *Opener) found(private int) (Identity, error) {
 	id := Identity{Version: identityVersion, ID: newUUID(), Created: time.Now().UTC().Truncate(time.Second)}
 	data, err := file.JSON(id)
@@ -59,14 +57,13 @@ func (o *Opener) found(private int) (Identity, error) {
 	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, o.steps("pool"))
 }
 
-// admit decides whether the directory with this identity may be the pool. id
-// is "" where it has none, place says what was found instead. known is what
-// this process opened before, or "": once open, a pool is not founded anew.
+// admit decides whether the directory with this identity may be the pool. id is "" if it has none;
+// place then describes what was found. known is the ID of the pool that this process opened before,
+// or "". Such a pool is not founded again.
 //
-// Volumes without a pool's ID prove the disk only if one of them has data: a
-// kubelet makes a missing directory of type DirectoryOrCreate anew, and that is
-// empty. Where all of them are empty on the right disk, too, an administrator
-// says so with an empty private directory.
+// Volumes of PVs without a pool's ID prove the disk only if one of them has data: a kubelet creates a
+// missing directory of type DirectoryOrCreate, and that is empty. If all of them are empty on the
+// right disk, an administrator confirms the disk with an empty private directory.
 func admit(e Expected, known, id, place string, hasData func(name string) bool) error {
 	who, ids := "PVs of this node name", e.IDs
 	if len(ids) == 0 && known != "" {
@@ -92,20 +89,20 @@ func admit(e Expected, known, id, place string, hasData func(name string) bool) 
 // newUUID returns a random UUID (RFC 9562, version 4).
 func newUUID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails; see crypto/rand
+	rand.Read(b[:]) // returns no error; see crypto/rand
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Expected is what others know of a pool before it is opened. It keeps a pool
-// whose disk is not mounted from being founded anew on the disk below.
+// Expected has what PVs show of a pool before it is opened. It prevents that a pool whose disk is not
+// mounted is founded on the disk below.
 type Expected struct {
-	// IDs of pools that PVs name at this path. If there are any, only a pool
-	// of one of them may open.
+	// IDs has the pools that PVs name at this path. If there are any, only one of these pools is
+	// opened.
 	IDs []string
-	// Volumes that PVs without a pool's ID (older provisioners') name here.
-	// If there are any, and none is in place with data in it, no pool is founded:
-	// kubelets make missing directories anew.
+	// Volumes has the volumes that PVs without a pool's ID (of older provisioners) name at this path.
+	// If there are any, and none of them is in place with data, no pool is founded: a kubelet creates
+	// missing directories.
 	Volumes []string
 }

@@ -10,9 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// CheckPlain returns nil where name is a directory of the pool: ErrNotFound where
-// nothing is, ErrConflict where a file or a link is, ErrInUse where it is a
-// mount point.
+// CheckPlain checks that name is a plain directory of the pool. The error is ErrNotFound if there is
+// none, ErrConflict if it is a file or a link, and ErrInUse if it is a mount point.
 func (d *Dir) CheckPlain(name string) error {
 	fd, err := tree.OpenDir(d.Base, name)
 	switch err {
@@ -29,16 +28,16 @@ func (d *Dir) CheckPlain(name string) error {
 	return fault.Path("open", name, err)
 }
 
-// NotDir is the error of a file or a link in place of a volume's directory, or err.
+// NotDir returns err, or else the error of a file or a link in place of a volume's directory.
 func NotDir(err error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: a file or a link stands where the volume's directory was", fault.ErrConflict)
+	return fmt.Errorf("%w: a file or a link is in place of the volume's directory", fault.ErrConflict)
 }
 
-// CheckUnused returns nil where name is a plain directory, and nothing is mounted
-// on it, in it or from it; see CheckPlain for the errors, and ErrInUse.
+// CheckUnused checks that name is a plain directory, and that nothing is mounted on it, in it or from
+// it. The errors are those of CheckPlain.
 func (d *Dir) CheckUnused(name string) error {
 	if err := d.CheckPlain(name); err != nil {
 		return err
@@ -46,7 +45,7 @@ func (d *Dir) CheckUnused(name string) error {
 	return d.CheckNoMounts(name)
 }
 
-// CheckNoMounts returns ErrInUse where a mount uses what is at path in the pool.
+// CheckNoMounts returns an ErrInUse if a mount uses the directory at path in the pool.
 func (d *Dir) CheckNoMounts(path string) error {
 	points, err := d.MountPoints(path)
 	if err != nil {
@@ -58,8 +57,8 @@ func (d *Dir) CheckNoMounts(path string) error {
 	return nil
 }
 
-// MountPoints returns the points of the mounts that use the directory at path in the
-// pool: on it, in it or from it.
+// MountPoints returns the points of the mounts that use the directory at path in the pool: on it, in
+// it or from it.
 func (d *Dir) MountPoints(path string) ([]string, error) {
 	real, err := d.RealPath()
 	if err != nil {

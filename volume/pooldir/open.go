@@ -8,8 +8,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
-// open fills the directory. Up to the lock it changes nothing that it was not
-// admitted to.
+// open opens everything in the directory. Until it has the lock, it changes nothing in a directory
+// that admit did not accept.
 func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 	if o.config.NotOffered != "" {
 		return fmt.Errorf("%w: %s", fault.ErrNotReady, o.config.NotOffered)
@@ -56,7 +56,7 @@ func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 	return o.start(c, d, expected)
 }
 
-// admit asks whether what was opened may be the pool.
+// admit checks whether the open directory may be the pool.
 func (o *Opener) admit(d *Dir, e Expected) (err error) {
 	place := "the directory has no identity"
 	if d.Base < 0 {
@@ -72,8 +72,8 @@ func (o *Opener) admit(d *Dir, e Expected) (err error) {
 	})
 }
 
-// layout makes what is missing of the private directory, for us alone, and
-// opens it.
+// layout opens the directories in the private directory, and creates missing ones for the agent
+// alone.
 func (o *Opener) layout(d *Dir) (err error) {
 	if d.Private < 0 {
 		if d.Private, err = o.makeDir(d.Base, PrivateName, "open.private"); err != nil {
@@ -92,10 +92,10 @@ func (o *Opener) layout(d *Dir) (err error) {
 	return file.Flush(d.Private, d.Base)
 }
 
-// start does what only the holder of the lock may: it founds an identity if
-// there still is none, and prepares the pool.
+// start does what requires the lock: it founds an identity if there still is none, and prepares the
+// pool.
 func (o *Opener) start(c *bounded.Call, d *Dir, e Expected) error {
-	// Another process may have founded the pool before it gave up the lock.
+	// Another process may have founded the pool before it released the lock.
 	if err := o.admit(d, e); err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (o *Opener) start(c *bounded.Call, d *Dir, e Expected) error {
 	return nil
 }
 
-// OpenToRead opens what is there of a pool, and makes nothing. It takes no lock.
-// The caller closes the directory.
+// OpenToRead opens an existing pool for reading. It creates nothing and takes no lock. The caller
+// closes the directory.
 func OpenToRead(path string) (*Dir, error) {
 	d := newDir()
 	if err := d.openToRead(path); err != nil {

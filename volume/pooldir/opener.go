@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// Config says which directory is the pool's and how it is opened.
+// Config configures the directory of a pool.
 type Config struct {
 	Where    string // the pool, in words
 	Path     string // absolute and clean
@@ -21,28 +21,28 @@ type Config struct {
 	Inner    []string
 	Holder   string
 	Patience time.Duration
-	// NotOffered says why the pool is never opened; "" opens it.
+	// NotOffered is the reason why the pool is never opened; "" opens it.
 	NotOffered string
-	// Expected is asked at every (re)opening; it is not nil.
+	// Expected is called at every (re)opening; it is not nil.
 	Expected func() Expected
 	Step     func(name string)
-	// Prepare is called at every (re)opening, when the pool is locked and nobody
-	// else uses the directory. With an error the pool stays closed.
+	// Prepare is called at every (re)opening, with the pool locked and no other call on the directory.
+	// With an error the pool stays closed.
 	Prepare func(*bounded.Call, *Dir) error
-	// Used reports whether this process knows of anything in the pool.
+	// Used reports whether this process has records of the pool.
 	Used func() bool
-	// Opened is called with the filesystem of the pool when it was opened,
-	// and with "" when the pool that was open is given up.
+	// Opened is called with the filesystem of the pool after it was opened, and with "" before an open
+	// pool is abandoned.
 	Opened func(filesystem string)
 }
 
-// Opener keeps the directory of a pool open. Before each use it checks that the
-// path still leads to that directory, and opens it anew if not.
+// Opener keeps the directory of a pool open. Before each use it checks that the path still leads to
+// that directory, and reopens the directory if not.
 type Opener struct {
 	config Config
 	calls  *bounded.Calls
 
-	// door lets in every call that uses the directory, and alone what replaces it.
+	// door admits calls that use the directory, and a call that replaces it alone.
 	door   bounded.Door
 	dir    atomic.Pointer[Dir] // nil while the pool is not open
 	wanted atomic.Bool         // Open was called
@@ -52,13 +52,12 @@ type Opener struct {
 	id string // of the pool that was opened first or last; guarded by mu
 }
 
-// New returns what opens a directory. It touches nothing on disk.
+// New returns an Opener. It does not use the disk.
 func New(c Config) *Opener {
 	return &Opener{config: c, calls: bounded.NewCalls(c.Where, c.Patience)}
 }
 
-// ID returns the pool's identity, a UUID, and "" until it was open for the
-// first time.
+// ID returns the pool's identity, a UUID, or "" before the pool is opened for the first time.
 func (o *Opener) ID() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,13 +88,12 @@ func (o *Opener) Open() error {
 	}))
 }
 
-// Ready returns nil while the pool can be used, and otherwise why it cannot; see
-// Pool.Ready.
+// Ready returns nil while the pool can be used, and otherwise the reason; see Pool.Ready.
 func (o *Opener) Ready() error {
 	return fault.Failed("pool", o.config.Path, o.Do("check pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
 }
 
-// Close gives up the lock and every descriptor; see Pool.Close.
+// Close releases the lock and closes every descriptor; see Pool.Close.
 func (o *Opener) Close() error {
 	o.closed.Store(true)
 	if d := o.dir.Load(); d != nil {
@@ -137,21 +135,19 @@ func (o *Opener) shut() {
 	}
 }
 
-// Do calls do with the open directory, which it reopens first if the path leads elsewhere
-// by now. do must not call Do again. See bounded.Calls for what becomes
-// of do where the disk does not answer.
+// Do calls do with the open directory. It reopens the directory first if the path leads to another
+// one. do must not call Do again. If the disk does not answer, see bounded.Calls.
 func (o *Opener) Do(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.Do(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
-// DoInSteps is Do for a call that reads many volumes: each of them has the time of a call.
+// DoInSteps is Do for a call that reads many volumes, each of which may take as long as a call.
 func (o *Opener) DoInSteps(op string, do func(*bounded.Call, *Dir) error) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
-// DoInLongSteps is DoInSteps for work that takes as long as it makes progress.
-// The context of do also ends when the pool is closed or has to be reopened,
-// which waits for do.
+// DoInLongSteps is DoInSteps for work that may take any time while it makes progress. The context of
+// do also ends when the pool is closed or reopened, which waits for do.
 func (o *Opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *Dir) error) error {
 	return o.calls.DoInLongSteps(op, func(c *bounded.Call) error {
 		return o.within(c, func(c *bounded.Call, d *Dir) error {
@@ -167,9 +163,9 @@ func (o *Opener) DoInLongSteps(ctx context.Context, op string, do func(context.C
 	})
 }
 
-// Look calls do with the directory as it was opened last, whatever the path
-// leads to by now, and does nothing while the pool is not open.
-func (o *Opener) Look(op string, do func(*Dir)) error {
+// WithOpen calls do with the directory as it was opened last, without checking the path. It does
+// nothing while the pool is not open.
+func (o *Opener) WithOpen(op string, do func(*Dir)) error {
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error {
 		if err := o.door.Enter(c); err != nil {
 			return err
@@ -182,8 +178,8 @@ func (o *Opener) Look(op string, do func(*Dir)) error {
 	})
 }
 
-// TryLook is Look within another call: it does nothing where it had to wait.
-func (o *Opener) TryLook(do func(*Dir)) {
+// TryWithOpen is WithOpen within another call. It does nothing if it would have to wait.
+func (o *Opener) TryWithOpen(do func(*Dir)) {
 	if !o.door.TryEnter() {
 		return
 	}
@@ -202,16 +198,15 @@ func (o *Opener) within(c *bounded.Call, do func(*bounded.Call, *Dir) error) err
 		return asNotReady(err)
 	}
 	if _, err = o.attempt(c, do); err == errStale {
-		return fmt.Errorf("%w: the path keeps leading elsewhere", fault.ErrNotReady)
+		return fmt.Errorf("%w: the path keeps leading to other directories", fault.ErrNotReady)
 	}
 	return err
 }
 
-// errStale means that the pool has to be opened first.
+// errStale means that the pool must be reopened first.
 var errStale = errors.New("stale")
 
-// attempt calls do if the directory is good, and returns errStale with the
-// directory if not.
+// attempt calls do if the directory is good. Otherwise it returns the directory and errStale.
 func (o *Opener) attempt(c *bounded.Call, do func(*bounded.Call, *Dir) error) (*Dir, error) {
 	if err := o.door.Enter(c); err != nil {
 		return nil, err
@@ -268,14 +263,14 @@ func (o *Opener) reopen(c *bounded.Call, stale *Dir) error {
 	return err
 }
 
-// asNotReady makes whatever keeps a pool closed an ErrNotReady.
+// asNotReady turns any error that keeps a pool closed into an ErrNotReady.
 func asNotReady(err error) error {
 	switch {
 	case err == nil, errors.Is(err, fault.ErrNotReady):
 		return err
 	case errors.Is(err, fault.ErrInvalid):
-		// What is wrong with the path now may pass; the request is not wrong.
-		return fmt.Errorf("%w: %v", fault.ErrNotReady, err) //nolint:errorlint // so that it is no ErrInvalid any more
+		// The path may become right; the request is not wrong.
+		return fmt.Errorf("%w: %v", fault.ErrNotReady, err) //nolint:errorlint // it must not be an ErrInvalid
 	}
 	return fmt.Errorf("%w: %w", fault.ErrNotReady, err)
 }

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// LabelAuto as Config.Label means DefaultLabel on filesystems that carry
-	// SELinux labels, and none elsewhere.
+	// LabelAuto as Config.Label sets DefaultLabel on filesystems that support SELinux labels, and no
+	// label on others.
 	LabelAuto = "auto"
-	// DefaultLabel lets every container use a volume. It has no categories:
-	// those are a pod's, given by the container runtime.
+	// DefaultLabel permits every container to use a volume. It has no categories; the container
+	// runtime sets those of the pod.
 	DefaultLabel = "system_u:object_r:container_file_t:s0"
 )
 
-// chooseLabel returns the label of new volumes. SELinux announces itself in
-// the filesystem's options as "seclabel" (selinux_sb_show_options in
-// security/selinux/hooks.c); a filesystem mounted with context= does not, and
-// takes no labels.
+// chooseLabel returns the label of new volumes. A filesystem that supports SELinux labels has the
+// option "seclabel" (selinux_sb_show_options in security/selinux/hooks.c). A filesystem that is
+// mounted with context= has not, and supports none.
 func (o *Opener) chooseLabel(d *Dir) (string, error) {
 	if o.config.Label != LabelAuto {
 		return o.config.Label, nil
@@ -35,9 +34,9 @@ func (o *Opener) chooseLabel(d *Dir) (string, error) {
 	return "", nil
 }
 
-// SetLabel labels the directory that fd has open. It does nothing where no
-// label is wanted. A filesystem that takes none is an error only where the
-// label was asked for by its name.
+// SetLabel sets the label of the directory that fd has open. It does nothing if no label is
+// configured. If the filesystem does not support labels, SetLabel returns an error only if the label
+// was configured by name.
 func (d *Dir) SetLabel(fd int) error {
 	if d.label == "" {
 		return nil

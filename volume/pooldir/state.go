@@ -11,10 +11,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// ErrReadOnly marks an ErrNotReady: what is there can be read.
+// ErrReadOnly marks an ErrNotReady of a pool that can be read.
 var ErrReadOnly = errors.New("its filesystem is read-only")
 
-// Writable returns ErrNotReady on a filesystem that turned read-only.
+// Writable returns an ErrNotReady if the filesystem has become read-only.
 func (d *Dir) Writable() error {
 	st, err := d.Statfs()
 	if err != nil {
@@ -26,9 +26,9 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// whole returns ErrNotReady where a directory of ours is not the one that was
-// opened: nobody would find what is written there. It is no reason to open the
-// pool anew, which would make an empty one in its place.
+// whole returns an ErrNotReady if a directory of the agent is not the one that was opened: data that
+// is written there would be lost. The pool must not be reopened then, because that would create an
+// empty directory in its place.
 func (d *Dir) whole() error {
 	for i, name := range ownDirs {
 		is, err := placeOf(d.Private, name, unix.AT_SYMLINK_NOFOLLOW)
@@ -36,15 +36,14 @@ func (d *Dir) whole() error {
 			return asNotReady(err)
 		}
 		if err != nil || is != d.own[i] {
-			return fmt.Errorf("%w: %s/%s was removed or replaced under this process: bring it back, or restart the agent, "+
+			return fmt.Errorf("%w: %s/%s was removed or replaced while this process used it: restore it, or restart the agent, "+
 				"which adopts again what PVs name", fault.ErrNotReady, PrivateName, name)
 		}
 	}
 	return nil
 }
 
-// alive returns ErrNotReady on a filesystem that met an error and writes no
-// more; see CheckWrites.
+// alive returns an ErrNotReady if the filesystem has stopped writing after an error; see CheckWrites.
 func (d *Dir) alive() error {
 	all, err := mount.Self()
 	if err != nil {
@@ -56,10 +55,9 @@ func (d *Dir) alive() error {
 	return nil
 }
 
-// CheckWrites returns ErrNotReady where the pool's mount is of a filesystem that
-// met an error. statfs(2) does not tell; the filesystem's options do: ext4
-// shows "ro" or, since Linux 6.15, "emergency_ro", and "shutdown"
-// (fs/ext4/super.c).
+// CheckWrites returns an ErrNotReady if the filesystem of the pool's mount has stopped writing after
+// an error. statfs(2) does not show that, but the options of the filesystem do: ext4 shows "ro" or,
+// since Linux 6.15, "emergency_ro", and "shutdown" (fs/ext4/super.c).
 func CheckWrites(home mount.Info) error {
 	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
 		if home.SuperOption(option) {
@@ -70,8 +68,8 @@ func CheckWrites(home mount.Info) error {
 	return nil
 }
 
-// Explain makes EROFS an ErrNotReady if the pool's filesystem is read-only. If only
-// a btrfs subvolume is, that of a volume, Explain leaves the error as it is.
+// Explain turns EROFS into an ErrNotReady if the pool's filesystem is read-only. If only the btrfs
+// subvolume of a volume is read-only, Explain returns the error as it is.
 func (d *Dir) Explain(err error) error {
 	if !errors.Is(err, unix.EROFS) || errors.Is(err, fault.ErrNotReady) || d.Writable() == nil {
 		return err
