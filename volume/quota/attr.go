@@ -14,10 +14,10 @@ const (
 
 // Bits of Attr.Flags, FS_XFLAG_* of include/uapi/linux/fs.h.
 const (
-	Immutable      = 0x00000008 // nobody may change, rename or remove it
-	AppendOnly     = 0x00000010 // it may only grow
-	ProjectInherit = 0x00000200 // children take over its project ID
-	// hasAttr is set by the kernel alone; handing it back is an error.
+	Immutable      = 0x00000008 // no process can change, rename or remove it
+	AppendOnly     = 0x00000010 // it can only grow
+	ProjectInherit = 0x00000200 // children inherit its project ID
+	// hasAttr is set by the kernel; SetAttr must not pass it back.
 	hasAttr = 0x80000000
 )
 
@@ -31,23 +31,21 @@ type Attr struct {
 	_             [8]byte
 }
 
-// GetAttr reads the attributes of the inode that fd has open; an O_PATH
-// descriptor will not do. A filesystem without them answers ENOTTY or
-// EOPNOTSUPP.
+// GetAttr reads the attributes of the inode that fd has open. fd must not be an O_PATH descriptor. The
+// error is ENOTTY or EOPNOTSUPP on a filesystem without attributes.
 func GetAttr(fd int) (Attr, error) {
 	var a Attr
 	return a, ioctl(fd, fsGetXattr, &a)
 }
 
-// SetAttr writes the attributes of the inode that fd has open. Clearing Immutable
-// or AppendOnly takes CAP_LINUX_IMMUTABLE; everything else takes the owner.
+// SetAttr writes the attributes of the inode that fd has open. Clearing Immutable or AppendOnly
+// requires CAP_LINUX_IMMUTABLE; other changes require the owner.
 func SetAttr(fd int, a Attr) error {
 	a.Flags &^= hasAttr
 	return ioctl(fd, fsSetXattr, &a)
 }
 
-// ClearFlags takes flags from the inode that fd has open and reports whether any
-// of them was set. It does nothing where none was.
+// ClearFlags clears flags of the inode that fd has open, and reports whether any of them was set.
 func ClearFlags(fd int, flags uint32) (changed bool, err error) {
 	a, err := GetAttr(fd)
 	if err != nil || a.Flags&flags == 0 {

@@ -36,7 +36,7 @@ const (
 	// enableSimple is the command of QUOTA_CTL for squota
 	// (BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7).
 	enableSimple = 4
-	// limitReferenced makes a limit count what is referenced
+	// limitReferenced makes a quota count referenced data
 	// (BTRFS_QGROUP_LIMIT_MAX_RFER).
 	limitReferenced = 1
 )
@@ -47,7 +47,7 @@ type volArgs struct {
 	Name [4088]byte
 }
 
-// subvolume makes or destroys the subvolume name of the directory parent.
+// subvolume creates or destroys the subvolume name in the directory parent.
 func subvolume(parent int, request uintptr, name string) error {
 	var a volArgs
 	if len(name) >= len(a.Name) {
@@ -57,8 +57,8 @@ func subvolume(parent int, request uintptr, name string) error {
 	return btrfsIoctl(parent, request, unsafe.Pointer(&a))
 }
 
-// subvolumeOf returns the ID of the subvolume whose directory fd is. ok is
-// false where fd is another directory.
+// subvolumeOf returns the ID of the subvolume whose root directory fd has open. ok is false for
+// another directory.
 func subvolumeOf(fd int) (id uint64, ok bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Ino != rootInode {
@@ -72,10 +72,10 @@ func subvolumeOf(fd int) (id uint64, ok bool, err error) {
 	return a.Tree, err == nil, err
 }
 
-// subvolumeExists reports whether the filesystem of fd has a subvolume of this
-// ID; one that is being cleaned up after its removal is none.
+// subvolumeExists reports whether the filesystem of fd has a subvolume with this ID. A removed
+// subvolume that the kernel is still cleaning up does not count.
 func subvolumeExists(fd int, id uint64) (bool, error) {
-	// A search that matches nothing; the kernel looks for its tree first.
+	// The search matches nothing; the kernel fails it if there is no such tree.
 	a := struct {
 		Tree uint64
 		_    [4088]byte
@@ -87,13 +87,11 @@ func subvolumeExists(fd int, id uint64) (bool, error) {
 	return err == nil, err
 }
 
-// IsSubvolume reports whether the inode number is that of the root directory of
-// a subvolume, if its filesystem is btrfs.
+// IsSubvolume reports whether an inode number of a btrfs is that of a subvolume's root directory.
 func IsSubvolume(inode uint64) bool { return inode == rootInode }
 
-// ClearReadOnly makes the btrfs subvolume whose root directory fd has open
-// writable, and reports whether it was read-only. It does nothing to a writable
-// one. Of anything else the error is ENOTTY or EINVAL.
+// ClearReadOnly makes the btrfs subvolume whose root directory fd has open writable, and reports
+// whether it was read-only. The error is ENOTTY or EINVAL for any other directory.
 func ClearReadOnly(fd int) (changed bool, err error) {
 	var flags uint64
 	if err := btrfsIoctl(fd, btrfsGetFlags, unsafe.Pointer(&flags)); err != nil || flags&subvolumeReadOnly == 0 {
@@ -138,11 +136,11 @@ func btrfsIoctl(fd int, request uintptr, data unsafe.Pointer) error {
 	return nil
 }
 
-// btrfsSysfs is where the kernel shows what it has in memory. The trees on
-// disk, which an ioctl could search, lag behind by up to half a minute.
+// btrfsSysfs shows the state in the kernel's memory. The trees on disk, which an ioctl could search,
+// are up to half a minute older.
 const btrfsSysfs = "/sys/fs/btrfs"
 
-// groupsDir is the directory of sysfs with the quota of fd's filesystem.
+// groupsDir returns the directory in sysfs with the qgroups of fd's filesystem.
 func groupsDir(fd int) (string, error) {
 	var a struct { // struct btrfs_ioctl_fs_info_args: 1024 bytes
 		MaxID, Devices uint64
@@ -157,7 +155,7 @@ func groupsDir(fd int) (string, error) {
 	return filepath.Join(btrfsSysfs, uuid, "qgroups"), nil
 }
 
-// sysfsNumber reads one number that sysfs shows.
+// sysfsNumber reads a number from a file of sysfs.
 func sysfsNumber(dir, name string) (int64, error) {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

@@ -43,7 +43,7 @@ func TestDiskWithoutLimits(t *testing.T) {
 	}
 }
 
-// Quota of the full kind is somebody else's: it does for no limit, and Enable
+// Full quota is not this package's: it enforces no quotas of volumes, and Enable
 // leaves it as it is.
 func TestDiskBtrfsFullQuota(t *testing.T) {
 	dir := testdisk.Mount(t, "btrfs")
@@ -51,7 +51,7 @@ func TestDiskBtrfsFullQuota(t *testing.T) {
 	if err := Enable(open(t, dir)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("enable: %v", err)
 	}
-	noLimits(t, dir, "quota of the full kind")
+	noLimits(t, dir, "full quota")
 }
 
 // Enable twice is as once, and no other filesystem is touched.

@@ -12,10 +12,10 @@ type fileAttr struct {
 	ExtentSize, Extents, Project, CowExtentSize uint32
 }
 
-// ClearPath is ClearFlags for what cannot be opened: pipes, sockets, devices and
-// links. Since Linux 6.17 these can have flags, too, and file_setattr(2) alone
-// takes them away. path leads to the inode, as one below /proc/self/fd does.
-// An older kernel answers ENOSYS, and there none is set.
+// ClearPath is ClearFlags for inodes that cannot be opened: pipes, sockets, devices and links. Since
+// Linux 6.17 these can have flags too, and only file_setattr(2) clears them. path leads to the inode,
+// as a path below /proc/self/fd does. The error is ENOSYS on an older kernel, where they have no
+// flags.
 func ClearPath(path string, flags uint32) (changed bool, err error) {
 	p, err := unix.BytePtrFromString(path)
 	if err != nil {

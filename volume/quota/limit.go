@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What an Enforcer's errors wrap.
+// The sentinels of an Enforcer's errors.
 var (
 	// ErrNone: the filesystem enforces no quotas; Support has the reason.
 	ErrNone = errors.New("the filesystem enforces no quotas")
@@ -15,7 +15,7 @@ var (
 	ErrUsed = errors.New("more than that is in use")
 	// ErrForeign: the directory cannot have a quota as it is: it has an ID that is not of
 	// this package or not its own, or content that would not count.
-	ErrForeign = errors.New("the directory has a foreign ID, or is not a new one")
+	ErrForeign = errors.New("the directory has an ID of another owner, or is not new")
 	// ErrUnlimited: the directory has no quota of this package.
 	ErrUnlimited = errors.New("the directory has no quota")
 )
@@ -27,7 +27,7 @@ type Enforcer interface {
 	// Support returns what the filesystem can do.
 	Support() Support
 
-	// Make makes the directory name in parent, of the kind that can have a quota. Its
+	// Make creates the directory name in parent, of the kind that can have a quota. Its
 	// mode is 0700 until the caller sets it. The error is that of mkdir(2).
 	Make(parent int, name string) error
 
@@ -47,9 +47,9 @@ type Enforcer interface {
 	Set(dir int, id uint64, want Limit) (uint64, error)
 
 	// Usage returns what the kernel counts for the ID that Set returned for the
-	// directory; 0 stands for the ID that the directory shows. It reads counters,
+	// directory; 0 stands for the ID that the directory has now. It reads counters,
 	// whatever the size of the tree. Data that was removed a moment ago may still count.
-	// The error is ErrUnlimited if there was no Set, and ErrForeign if the directory shows
+	// The error is ErrUnlimited if there was no Set, and ErrForeign if the directory now has
 	// another ID: its content may then count for that one, and the result is still that of
 	// id.
 	Usage(dir int, id uint64) (Usage, error)
@@ -97,28 +97,28 @@ func (s Support) String() string {
 
 // Limit is a quota: the most that a directory may hold.
 type Limit struct {
-	// Bytes on disk, metadata of the tree included where the filesystem counts
-	// it. What is in force is rounded up to whole blocks.
+	// Bytes on disk, with metadata of the tree if the filesystem counts it. The quota in
+	// force is rounded up to whole blocks.
 	Bytes int64
 	// Inodes: files and directories, the directory itself among them. 0 means no quota
 	// on them.
 	Inodes uint64
 }
 
-// Usage is what a directory holds, and may hold.
+// Usage is the usage of a directory, and its quota.
 type Usage struct {
-	Bytes int64 // on disk, with what is reserved there for data that is not written yet
-	// Unwritten is how much of Bytes the free space of the filesystem still has, as
-	// btrfs reserves it for data that is not written yet.
+	Bytes int64 // on disk, with space that is reserved for unwritten data
+	// Unwritten is the part of Bytes that btrfs has reserved for unwritten data. The free
+	// space of the filesystem still contains it.
 	Unwritten int64
-	Inodes    uint64 // 0 where they are not counted
+	Inodes    uint64 // 0 if they are not counted
 	Limit     Limit  // in force
 }
 
-// mostBytes is an exbibyte; sums with it do not overflow.
+// mostBytes is an exbibyte. Sums with it do not overflow.
 const mostBytes = 1 << 60
 
-// check returns ErrInvalid for what no filesystem takes.
+// check returns an ErrInvalid for a quota that no filesystem supports.
 func (l Limit) check(s Support) error {
 	if l.Bytes <= 0 {
 		return fmt.Errorf("%w: %d bytes; a volume has at least one", ErrInvalid, l.Bytes)
@@ -136,15 +136,15 @@ func (l Limit) check(s Support) error {
 // directory without a quota so far may get any.
 func (l Limit) allowed(now Usage) error {
 	if now.Limit.Bytes > l.Bytes && now.Bytes > l.Bytes {
-		return fmt.Errorf("%w: %d bytes, which does not go into %d", ErrUsed, now.Bytes, l.Bytes)
+		return fmt.Errorf("%w: %d bytes are in use, and the quota would be %d", ErrUsed, now.Bytes, l.Bytes)
 	}
 	if l.Inodes > 0 && now.Limit.Inodes > l.Inodes && now.Inodes > l.Inodes {
-		return fmt.Errorf("%w: %d inodes, which do not go into %d", ErrUsed, now.Inodes, l.Inodes)
+		return fmt.Errorf("%w: %d inodes are in use, and the quota would be %d", ErrUsed, now.Inodes, l.Inodes)
 	}
 	return nil
 }
 
-// same returns ErrForeign if a directory has another ID than it was given; 0 is none.
+// same returns an ErrForeign if a directory has another ID than it was given; 0 is no ID.
 func same[ID uint32 | uint64](has ID, given uint64) error {
 	if uint64(has) != given {
 		return fmt.Errorf("%w: it has the ID %d and was given %d", ErrForeign, has, given)

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hooks are what an Enforcer calls. Each may be nil.
+// Hooks are functions that an Enforcer calls. Each may be nil.
 type Hooks struct {
 	// Step is called before every change, with its name.
 	Step func(string)
-	// Taken reports whether an ID is some directory's though the kernel may not
-	// count an inode for it at the moment. No new directory gets such an ID. It may
-	// be called by many goroutines.
+	// Taken reports whether an ID is recorded for a directory, even if the kernel counts no
+	// inode for it at the moment. No new directory gets such an ID. It may be called by many
+	// goroutines.
 	Taken func(id uint64) bool
 }
 
@@ -44,7 +44,7 @@ func Probe(dir int, hooks Hooks) (Enforcer, error) {
 		uint32(st.Type))}, nil
 }
 
-// words say why project quota is not in force, and what to do.
+// words describe why project quota is not in force, and what to do.
 type words struct{ kernel, uncounted, unenforced string }
 
 var (
@@ -61,17 +61,17 @@ var (
 	}
 )
 
-func probeProject(dir int, method Method, say words, hooks Hooks) Enforcer {
+func probeProject(dir int, method Method, w words, hooks Hooks) Enforcer {
 	counted, enforced, err := projectState(dir)
 	switch {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
-		return none{reason: say.kernel}
+		return none{reason: w.kernel}
 	case err != nil && !errors.Is(err, unix.ENOSYS):
 		return none{reason: fmt.Sprintf("the kernel does not report its quotas: quotactl_fd: %v", err)}
 	case !counted:
-		return none{reason: say.uncounted}
+		return none{reason: w.uncounted}
 	case !enforced:
-		return none{reason: say.unenforced}
+		return none{reason: w.unenforced}
 	}
 	return newProject(method, hooks)
 }

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Our project IDs. Others count up from 1 or, in the kubelet, from 2^20, and
+// The project IDs of the agent. Other programs count up from 1 or, in the kubelet, from 2^20;
 // systemd begins at 2^31.
 const (
 	firstID = 1 << 30
 	lastID  = 1<<31 - 1
 )
 
-// project enforces by project quota: XFS and ext4 take the same calls.
+// project enforces quotas by project quota. XFS and ext4 have the same calls.
 type project struct {
 	method Method
 	// candidate proposes a new ID.
 	candidate func() uint32
 	step      func(string)         // see Hooks
-	taken     func(id uint64) bool // likewise
+	taken     func(id uint64) bool // see Hooks
 }
 
 func newProject(method Method, hooks Hooks) project {
@@ -64,14 +64,14 @@ func (p project) Set(dir int, given uint64, want Limit) (uint64, error) {
 	}
 	p.step("set")
 	if err := setQuota(dir, id, want); err != nil {
-		return 0, fmt.Errorf("set the limit of project %d: %w", id, err)
+		return 0, fmt.Errorf("set the quota of project %d: %w", id, err)
 	}
 	return uint64(id), nil
 }
 
-// checked returns the limit in whole blocks, if the filesystem enforces it at
-// this moment: an administrator may have turned quota off since the probe, and
-// the calls that follow would succeed all the same.
+// checked returns the quota in whole blocks, if the filesystem enforces it at this moment. An
+// administrator may have turned quotas off since the probe, and the following calls would succeed
+// nevertheless.
 func (p project) checked(dir int, want Limit) (Limit, error) {
 	if err := want.check(p.Support()); err != nil {
 		return want, err
@@ -124,21 +124,20 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 			return cleared, nil
 		}
 		id = q.ID
-		// assign gives the inode its ID before the ID has a limit, and takes
-		// none that has one, so what is cleared here is not about to be used.
+		// assign gives the inode its ID before the ID has a quota, and takes no ID that has one.
+		// So no call is about to use the ID that is cleared here.
 		if q.Inodes > 0 || !q.limited() {
 			continue
 		}
 		p.step("clear")
 		if err := setQuota(dir, id, Limit{}); err != nil {
-			return cleared, fmt.Errorf("clear the limit of project %d, which nothing has: %w", id, err)
+			return cleared, fmt.Errorf("clear the quota of project %d, which no inode has: %w", id, err)
 		}
 		cleared++
 	}
 }
 
-// projectOf returns the ID of ours that the directory hands down, 0 where it has
-// none yet.
+// projectOf returns the ID of the agent that the directory's children inherit, 0 if it has none yet.
 func projectOf(dir int) (id uint32, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {
@@ -155,14 +154,12 @@ func projectOf(dir int) (id uint32, err error) {
 		a.Flags&ProjectInherit != 0)
 }
 
-// tries bounds the IDs that are looked at. With a billion of them the second
-// is hardly ever needed.
+// tries bounds the IDs that assign tries. With a billion of them it rarely needs a second one.
 const tries = 1000
 
-// assign gives an empty directory an ID that nothing else on the filesystem
-// has. The kernel decides who has one: two that take the same free ID at the
-// same moment, in whichever process, both see that two inodes carry it, and
-// both take another.
+// assign gives an empty directory an ID that no other inode on the filesystem has. If two calls, in
+// any processes, take the same free ID at the same moment, the kernel counts two inodes for it, and
+// both calls take another ID.
 func (p project) assign(dir int) (uint32, error) {
 	if err := onlyEmpty(dir); err != nil {
 		return 0, err
@@ -180,7 +177,7 @@ func (p project) assign(dir int) (uint32, error) {
 	return 0, errNoID()
 }
 
-// free returns an ID that nothing has at this moment.
+// free returns an ID that no inode has at this moment.
 func (p project) free(dir int) (uint32, error) {
 	for range tries {
 		id := p.candidate()
@@ -202,8 +199,8 @@ func errNoID() error {
 	return fmt.Errorf("no free project ID after %d tries from %d to %d", tries, firstID, lastID)
 }
 
-// take gives the directory the ID, and flags, and reports whether it is the only
-// one that has the ID. Where it is not, all is as before.
+// take gives the directory the ID and flags, and reports whether no other inode has the ID. If
+// another one has it, take restores the directory.
 func (p project) take(dir int, id, flags uint32) (alone bool, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {
@@ -214,7 +211,7 @@ func (p project) take(dir int, id, flags uint32) (alone bool, err error) {
 	p.step("assign")
 	switch err := SetAttr(dir, a); {
 	case errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC):
-		return false, nil // somebody's since, and full
+		return false, nil // taken meanwhile, with a full quota
 	case err != nil:
 		return false, fmt.Errorf("set the project ID %d: %w", id, err)
 	}
@@ -226,10 +223,10 @@ func (p project) take(dir int, id, flags uint32) (alone bool, err error) {
 	return false, errors.Join(err, SetAttr(dir, before))
 }
 
-// onlyEmpty returns ErrForeign where anything is in the directory: a first
-// limit would not count it, and it could not be renamed in there any more.
+// onlyEmpty returns an ErrForeign if the directory has entries: a first quota would not count them,
+// and the kernel would refuse to rename them within the directory.
 func onlyEmpty(dir int) error {
-	// A descriptor of its own: the caller's may be read by somebody.
+	// With its own descriptor: another call may be reading from the caller's.
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open it for reading: %w", err)
@@ -247,7 +244,7 @@ func onlyEmpty(dir int) error {
 			return nil
 		}
 		if _, _, names := unix.ParseDirent(buf[:n], -1, nil); len(names) > 0 {
-			return fmt.Errorf("%w: it has no limit yet, and is not empty", ErrForeign)
+			return fmt.Errorf("%w: it has no quota yet, and is not empty", ErrForeign)
 		}
 	}
 }

@@ -34,9 +34,9 @@ type diskQuota struct {
 	_                    [56]byte
 }
 
-// allLimits are the bits of diskQuota.FieldMask for both limits of blocks and
-// of inodes. The soft ones are always set to none: a soft limit becomes a hard
-// one after a week, and is what statfs(2) would show.
+// allLimits has the bits of diskQuota.FieldMask for both limits of blocks and of inodes. The soft
+// limits are always set to none: a soft limit becomes a hard one after a week, and statfs(2) would
+// show it.
 const allLimits = 1 | 2 | 4 | 8 // FS_DQ_ISOFT | IHARD | BSOFT | BHARD
 
 func (q *diskQuota) usage() Usage {
@@ -51,8 +51,8 @@ func (q *diskQuota) limited() bool {
 	return q.BlockHard|q.BlockSoft|q.InodeHard|q.InodeSoft != 0
 }
 
-// used reports whether anything has the ID: an inode, space that is about to
-// be freed, or a limit.
+// used reports whether the ID is in use: by an inode, by space that is about to be freed, or by a
+// limit.
 func (q *diskQuota) used() bool { return q.Inodes|q.Blocks != 0 || q.limited() }
 
 // quotaState is struct fs_quota_statv of dqblk_xfs.h, as far as we read it,
@@ -69,21 +69,21 @@ const (
 	projectEnforced = 0x20 // FS_QUOTA_PDQ_ENFD
 )
 
-// projectState asks the kernel whether it counts and enforces project quota on
-// the filesystem of fd. ENOSYS means that no quota is on, or that the kernel
-// knows none (quota_getstatev in fs/quota/quota.c); see quotaBuiltIn.
+// projectState reports whether the kernel counts and enforces project quota on the filesystem of fd.
+// ENOSYS means that quotas are off, or that the kernel does not support them (quota_getstatev in
+// fs/quota/quota.c); see quotaBuiltIn.
 func projectState(fd int) (counted, enforced bool, err error) {
 	s := quotaState{Version: 1}
 	err = quotactl(fd, getState, 0, unsafe.Pointer(&s))
 	return s.Flags&projectCounted != 0, s.Flags&projectEnforced != 0, err
 }
 
-// quotaBuiltIn reports whether the kernel was built with quota for the
-// filesystem of fd, where projectState says ENOSYS.
+// quotaBuiltIn reports whether the kernel was built with quotas for the filesystem of fd. It is for
+// filesystems for which projectState returns ENOSYS.
 func quotaBuiltIn(fd int, method Method) bool {
 	if method == MethodXFS {
-		// XFS makes it with CONFIG_XFS_QUOTA alone (fs/xfs/xfs_stats.c), and
-		// without quota on answers every command as if it knew none.
+		// XFS creates this file only with CONFIG_XFS_QUOTA (fs/xfs/xfs_stats.c). With quotas off, it
+		// fails every command as without that option.
 		_, err := os.Stat("/proc/fs/xfs/xqm")
 		return err == nil
 	}
@@ -91,7 +91,7 @@ func quotaBuiltIn(fd int, method Method) bool {
 	return !errors.Is(err, unix.ENOSYS)
 }
 
-// quotaOf reads what is counted for an ID: all zero for one that nothing has.
+// quotaOf returns the counters of an ID, all zero for an ID that is not in use.
 func quotaOf(fd int, id uint32) (diskQuota, error) {
 	q := diskQuota{Version: 1}
 	err := quotactl(fd, getQuota, id, unsafe.Pointer(&q))
@@ -101,19 +101,18 @@ func quotaOf(fd int, id uint32) (diskQuota, error) {
 	return q, err
 }
 
-// nextQuota reads what is counted for the lowest ID from id on. ok is false
-// where there is none.
+// nextQuota returns the counters of the lowest ID from id on. ok is false if there is none.
 func nextQuota(fd int, id uint32) (q diskQuota, ok bool, err error) {
 	q.Version = 1
 	err = quotactl(fd, getNextQuota, id, unsafe.Pointer(&q))
-	// The generic code says ENOENT or, for an ID beyond its file, ESRCH.
+	// The generic code returns ENOENT or, for an ID beyond its file, ESRCH.
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 		return q, false, nil
 	}
 	return q, err == nil && q.ID >= id, err
 }
 
-// setQuota sets the limits of an ID. None is 0.
+// setQuota sets the limits of an ID. 0 is no limit.
 func setQuota(fd int, id uint32, l Limit) error {
 	q := diskQuota{
 		Version: 1, Flags: projectQuota, FieldMask: allLimits, ID: id,

@@ -8,16 +8,15 @@ import "fmt"
 type Restorer interface {
 	Enforcer
 
-	// Restore gives the directory back the ID that Set returned for it, and makes
-	// it hand that down, whatever ID it shows now. It changes the directory alone:
-	// what was made in it meanwhile keeps its ID. No limit is touched. The caller
-	// makes sure that no other directory was given the ID.
+	// Restore restores the ID that Set returned for the directory, and its inheritance. It changes
+	// only the directory: entries that were created meanwhile keep their ID. It changes no quota. The
+	// caller makes sure that no other directory has the ID.
 	Restore(dir int, id uint64) error
 }
 
 func (p project) Restore(dir int, id uint64) error {
 	if id < firstID || id > lastID {
-		return fmt.Errorf("%w: the project ID %d is none of ours", ErrInvalid, id)
+		return fmt.Errorf("%w: the project ID %d is not one of the agent's", ErrInvalid, id)
 	}
 	a, err := GetAttr(dir)
 	if err != nil {
@@ -26,7 +25,7 @@ func (p project) Restore(dir int, id uint64) error {
 	a.Project, a.Flags = uint32(id), a.Flags|ProjectInherit
 	p.step("restore")
 	if err := SetAttr(dir, a); err != nil {
-		return fmt.Errorf("give the directory its project ID %d back: %w", id, err)
+		return fmt.Errorf("restore the project ID %d of the directory: %w", id, err)
 	}
 	return nil
 }

@@ -12,24 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squota enforces by btrfs' simple quota.
+// squota enforces quotas by simple quota of btrfs.
 //
-// The ID of a volume is that of its subvolume in our range, and names a qgroup
-// of level 1. No subvolume has the ID of another one at the same time, so
-// nobody has to be asked for a free one. The limit is that of the group and not
-// of the subvolume, because a tenant may make subvolumes inside, with any user
-// ID, and the kernel puts those into the group (qgroup_auto_inherit in
-// fs/btrfs/qgroup.c). Quota of the older, full kind does not do that, and so
-// is not used.
+// The ID of a volume is derived from the ID of its subvolume, which is unique, and is that of a
+// qgroup of level 1. The quota is on the qgroup and not on the subvolume, because a tenant with any
+// user ID can create subvolumes in the volume. The kernel adds those to the qgroup
+// (qgroup_auto_inherit in fs/btrfs/qgroup.c). The older, full quota does not, so it is not used.
 //
-// Not held is a subvolume for which its maker names other qgroups, or none
-// (BTRFS_SUBVOL_QGROUP_INHERIT), which takes no privilege either. And data that
-// two volumes share by reflink counts for the one that wrote it.
+// A subvolume is not limited if its creator names other qgroups, or none
+// (BTRFS_SUBVOL_QGROUP_INHERIT), which requires no privilege. Data that two volumes share by reflink
+// counts for the volume that wrote it.
 type squota struct {
 	step func(string) // announces a change
 }
 
-// groupLevel makes a qgroup one of level 1; the level is in the upper 16 bits.
+// groupLevel is level 1 of a qgroup's ID; the level is in the upper 16 bits.
 const groupLevel = 1 << 48
 
 func (squota) Support() Support { return Support{Method: MethodBtrfs} }
@@ -39,7 +36,7 @@ func (s squota) Make(parent int, name string) error {
 	if err := subvolume(parent, btrfsSubvolCreate, name); err != nil {
 		return err
 	}
-	// It has what the umask left of 0777.
+	// The kernel has applied the umask to 0777.
 	s.step("mode")
 	return unix.Fchmodat(parent, name, 0o700, 0)
 }
@@ -77,10 +74,10 @@ func (s squota) Set(dir int, given uint64, want Limit) (uint64, error) {
 	return id, s.enforce(dir, id, want.Bytes, now.Limit.Bytes)
 }
 
-// enforce puts the subvolume into its group, with the limit.
+// enforce adds the subvolume to its qgroup, and sets the quota.
 func (s squota) enforce(dir int, id uint64, want, now int64) error {
-	// Through the volume itself nothing can be changed once it is full: the
-	// kernel reserves for the change in the subvolume of the descriptor.
+	// Not through the volume's own descriptor: the kernel reserves space for the change in the
+	// subvolume of the descriptor, which fails if the volume is full.
 	above, err := unix.Openat(dir, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open the directory above: %w", err)
@@ -90,19 +87,18 @@ func (s squota) enforce(dir int, id uint64, want, now int64) error {
 	if err := createGroup(above, groupLevel|id); err != nil && err != unix.EEXIST {
 		return fmt.Errorf("create the qgroup 1/%d: %w", id, err)
 	}
-	// That the group is there does not mean that the subvolume is in it: after
-	// a restart the kernel gives the ID of a removed one to a new one, and the
-	// group may still be the old one's.
+	// The subvolume may not be in an existing qgroup: after a restart the kernel gives the ID of a
+	// removed subvolume to a new one, and the old qgroup may still exist.
 	s.step("join")
 	if err := assignGroup(above, id-firstID, groupLevel|id); err != nil && err != unix.EEXIST {
-		return fmt.Errorf("put the subvolume %d into the qgroup 1/%d: %w", id-firstID, id, err)
+		return fmt.Errorf("add the subvolume %d to the qgroup 1/%d: %w", id-firstID, id, err)
 	}
 	if want == now {
 		return nil
 	}
 	s.step("set")
 	if err := limitGroup(above, groupLevel|id, want); err != nil {
-		return fmt.Errorf("set the limit of the qgroup 1/%d: %w", id, err)
+		return fmt.Errorf("set the quota of the qgroup 1/%d: %w", id, err)
 	}
 	return nil
 }
@@ -124,23 +120,23 @@ func (squota) Usage(dir int, given uint64) (Usage, error) {
 	return groupUsage(groups, id)
 }
 
-// Remove destroys the subvolume; its space is freed in the background. It
-// leaves one with subvolumes inside to the caller.
+// Remove destroys the subvolume; the kernel frees its space in the background. It does nothing and
+// returns false if other subvolumes are in it.
 func (s squota) Remove(parent int, name string) (bool, error) {
 	s.step("remove")
 	err := subvolume(parent, btrfsSnapDestroy, name)
 	switch err {
 	case nil, unix.ENOENT:
 		return true, nil
-	// Not a subvolume; not a directory; subvolumes inside.
+	// Not a subvolume, not a directory, or not empty of subvolumes.
 	case unix.EINVAL, unix.ENOTDIR, unix.ENOTEMPTY:
 		return false, nil
 	}
 	return false, err
 }
 
-// Sweep removes the groups whose subvolume is gone. The kernel keeps one until
-// it has freed the space.
+// Sweep removes the qgroups whose subvolume is gone. The kernel refuses that until it has freed the
+// space.
 func (s squota) Sweep(dir int) (cleared int, err error) {
 	groups, err := groupsDir(dir)
 	if err != nil {
@@ -164,7 +160,7 @@ func (s squota) Sweep(dir int) (cleared int, err error) {
 		switch {
 		case there || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOENT):
 		case err != nil:
-			errs = append(errs, fmt.Errorf("remove the qgroup 1/%d, which nothing is in: %w", id, err))
+			errs = append(errs, fmt.Errorf("remove the qgroup 1/%d, which is empty: %w", id, err))
 		default:
 			cleared++
 		}
@@ -172,7 +168,7 @@ func (s squota) Sweep(dir int) (cleared int, err error) {
 	return cleared, errors.Join(errs...)
 }
 
-// groupID returns the ID in the name of a group of ours, as sysfs writes it.
+// groupID returns the ID in the name that sysfs has for a qgroup of the agent.
 func groupID(name string) (id uint64, ok bool) {
 	number, ok := strings.CutPrefix(name, "1_")
 	if !ok {
@@ -185,23 +181,23 @@ func groupID(name string) (id uint64, ok bool) {
 	return id, id > firstID && id <= lastID
 }
 
-// idOf returns the ID of the volume that dir is.
+// idOf returns the ID of the volume with the root directory dir.
 func idOf(dir int) (uint64, error) {
 	subvolume, ok, err := subvolumeOf(dir)
 	if err != nil {
-		return 0, fmt.Errorf("look for the subvolume: %w", err)
+		return 0, fmt.Errorf("find the subvolume: %w", err)
 	}
 	if !ok {
 		return 0, fmt.Errorf("%w: it is not a subvolume", ErrForeign)
 	}
 	if subvolume > lastID-firstID {
-		return 0, fmt.Errorf("%w: the subvolume %d is beyond our range of IDs", ErrForeign, subvolume)
+		return 0, fmt.Errorf("%w: the subvolume %d is beyond the agent's range of IDs", ErrForeign, subvolume)
 	}
 	return firstID + subvolume, nil
 }
 
-// groupUsage reads what the kernel counts for a group, with what it reserved
-// for data that is not written yet: that counts against the limit.
+// groupUsage returns what the kernel counts for a qgroup, with the space that is reserved for
+// unwritten data: the kernel counts that too.
 func groupUsage(groups string, id uint64) (u Usage, err error) {
 	dir := filepath.Join(groups, fmt.Sprintf("1_%d", id))
 	for _, name := range []string{"referenced", "rsv_data"} {
@@ -226,8 +222,8 @@ func groupUsage(groups string, id uint64) (u Usage, err error) {
 	return u, errors.Join(err, err2)
 }
 
-// squotaState returns where the filesystem's groups are in sysfs, and, where
-// it has no squota, why not.
+// squotaState returns the directory of the filesystem's qgroups in sysfs. If the filesystem has no
+// squota, it also returns the reason.
 func squotaState(dir int) (groups, reason string, err error) {
 	groups, err = groupsDir(dir)
 	if err != nil {
@@ -238,7 +234,7 @@ func squotaState(dir int) (groups, reason string, err error) {
 	case err == nil && strings.TrimSpace(string(mode)) == "squota":
 		return groups, "", nil
 	case err == nil:
-		return groups, "btrfs has quota of the full kind, which a tenant's own subvolume is not held by; " +
+		return groups, "btrfs has full quota, which does not limit subvolumes that a tenant creates; " +
 			"disable it, and enable simple quota (squota)", nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return groups, "", err
@@ -249,11 +245,10 @@ func squotaState(dir int) (groups, reason string, err error) {
 	return groups, "btrfs without simple quota (squota)", nil
 }
 
-// Enable turns on simple quota on the btrfs that dir lies on. It does nothing
-// where it is on.
+// Enable turns on simple quota on the btrfs of dir. It does nothing if that is on.
 //
-// It changes somebody's filesystem for good: kernels before Linux 6.7 will not
-// mount it any more for writing. What is there already is not counted.
+// It changes the filesystem for good: kernels before Linux 6.7 do not mount it for writing any more.
+// The kernel does not count data that exists already.
 func Enable(dir int) error {
 	e, err := Probe(dir, Hooks{})
 	if err != nil {
@@ -268,7 +263,7 @@ func Enable(dir int) error {
 		return fmt.Errorf("statfs: %w", err)
 	}
 	if st.Type != unix.BTRFS_SUPER_MAGIC {
-		return fmt.Errorf("%w: only on btrfs can limits be turned on while it is mounted; %s", ErrInvalid, s.Reason)
+		return fmt.Errorf("%w: only btrfs can turn on quotas while it is mounted; %s", ErrInvalid, s.Reason)
 	}
 	groups, reason, err := squotaState(dir)
 	if err != nil {
