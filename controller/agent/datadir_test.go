@@ -62,7 +62,7 @@ func TestDriverSettingsAreRefused(t *testing.T) {
 	}{
 		"no node":     {[]string{endpoint, pool}, "NODE_NAME"},
 		"long node":   {[]string{endpoint, pool, "--nodeid=" + strings.Repeat("n", 64)}, "topology label"},
-		"tcp":         {[]string{"--endpoint=tcp://:1", node, pool}, "tcp is not offered"},
+		"tcp":         {[]string{"--endpoint=tcp://:1", node, pool}, "tcp is not supported"},
 		"no driver":   {[]string{endpoint, node, pool, "--drivername="}, "driver name"},
 		"no version":  {[]string{endpoint, node, pool, "--version="}, "version"},
 		"system path": {[]string{endpoint, node, `--datadir=[{"name":"a","path":"etc"}]`}, "/etc belongs to the operating system"},

@@ -64,11 +64,11 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 	case c == nil:
 		return f, invalid("volume capability: none is given; ask for a mount volume and an access mode")
 	case c.GetBlock() != nil:
-		return f, invalid("volume capability: block access is not offered; ask for a mount volume")
+		return f, invalid("volume capability: block access is not supported; ask for a mount volume")
 	case c.GetMount() == nil:
 		return f, invalid("volume capability: no access type is given; ask for a mount volume")
 	case c.GetMount().GetVolumeMountGroup() != "":
-		return f, invalid("volume capability: a mount group is not offered")
+		return f, invalid("volume capability: a mount group is not supported")
 	}
 	switch mode := c.GetAccessMode().GetMode(); mode {
 	case csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:
@@ -79,7 +79,7 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 	case csi.VolumeCapability_AccessMode_UNKNOWN:
 		return f, invalid("volume capability: no access mode is given")
 	default:
-		return f, invalid("volume capability: access mode %v is not offered: a volume is a directory on one node; "+
+		return f, invalid("volume capability: access mode %v is not supported: a volume is a directory on one node; "+
 			"ask for ReadWriteOnce or ReadWriteOncePod", mode)
 	}
 	if f, err = mount.ParseFlags(c.GetMount().GetMountFlags(), readonly); err != nil {

@@ -64,7 +64,7 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 		return nil, spec, err
 	}
 	if req.GetVolumeContentSource() != nil {
-		return nil, spec, invalid("volume content source: it is not offered, new volumes are empty; copy the data in")
+		return nil, spec, invalid("volume content source: it is not supported, new volumes are empty; copy the data in")
 	}
 	p, err := parse(class.CSIRequest, req.GetParameters())
 	if err != nil {

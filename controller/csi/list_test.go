@@ -90,7 +90,7 @@ func TestGetAndValidate(t *testing.T) {
 		"nothing":    {func(r *request) { r.VolumeCapabilities = nil }, codes.InvalidArgument, ""},
 		"unknown":    {func(r *request) { r.VolumeId = "w" }, codes.NotFound, ""},
 		"block":      {func(r *request) { r.VolumeCapabilities[0] = block() }, codes.OK, "block"},
-		"many":       {func(r *request) { r.VolumeCapabilities[0] = withMode(5) }, codes.OK, "not offered"},
+		"many":       {func(r *request) { r.VolumeCapabilities[0] = withMode(5) }, codes.OK, "not supported"},
 		"other pool": {func(r *request) { r.Parameters = map[string]string{"storagePool": "fast"} }, codes.OK, "in pool legacy"},
 	} {
 		t.Run(name, func(t *testing.T) {

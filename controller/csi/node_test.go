@@ -52,7 +52,7 @@ func TestPublishRefuses(t *testing.T) {
 		"pool is a path":     {context("storagePool", "../.."), codes.InvalidArgument, "no pool"},
 		"no capability":      {func(r *request) { r.VolumeCapability = nil }, codes.InvalidArgument, "none is given"},
 		"block":              {func(r *request) { r.VolumeCapability = block() }, codes.InvalidArgument, "block access"},
-		"many nodes":         {func(r *request) { r.VolumeCapability = withMode(5) }, codes.InvalidArgument, "not offered"},
+		"many nodes":         {func(r *request) { r.VolumeCapability = withMode(5) }, codes.InvalidArgument, "not supported"},
 		"mount flag":         {func(r *request) { r.VolumeCapability.GetMount().MountFlags = []string{"loop"} }, codes.InvalidArgument, `"loop"`},
 		"no target":          {target(""), codes.InvalidArgument, "empty"},
 		"outside of kubelet": {target("/etc/x"), codes.InvalidArgument, "not below"},

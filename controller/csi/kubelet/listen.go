@@ -70,7 +70,7 @@ func SocketPath(endpoint string) (string, error) {
 	}
 	path = strings.TrimPrefix(path, "//")
 	if kind != "unix" {
-		return "", fmt.Errorf("endpoint %q: %s is not offered: CSI here has no authentication but that of a file; "+
+		return "", fmt.Errorf("endpoint %q: %s is not supported: CSI here has no authentication but that of a file; "+
 			"use unix:///path/csi.sock", endpoint, kind)
 	}
 	if path == "" || strings.HasSuffix(path, "/") {

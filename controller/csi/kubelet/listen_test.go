@@ -34,7 +34,7 @@ func TestListen(t *testing.T) {
 	}
 	os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)
 	for endpoint, want := range map[string]string{
-		"tcp://127.0.0.1:1": "tcp is not offered", "dns:///x": "dns is not offered", "": "no socket", "unix://": "no socket",
+		"tcp://127.0.0.1:1": "tcp is not supported", "dns:///x": "dns is not supported", "": "no socket", "unix://": "no socket",
 		"unix:///": "no socket", "unix://" + dir + "/": "no socket", dir + "/file": "not a socket", dir + "/none/s": "no such file",
 	} {
 		if _, err := kubelet.Listen(endpoint); err == nil || !strings.Contains(err.Error(), want) {
