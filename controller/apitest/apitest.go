@@ -40,6 +40,27 @@ func Failure(status int, reason metav1.StatusReason) metav1.Status {
 		Status: metav1.StatusFailure, Reason: reason, Code: int32(status)}
 }
 
+// Paths answers a path below /api/v1 with its object, or with its status if that is an int. A page
+// after the first has the path "list?continue". All other paths are not found.
+func Paths(answers map[string]any) Answer {
+	return func(r *http.Request) (int, any) {
+		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		if next := r.URL.Query().Get("continue"); next != "" {
+			path += "?" + next
+		}
+		answer, ok := answers[path]
+		switch status, failed := answer.(int); {
+		case !ok:
+			return http.StatusNotFound, Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+		case failed && status == http.StatusForbidden:
+			return status, Failure(status, metav1.StatusReasonForbidden)
+		case failed:
+			return status, Failure(status, metav1.StatusReasonInternalError)
+		}
+		return http.StatusOK, answer
+	}
+}
+
 // Objects answers as an API server that has these nodes, namespaces, PVs, claims and
 // pods alone. It lists the pods of the named node only.
 func Objects(node string, objects ...metav1.Object) Answer {

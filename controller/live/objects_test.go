@@ -1,61 +1,25 @@
 package live_test
 
 import (
-	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// client returns a client of a server that answers a path, with its query, by the
-// object or by the status code, and everything else by NotFound.
-func client(t *testing.T, answers map[string]any) kubernetes.Interface {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
-		if next := r.URL.Query().Get("continue"); next != "" {
-			path += "?" + next
-		}
-		w.Header().Set("Content-Type", "application/json")
-		answer, ok := answers[path]
-		if code, failed := answer.(int); !ok || failed {
-			if !failed {
-				code = http.StatusNotFound
-			}
-			w.WriteHeader(code)
-			answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-				Code: int32(code), Reason: map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound}[code]}
-		}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(server.Close)
-	c, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func object(name, uid string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}
 }
 
-// An object that is not there is no error; a server that cannot tell is one, and
-// the caller tries again.
+// A missing object is no error. A server that does not answer is one, and the caller retries.
 func TestAbsentIsNotUnanswered(t *testing.T) {
 	const pv, claim, system = "persistentvolumes/data", "namespaces/ns/persistentvolumeclaims/data", "namespaces/kube-system"
 	c := corev1.PersistentVolumeClaim{ObjectMeta: object("data", "u1")}
@@ -72,7 +36,7 @@ func TestAbsentIsNotUnanswered(t *testing.T) {
 		"no answer":     {map[string]any{pv: 500, claim: 500, system: 500}, "", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := client(t, row.answers)
+			client := apitest.Client(t, apitest.Paths(row.answers))
 			var got []string
 			gotPV, err1 := live.PV(t.Context(), client, "data")
 			if gotPV != nil {
@@ -122,7 +86,7 @@ func TestPages(t *testing.T) {
 		fails       bool
 	}{{"a", "a", false}, {"c", "abc", false}, {"", "abc", true}} {
 		got := ""
-		err := live.EachPV(t.Context(), client(t, answers), func(pv *corev1.PersistentVolume) bool {
+		err := live.EachPV(t.Context(), apitest.Client(t, apitest.Paths(answers)), func(pv *corev1.PersistentVolume) bool {
 			got += pv.Name
 			return pv.Name != row.until
 		})
@@ -135,7 +99,7 @@ func TestPages(t *testing.T) {
 		"persistentvolumeclaims?two": corev1.PersistentVolumeClaimList{Items: []corev1.PersistentVolumeClaim{{ObjectMeta: object("data", "u1")}}},
 	}
 	for uid, want := range map[string]bool{"u1": true, "u2": false} {
-		if c, err := live.Claim(t.Context(), client(t, claims), record.Owner{UID: uid}); err != nil || (c != nil) != want {
+		if c, err := live.Claim(t.Context(), apitest.Client(t, apitest.Paths(claims)), record.Owner{UID: uid}); err != nil || (c != nil) != want {
 			t.Errorf("claim with UID %s: %v, %v", uid, c, err)
 		}
 	}

@@ -2,10 +2,8 @@ package orphans
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,45 +13,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	clientrecord "k8s.io/client-go/tools/record"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// answers are what an API server says, by path; what is not there is not found.
-// A continuation is part of the path.
-type answers map[string]any
+// answers are answers of an API server; see apitest.Paths.
+type answers = map[string]any
 
-func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
-	if next := r.URL.Query().Get("continue"); next != "" {
-		path += "?" + next
-	}
-	w.Header().Set("Content-Type", "application/json")
-	answer, ok := a[path]
-	switch status, failed := answer.(int); {
-	case !ok:
-		w.WriteHeader(http.StatusNotFound)
-		answer = metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
-	case failed:
-		w.WriteHeader(status)
-		answer = metav1.Status{Status: metav1.StatusFailure, Code: int32(status)}
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
-// noPVs is a claim loop that knows of none.
+// noPVs has no PVs.
 type noPVs struct{}
 
 func (noPVs) All() []*corev1.PersistentVolume                       { return nil }
 func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string) { return nil, "" }
 
-// orphaned returns what looks for orphans at once, of the answers, in a pool with
-// one volume that was bound, and the volume.
+// orphaned returns a checker without a grace period, whose API server has these answers, and the bound
+// volume of its pool.
 func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
@@ -76,9 +54,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	if _, err := pool.Bind(v.Name, volume.Binding{PV: "pvc-1", Owner: owner, ReclaimPolicy: "Delete"}); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(says)
-	t.Cleanup(server.Close)
-	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	client := apitest.Client(t, apitest.Paths(says))
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
 	recorder.EventRecorder = clientrecord.NewFakeRecorder(10)
@@ -226,8 +202,8 @@ func jumpedBy(t *testing.T, pool *volume.Pool, name string, d time.Duration) *vo
 	return again
 }
 
-// Between the last answer of the API server and the removal the PV may be seen again, which takes the note back.
-func TestOrphanIsLookedAtLast(t *testing.T) {
+// The volume may be bound again between the last answer of the API server and the removal.
+func TestOrphanIsCheckedLast(t *testing.T) {
 	says := answers{
 		"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
 		"persistentvolumes":      corev1.PersistentVolumeList{},
@@ -235,17 +211,16 @@ func TestOrphanIsLookedAtLast(t *testing.T) {
 	o, v := orphaned(t, says)
 	pool := o.Pools.All()[0]
 	bound := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answer := apitest.Paths(says)
+	o.Client = apitest.Client(t, func(r *http.Request) (int, any) {
 		if strings.HasSuffix(r.URL.Path, "/persistentvolumes") { // the last question
 			if _, err := pool.Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner, ReclaimPolicy: v.ReclaimPolicy}); err != nil {
 				t.Error(err)
 			}
 			bound++
 		}
-		says.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	o.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		return answer(r)
+	})
 	o.check(t.Context())
 	if _, err := os.Lstat(v.Path); err != nil || bound != 1 {
 		t.Errorf("a volume that was bound again %d times: %v", bound, err)
