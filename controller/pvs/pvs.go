@@ -89,8 +89,9 @@ type PVs struct {
 func New(c Config) *PVs {
 	p := &PVs{
 		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, otherProvisioners: c.Others, changed: c.Changed,
-		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)),
+		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}
 	p.informer = p.watchPVs()
 	for _, s := range c.Dialects {
