@@ -73,11 +73,11 @@ func TestDaemonSetIsConfined(t *testing.T) {
 		t.Errorf("adds %v, want %v", s.Capabilities.Add, want)
 	}
 	// One more, and nothing else, holds volumes to their size.
-	_, limits := agent(t, "examples/legacy-limits")
+	_, limits := agent(t, "examples/legacy-quotas")
 	want := s.DeepCopy()
 	want.Capabilities.Add = append(want.Capabilities.Add, "SYS_ADMIN")
 	if !apiequality.Semantic.DeepEqual(limits.SecurityContext, want) || !apiequality.Semantic.DeepEqual(limits.VolumeMounts, c.VolumeMounts) {
-		t.Errorf("examples/legacy-limits runs with %+v, want SYS_ADMIN besides what legacy has", limits.SecurityContext)
+		t.Errorf("examples/legacy-quotas runs with %+v, want SYS_ADMIN besides what legacy has", limits.SecurityContext)
 	}
 	if s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("seccomp profile %v, want RuntimeDefault", s.SeccompProfile)

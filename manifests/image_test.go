@@ -32,7 +32,7 @@ func TestImageIsSetOnce(t *testing.T) {
 			t.Errorf("%s: components %v and images %v, want ../image alone", base, k.Components, k.Images)
 		}
 	}
-	for _, at := range append(slices.Clone(csiModes), "legacy", "openshift", "examples/other-path", "examples/legacy-limits",
+	for _, at := range append(slices.Clone(csiModes), "legacy", "openshift", "examples/other-path", "examples/legacy-quotas",
 		"examples/metrics-auth", "examples/migrate") {
 		if _, c := agent(t, at); c.Image != placeholder || c.ImagePullPolicy != corev1.PullIfNotPresent {
 			t.Errorf("%s: image %s, policy %s; want %s, IfNotPresent", at, c.Image, c.ImagePullPolicy, placeholder)

@@ -135,7 +135,7 @@ func TestDiskLimitCapabilities(t *testing.T) {
 		purge(t, p)
 		return
 	}
-	for mode, limits := range map[string]bool{"legacy": false, "examples/legacy-limits": true} {
+	for mode, limits := range map[string]bool{"legacy": false, "examples/legacy-quotas": true} {
 		path := filepath.Join(testdisk.Mount(t, "btrfs"), "pool")
 		out, err := confined(t, "TestDiskLimitCapabilities", path, added(t, mode))
 		if (err == nil) != limits || !limits && !strings.Contains(string(out), "has no limit") {

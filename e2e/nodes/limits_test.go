@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 		must(s, "mount", d.mount())
 	}
 	f := csiAlone
-	f.apply = []string{"-k", filepath.Join("testdata", "limits")}
+	f.apply = []string{"-k", filepath.Join("testdata", "quotas")}
 	f.deploy(t)
 	for _, n := range local.Nodes() {
 		awaitDriver(s, n)
