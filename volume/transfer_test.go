@@ -7,7 +7,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-func TestReown(t *testing.T) {
+func TestTransfer(t *testing.T) {
 	p := newPool(t)
 	to := binding("v")
 	was := to.Owner.UID
@@ -52,8 +52,8 @@ func TestReown(t *testing.T) {
 	consistent(t, p)
 }
 
-// Between two PVs, and on its way out, a volume is given to nobody.
-func TestReownWaits(t *testing.T) {
+// Transfer refuses a volume that is being migrated or deleted.
+func TestTransferWaits(t *testing.T) {
 	p := newPool(t)
 	to := binding("v")
 	was := to.Owner.UID
