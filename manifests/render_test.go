@@ -16,6 +16,8 @@ import (
 
 // render returns the objects of a kustomization: its resources, with its patches merged into them as
 // the API server merges patches. What is the same for all objects, labels and images, is left out.
+// kustomize/api does it all, and would be a dependency of the agent's module; e2e/nodes renders the
+// same files with kubectl kustomize, which is that library.
 func render(t *testing.T, dir string) []any {
 	t.Helper()
 	k := one[*kustomization](t, path.Join(dir, "kustomization.yaml"))
