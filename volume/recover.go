@@ -50,8 +50,8 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	return nil
 }
 
-// matchQuotas brings the quotas in force to what the records say. A quota that is not
-// as recorded and cannot be set is noted; the volume stays usable.
+// matchQuotas sets the quotas that are not in force as the records have them. It notes a
+// quota that cannot be set; the volume stays usable.
 func (p *Pool) matchQuotas(c *call) {
 	if c.quotas.Support.Method == quota.MethodNone {
 		n := len(p.records.Sorted(func(r record.Record) bool { return r.InPlace() && r.QuotaID != 0 }))
@@ -68,7 +68,7 @@ func (p *Pool) matchQuotas(c *call) {
 	}
 }
 
-// matchQuota brings the quota of a volume to what its record says, and returns the
+// matchQuota sets the quota of a volume if it is not in force as recorded, and returns the
 // record, with the quota's ID.
 func (p *Pool) matchQuota(c *call, r record.Record) (record.Record, error) {
 	id, err := c.quotas.Match(r)

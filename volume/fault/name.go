@@ -6,7 +6,7 @@ import "fmt"
 const maxName = 255
 
 // CheckName reports whether name can be a volume: [A-Za-z0-9._-], 1 to 255
-// bytes, no leading dot. The error is an ErrInvalid and says what is wrong.
+// bytes, no leading dot. The error is an ErrInvalid with the reason.
 func CheckName(name string) error {
 	switch {
 	case name == "":

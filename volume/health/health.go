@@ -141,7 +141,7 @@ func published(p Pool, mounts []mount.Info, judge func(name string, shown []moun
 
 func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
-		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; the kernel's log may say more", p.Path(), err)
+		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; check the kernel's log", p.Path(), err)
 	}
 	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup, or delete the claim", p.Path(), name)
 }

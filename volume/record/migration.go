@@ -17,36 +17,35 @@ type Migration struct {
 	Step MigrationStep `json:"step"`
 	// To is the kind of PV that is wanted, in a word of the caller's.
 	To string `json:"to"`
-	// Old is the PV before the migration, and New the one that takes its place,
-	// as the caller wrote them; nothing here reads them. A migration that is
-	// done has the old one alone.
+	// Old is the PV before the migration, and New the PV that replaces it, as the
+	// caller wrote them. The package does not read them. A migration that is done
+	// has the old one alone.
 	Old json.RawMessage `json:"old"`
 	New json.RawMessage `json:"new,omitempty"`
-	// Stopped says why the migration does not go on; "" where it does.
+	// Stopped is the reason why the migration does not continue; "" if it does.
 	Stopped string `json:"stopped,omitempty"`
-	// Before is the journal that this one took the place of.
+	// Before is the journal that this one replaced.
 	Before *Migration `json:"before,omitempty"`
 
 	Began   time.Time `json:"began"`
 	Changed time.Time `json:"changed"` // when Step was written
 }
 
-// MigrationStep is how far a migration is; what it says is written down before
-// it is done.
+// MigrationStep is the progress of a migration. A step is written before it is done.
 type MigrationStep string
 
 // The steps, in their order.
 const (
-	// MigrationPrepared: it can still be given up, for the old PV is there.
+	// MigrationPrepared: the migration can be abandoned, because the old PV exists.
 	MigrationPrepared MigrationStep = "prepared"
-	// MigrationCutover: the old PV may be gone, and the new one not there yet.
+	// MigrationCutover: the old PV may be deleted, and the new one may not exist yet.
 	MigrationCutover MigrationStep = "cutover"
-	// MigrationDone: the new PV is there, and is the volume's from now on.
+	// MigrationDone: the new PV exists and is the PV of the volume.
 	MigrationDone MigrationStep = "done"
 )
 
-// MaxJournal bounds what a journal says of PVs, in bytes: a record is indented
-// when it is written, and read up to file.MaxBytes.
+// MaxJournal bounds the PVs in a journal, in bytes: a record is indented when it is
+// written, and read up to file.MaxBytes.
 const MaxJournal = file.MaxBytes / 4
 
 // Finished returns the journal of the last migration that is done; nil if there is none.
@@ -57,8 +56,9 @@ func (m *Migration) Finished() *Migration {
 	return m
 }
 
-// Advance replaces the journal of a migration that is under way. change is
-// given a copy; the journal stays the same one where the copy says the same.
+// Advance replaces the journal of a migration that is under way by the result of change,
+// which gets a copy. It does nothing if change returns the copy with the same step and
+// reason.
 func (r *Record) Advance(change func(*Migration) *Migration) error {
 	if r.Held() == nil {
 		return fmt.Errorf("%w: it is not being migrated", fault.ErrConflict)

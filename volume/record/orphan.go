@@ -7,7 +7,7 @@ import "time"
 type Orphan struct {
 	// Since is when Why was first noted, to the second.
 	Since time.Time `json:"since"`
-	// Why says what is gone, and what is still there.
+	// Why describes what is gone, and what still exists.
 	Why string `json:"why"`
 	// WatchedSeconds is how long agents have run since then, in all, by a clock
 	// that no user can set. It lags behind by some minutes.

@@ -71,7 +71,7 @@ func (l *Ledger) Count(r record.Record, bytes int64) bool {
 	return there
 }
 
-// Uncount notes that the kernel does not say what a volume uses.
+// Uncount notes that the kernel does not count what a volume uses.
 func (l *Ledger) Uncount(r record.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ type survey struct {
 
 func newSurvey() survey { return survey{found: map[string]int64{}, of: map[string]record.Record{}} }
 
-// Walk says how Measure reads the disk of a pool.
+// Walk has the functions with which Measure reads the disk of a pool.
 type Walk struct {
 	Filesystem string
 	Statfs     func() (*unix.Statfs_t, error)

@@ -24,7 +24,7 @@ func (t *Trash) removalPace() tree.Pace {
 	}
 }
 
-// pace waits such that no more than the rate says are handled a second.
+// pace returns a function that waits so that the rate is not exceeded.
 func (t *Trash) pace() tree.Pace {
 	var next time.Time
 	return func(ctx context.Context) error {
