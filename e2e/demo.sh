@@ -5,70 +5,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bold='' red='' plain=''
-if [ -t 1 ]; then
-    bold=$'\e[1;36m' red=$'\e[1;31m' plain=$'\e[0m'
-fi
-number=0 headline='getting ready'
+. e2e/demo-common.sh
+namespace=demo
 
-step() {
-    number=$((number + 1))
-    headline=$1
-    printf '\n%s%d. %s%s\n' "$bold" "$number" "$headline" "$plain"
+explain() {
+    e2e/kubectl.sh -n demo describe pvc,pod
+    e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15
 }
 
-# run shows a command line as one would type it, and runs just that.
-run() {
-    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
-    eval "$1"
+clean_up() {
+    e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
 }
-
-# apply shows a manifest as one would type it, and applies it.
-apply() {
-    run "e2e/kubectl.sh -n demo apply -f - <<'END'
-$(cat)
-END"
-}
-
-fail() {
-    printf '%s%s%s\n' "$red" "$1" "$plain" >&2
-    exit 1
-}
-
-# finish cleans up, and shows what helps where a step failed.
-finish() {
-    local code=$?
-    trap - EXIT
-    if [ "$number" -gt 2 ]; then
-        if [ "$code" != 0 ]; then
-            e2e/kubectl.sh -n demo describe pvc,pod >&2 || true
-            e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15 >&2 || true
-        fi
-        e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null || code=1
-    fi
-    if [ "$code" != 0 ]; then
-        printf '%sThe demo failed in step %d, "%s"; the reason stands above.%s\n' "$red" "$number" "$headline" "$plain" >&2
-    fi
-    exit "$code"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-# await waits for a condition that kubectl cannot wait for.
-await() {
-    for _ in {1..60}; do
-        if eval "$2"; then return; fi
-        sleep 0.5
-    done
-    fail "$1 within 30 s"
-}
-
-on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND
-
-if [ -n "${KUBECONFIG:-}" ]; then
-    echo "KUBECONFIG names another cluster. It is left alone: the demo has its own, on this machine."
-    unset KUBECONFIG
-fi
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
 run 'make --no-print-directory cluster-up NODES=2'
