@@ -43,17 +43,17 @@ func (c *Controller) free(ctx context.Context, node *corev1.Node, d disk.Device,
 	return busy
 }
 
-// stillReleased returns nil if the API server has the PV with its UID, Released, and
-// errEnded if not.
-func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume) error {
+// stillReleased returns the PV as the API server has it, if it has the same UID and is Released. The
+// error is errEnded if not.
+func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
 	now, err := live.PV(ctx, c.Client, pv.Name)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case now == nil || now.UID != pv.UID:
-		return fmt.Errorf("%w: PV %s is gone", errEnded, pv.Name)
+		return nil, fmt.Errorf("%w: PV %s is gone", errEnded, pv.Name)
 	case now.Status.Phase != corev1.VolumeReleased || localPath(now) != localPath(pv):
-		return fmt.Errorf("%w: PV %s is not Released any more", errEnded, pv.Name)
+		return nil, fmt.Errorf("%w: PV %s is not Released any more", errEnded, pv.Name)
 	}
-	return nil
+	return now, nil
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
@@ -35,7 +36,7 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 		return err
 	}
 	defer x.Close()
-	if err := c.stillReleased(ctx, pv); err != nil {
+	if _, err := c.stillReleased(ctx, pv); err != nil {
 		return err
 	}
 	if err := c.free(ctx, node, d, pv.Name, pv.UID); err != nil {
@@ -49,12 +50,18 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 	return nil
 }
 
-// deleteWiped deletes a PV whose disk was wiped.
+// deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed after
+// it was read: an administrator can give a Released PV to another claim.
 func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume) error {
-	if err := c.stillReleased(ctx, pv); err != nil {
-		return err
-	}
-	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pv.UID}})
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := c.stillReleased(ctx, pv)
+		if err != nil {
+			return err
+		}
+		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion},
+		})
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)
 	}
