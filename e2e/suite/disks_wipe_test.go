@@ -188,7 +188,8 @@ func TestDisksPVDeletedByHand(t *testing.T) {
 	path := n.Link(disk, "disk")
 	pv := n.Offered(path)
 	claim := n.DiskClaim("c", pv)
-	disk.Write(50<<20, secret)
+	const unseen = 50<<20 + 8<<10 // where no probe reads
+	disk.Write(unseen, secret)
 	pod := s.LoopOn(disk.Device)
 	s.ForcePVAway(pv.Name)
 	n.AwaitState(path, "busy")
@@ -198,7 +199,7 @@ func TestDisksPVDeletedByHand(t *testing.T) {
 	disk.Write(0, secret)
 	s.Delete(claim)
 	n.AwaitState(path, "refused")
-	if err := errors.Join(disk.Has(50<<20, secret), disk.Has(0, secret)); err != nil {
+	if err := errors.Join(disk.Has(unseen, secret), disk.Has(0, secret)); err != nil {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ type Loop struct {
 // Loop attaches a disk of that many MiB until the test ends.
 func (s *Scene) Loop(mebibytes int64) *Loop {
 	s.Helper()
-	image := s.Path("disks", fmt.Sprintf("loop-%d.img", s.counter.Add(1)))
+	image := filepath.Join(s.TempDir(), "disk.img")
 	s.must("make image", os.WriteFile(image, nil, 0o600))
 	s.must("make image", os.Truncate(image, mebibytes<<20))
 	return &Loop{s.LoopOn(image), image, s}
