@@ -20,7 +20,7 @@ export K8S_VERSION IMAGE
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push demo deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push demo demo-disks deploy \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -98,6 +98,10 @@ push: ## the image for amd64 and arm64, to a registry: make push IMAGE=registry.
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back
 	@e2e/demo.sh
+
+demo-disks: ## raw disks: a disk becomes a PV, pods use it, and it is wiped between two tenants
+	@e2e/packages.sh e2fsprogs mount
+	@e2e/demo-disks.sh
 
 deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy
