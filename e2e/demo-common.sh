@@ -31,7 +31,7 @@ fail() {
     exit 1
 }
 
-# finish cleans up, and shows what helps where a step failed. The demo says how: explain and clean_up.
+# finish cleans up, and shows what helps where a step failed. The demo defines how: explain and clean_up.
 finish() {
     local code=$?
     trap - EXIT

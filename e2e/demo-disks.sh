@@ -153,6 +153,6 @@ run 'e2e/kubectl.sh -n demo-disks exec filesystem-again -- ls -A /data'
 
 step 'Your turn'
 cat <<'END'
-docs/raw-disks.md                      what the ConfigMap can say, and what is never wiped
+docs/raw-disks.md                      the keys of the ConfigMap, and what is never wiped
 make cluster-down                      ends the cluster and leaves nothing behind
 END

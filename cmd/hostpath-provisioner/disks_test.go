@@ -49,7 +49,7 @@ func TestInspectDisks(t *testing.T) {
 	}
 }
 
-// Mistakes are the caller's, and say what is right.
+// Mistakes are the caller's, and the error names what is right.
 func TestDisksUsage(t *testing.T) {
 	t.Setenv("LP_NODE_NAME", "")
 	t.Setenv("LP_NAMESPACE_NAME", "")

@@ -27,8 +27,8 @@ import (
 // dataAt is where tenants write: where no filesystem has its signature, and where a probe reads.
 const dataAt = 100 << 10
 
-// bench is a controller with a disk, and an API that does what it is told: there is no controller
-// manager, so phases are set by the test. What needs a real one is in e2e/suite.
+// bench is a controller with a disk, and a fake API: there is no controller manager, so the test
+// sets phases. What needs a real one is in e2e/suite.
 type bench struct {
 	*testing.T
 	client     *fake.Clientset

@@ -63,7 +63,7 @@ func TestDiskOfAnotherPV(t *testing.T) {
 	}
 }
 
-// A disk that carries data is refused, until the ConfigMap says that it may be wiped.
+// A disk that carries data is refused, until the ConfigMap allows to wipe it.
 func TestDiskRefused(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=none")
 	b.write("secret")

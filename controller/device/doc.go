@@ -19,7 +19,7 @@
 // follow each other; the work on a device runs beside them.
 //
 // Nothing is wiped by surprise. A device that carries anything is wiped only if a Released PV of
-// this node is on it, or if the ConfigMap says `existing: wipe`. Before the first write the device
+// this node is on it, or if the ConfigMap has `existing: wipe`. Before the first write the device
 // is opened exclusively, and the API server itself, no cache, is asked whether another PV or a
 // claim is on it. The PV of a disk that was not wiped is never deleted.
 package device

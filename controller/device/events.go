@@ -29,13 +29,13 @@ func reasonOf(err error) string {
 	return events.DeviceError
 }
 
-// tellNew records why a device without a PV is not offered.
-func (c *Controller) tellNew(ctx context.Context, d disk.Device, err error) {
+// warnNew records why a device without a PV is not offered.
+func (c *Controller) warnNew(ctx context.Context, d disk.Device, err error) {
 	c.warnNode(ctx, d.Path+err.Error(), reasonOf(err), fmt.Sprintf("device %s is not offered: %v", d.Path, err))
 }
 
-// tellReleased records why the device of a Released PV is not offered again.
-func (c *Controller) tellReleased(ctx context.Context, pv *corev1.PersistentVolume, err error) {
+// warnReleased records why the device of a Released PV is not offered again.
+func (c *Controller) warnReleased(ctx context.Context, pv *corev1.PersistentVolume, err error) {
 	c.warnPV(ctx, pv, err.Error(), reasonOf(err), fmt.Sprintf("the PV stays Released, and its device is tried again: %v", err))
 }
 

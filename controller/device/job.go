@@ -27,7 +27,7 @@ type job struct {
 	retry    time.Time // when it is begun again, if it does not run
 }
 
-// work does a job. It calls report as it goes on. The error says why the device is not wiped and
+// work does a job. It calls report as it goes on. The error is why the device is not wiped and
 // offered.
 type work func(ctx context.Context, report func(disk.Progress)) error
 

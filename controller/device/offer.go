@@ -17,7 +17,7 @@ import (
 )
 
 // offer returns the work that wipes a device without a PV and makes its PV. A device that carries
-// anything is refused, unless the ConfigMap says otherwise.
+// anything is refused, unless the ConfigMap has `existing: wipe`.
 func (c *Controller) offer(d disk.Device, name string, s *spec, node *corev1.Node) work {
 	return func(ctx context.Context, report func(disk.Progress)) error {
 		err := c.wipeNew(ctx, d, &name, s, node, report)
@@ -25,7 +25,7 @@ func (c *Controller) offer(d disk.Device, name string, s *spec, node *corev1.Nod
 			err = c.create(ctx, d, name, s, node)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			c.tellNew(ctx, d, err)
+			c.warnNew(ctx, d, err)
 		}
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 }
 
 // mayWipe refuses a device that carries something. It opens the device to read only: closing a
-// device that was open to be written has udev look at it once more.
+// device that was open to be written makes udev probe it once more.
 func (c *Controller) mayWipe(d disk.Device, s *spec) error {
 	found, err := disk.Probe(d, s.wipe)
 	if err == nil && found.Found() && !s.existing {

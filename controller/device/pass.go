@@ -19,17 +19,17 @@ import (
 // pass compares devices and PVs once, and returns when the next pass has to be made. A pass that
 // cannot read everything changes nothing.
 func (c *Controller) pass(ctx context.Context) (next time.Duration) {
-	if err := c.look(ctx); err != nil {
+	if err := c.compare(ctx); err != nil {
 		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The devices were not looked at")
+			klog.FromContext(ctx).Error(err, "The devices and their PVs were not compared")
 		}
 		return min(firstRetry, c.Interval)
 	}
 	return c.next()
 }
 
-// look is a pass.
-func (c *Controller) look(ctx context.Context) error {
+// compare is a pass.
+func (c *Controller) compare(ctx context.Context) error {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		c.publish(nil, nil) // the garbage collector deletes its PVs
@@ -170,7 +170,7 @@ func (p *passing) released(s *slot, pv *corev1.PersistentVolume, r *Report) {
 	case pv.DeletionTimestamp != nil:
 		r.Why = "the PV is being deleted"
 	case p.spec == nil:
-		r.Why = "the node has no ConfigMap that says how to wipe it"
+		r.Why = "the node has no ConfigMap of devices, and so no wipe mode"
 		p.end(s.device.Number)
 	default:
 		p.begin(s.device, pv.UID, p.spec, Released, p.release(s.device, pv, p.spec, p.node))
@@ -187,7 +187,7 @@ func (p *passing) unowned(s *slot, r *Report) {
 		r.State, r.Why = Error, "the device is read-only"
 	default:
 		name := pvName(p.node.Name, d.Path, func(name string) bool { return p.names[name] > 1 })
-		r.State = Wiping // until the job has looked
+		r.State = Wiping // until the job has probed it
 		p.begin(d, "", p.spec, Wiping, p.offer(d, name, p.spec, p.node))
 		return
 	}

@@ -52,7 +52,7 @@ func affinity(hostname string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// elsewhere reports whether a PV's node affinity says that it is not on the node. A PV that says
+// elsewhere reports whether a PV's node affinity excludes the node. A PV that requires
 // nothing about hostnames may be on any node.
 func elsewhere(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {

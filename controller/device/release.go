@@ -24,7 +24,7 @@ func (c *Controller) release(d disk.Device, pv *corev1.PersistentVolume, s *spec
 			err = c.deleteWiped(ctx, d, pv)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			c.tellReleased(ctx, pv, err)
+			c.warnReleased(ctx, pv, err)
 		}
 		return err
 	}

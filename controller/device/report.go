@@ -17,7 +17,7 @@ const (
 	Released  State = "released"  // its PV was a claim's, and the wipe has not begun
 	Wiping    State = "wiping"
 	Busy      State = "busy"    // it has to be wiped, and something uses it
-	Refused   State = "refused" // it carries something, and there is no licence to wipe it
+	Refused   State = "refused" // it carries something, and nothing allows to wipe it
 	Error     State = "error"
 	Gone      State = "gone" // a PV is there without its device
 )

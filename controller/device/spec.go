@@ -12,7 +12,7 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// spec is what a ConfigMap says of the devices of a node.
+// spec is a parsed ConfigMap: which devices of a node are offered, and how.
 type spec struct {
 	configMap string
 	class     string

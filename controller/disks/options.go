@@ -36,7 +36,7 @@ var ignored = []string{"development", "zap-devel", "zap-encoder", "zap-log-level
 
 const helpText = `hostpath-provisioner disks offers the unused disks of one node as local PVs, and
 wipes a disk between two tenants. It runs on every node, in a privileged
-container. A ConfigMap says which devices it offers: the one that the Node's
+container. A ConfigMap selects the devices: the one that the Node's
 annotation local-pv-provisioner.cybozu.io/pv-spec-configmap names, or else that
 of --default-pv-spec-configmap. A disk that carries data is not touched.
 
@@ -64,7 +64,7 @@ func (o *Options) Flags() *pflag.FlagSet {
 	f.StringVar(&o.Node, "node-name", "", "name of the Node that this process runs on; required")
 	f.StringVar(&o.namespace, "namespace-name", "", "namespace of the ConfigMaps; required")
 	f.StringVar(&o.configMap, "default-pv-spec-configmap", "", "ConfigMap of a Node without the annotation; without it such a Node offers nothing")
-	f.DurationVar(&o.interval, "polling-interval", 5*time.Minute, "longest time between two looks at the devices; new devices and changes of ConfigMaps are noticed at once")
+	f.DurationVar(&o.interval, "polling-interval", 5*time.Minute, "longest time between two scans of the devices; new devices and changes of ConfigMaps are noticed at once")
 	f.StringVar(&o.Address, "metrics-addr", DefaultAddress, "address of /healthz, /readyz, /metrics and /devices")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod is used")
 	f.Float32Var(&o.QPS, "kube-api-qps", 20, "requests per second to the API server; five times as many at once")

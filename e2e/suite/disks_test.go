@@ -238,7 +238,7 @@ func TestDisksOthersPVs(t *testing.T) {
 	}
 }
 
-// What is no block device is not opened, and told of.
+// What is no block device is not opened, and gets an event.
 func TestDisksOtherFiles(t *testing.T) {
 	t.Parallel()
 	s, n := disks(t, "existing=wipe")

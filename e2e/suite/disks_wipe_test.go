@@ -93,7 +93,7 @@ func TestDisksGoneMidWipe(t *testing.T) {
 	})
 }
 
-// Nothing that carries data is wiped, unless the ConfigMap says so.
+// Nothing that carries data is wiped, unless the ConfigMap allows it.
 func TestDisksRefused(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -130,7 +130,7 @@ func TestDisksRefused(t *testing.T) {
 	}
 }
 
-// A disk in use waits, whoever says that it may be wiped.
+// A disk in use is not wiped before the use ends.
 func TestDisksBusy(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -180,7 +180,7 @@ func TestDisksBusy(t *testing.T) {
 }
 
 // The PV of a running tenant is deleted by hand, finalizers and all: nothing is written to the disk, not even when the pod
-// has ended, for its claim still names the PV; and without the claim the data stays, because nothing says that it may go.
+// has ended, for its claim still names the PV; and without the claim the data stays, because nothing allows to wipe it.
 func TestDisksPVDeletedByHand(t *testing.T) {
 	t.Parallel()
 	s, n := disks(t)

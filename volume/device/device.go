@@ -36,7 +36,7 @@ type Device struct {
 	Sequence uint64
 	// Bytes is the size.
 	Bytes int64
-	// ReadOnly and Removable are what the kernel says of the device.
+	// ReadOnly and Removable are attributes of the kernel.
 	ReadOnly, Removable bool
 	// ID is the WWN or the serial number, with the number of a partition, or "" if the kernel
 	// knows neither. It stays when the device is attached elsewhere.

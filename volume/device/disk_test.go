@@ -96,7 +96,7 @@ func TestDiskDevice(t *testing.T) {
 	}
 }
 
-// Every mode leaves nothing of a tenant where it says so.
+// Every mode leaves nothing of a tenant at the places that it wipes.
 func TestDiskWipe(t *testing.T) {
 	const size = 260*mebibyte + 512*3
 	tenant := []int64{0, 4096, 100*mebibyte - 6, 200 * mebibyte, size - mebibyte, size - 6}

@@ -42,7 +42,7 @@ func TestDiskChanged(t *testing.T) {
 	}
 }
 
-// A disk in use is never opened to be wiped, and the error says who uses it.
+// A disk in use is never opened to be wiped, and the error names the use.
 func TestDiskBusy(t *testing.T) {
 	for name, row := range map[string]struct {
 		use  func(*testing.T, string)

@@ -1,9 +1,9 @@
-// Package device finds the block devices of a directory, tells who uses one and what is on it,
+// Package device finds the block devices of a directory, finds out what uses one and what is on it,
 // and wipes it.
 //
 //	device.go      Device: what is known of one, and how it is read
 //	list.go        List: the devices of a directory; watch.go: when that changes
-//	use.go         Busy: who uses a device
+//	use.go         Busy: what uses a device
 //	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
 //	signature.go   Signature: what a device carries; magic.go has the table
 //	wipe.go        Wipe: writes zeros or discards, and reads back

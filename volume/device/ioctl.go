@@ -30,7 +30,7 @@ func readOnly(fd int) bool {
 // zeroOut has the device write zeros, by itself if it can. The range is in whole blocks.
 func zeroOut(fd int, r span) error { return ioctlSpan(fd, unix.BLKZEROOUT, r) }
 
-// discard tells the device that the range is not used. It may read as anything afterwards.
+// discard marks the range as unused. It may read as anything afterwards.
 func discard(fd int, r span) error { return ioctlSpan(fd, unix.BLKDISCARD, r) }
 
 func ioctlSpan(fd int, request uint, r span) error {

@@ -6,10 +6,10 @@ import "fmt"
 type Mode string
 
 const (
-	// Zero writes zeros over the whole device. Disks that can do it by themselves are told to.
+	// Zero writes zeros over the whole device. A disk that can does it by itself.
 	Zero Mode = "zero"
-	// Discard tells the device that nothing on it is used, and writes zeros where it then reads
-	// as anything else.
+	// Discard marks the whole device as unused, and writes zeros where it then reads as anything
+	// else.
 	Discard Mode = "discard"
 	// Quick writes zeros where filesystems, partition tables, LVM, md and Ceph have their
 	// metadata. The next tenant can read the rest.

@@ -21,7 +21,7 @@ const (
 type Signature struct {
 	Kind   Kind
 	Name   string // such as ext4
-	Offset int64  // of the bytes that tell
+	Offset int64  // of the bytes that were recognized
 }
 
 // Found reports whether the device carries anything.
@@ -100,7 +100,7 @@ func (w window) has(offset int64, magic string) bool {
 	return b != nil && string(b) == magic
 }
 
-// signature looks for what a reader of the device would find first: members of volume managers and
+// signature finds what a reader of the device would find first: members of volume managers and
 // partition tables before filesystems.
 func (w window) signature() Signature {
 	for _, find := range []func() Signature{w.lvm, w.md, w.known, w.zfs, w.gpt, w.mbr} {
@@ -161,7 +161,7 @@ func (w window) gpt() Signature {
 }
 
 // mbr finds a DOS partition table with a partition. Boot sectors of filesystems have the same last
-// bytes, and were looked for before.
+// bytes, and were found before.
 func (w window) mbr() Signature {
 	const table, entry = 446, 16
 	if !w.has(510, "\x55\xaa") {

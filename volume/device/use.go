@@ -12,7 +12,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// BusyError is an ErrBusy that says who uses the device.
+// BusyError is an ErrBusy with the use of the device.
 type BusyError struct{ Path, Why string }
 
 func (e *BusyError) Error() string { return e.Path + " is " + e.Why }
@@ -51,7 +51,7 @@ func busy(d Device) error {
 	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
 }
 
-// mounted says where a device is mounted, as far as this process sees it.
+// mounted returns where a device is mounted, as far as this process sees it.
 func mounted(dir string) string {
 	all, err := mount.Self()
 	if err != nil {
@@ -76,7 +76,7 @@ func realName(dir string) string {
 	return filepath.Base(real)
 }
 
-// held says which devices are made of this one.
+// held returns which device is made of this one.
 func held(dir string) string {
 	holders, err := os.ReadDir(filepath.Join(dir, "holders"))
 	if err != nil || len(holders) == 0 {
@@ -120,8 +120,8 @@ func partitions(dir string) (all []string) {
 
 // loop returns a BusyError if a loop device is backed by the device or by a partition of it. The
 // kubelet attaches one for each volume that a pod uses as a block device; a loop device does not
-// keep others from an exclusive open. An error that is no BusyError says that the loop devices
-// cannot be read.
+// keep others from an exclusive open. Any other error means that the loop devices cannot be
+// read.
 func loop(d Device) error {
 	family := map[Number]bool{d.Number: true}
 	for _, part := range partitions(attributes(d.Number)) {

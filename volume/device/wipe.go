@@ -36,7 +36,7 @@ func (e *VerifyError) Error() string {
 	return fmt.Sprintf("%s: zeros were written, and the device reads as something else at byte %d: replace the disk", e.Path, e.Offset)
 }
 
-// Wipe wipes the device: it writes or discards what the mode says, flushes the device, reads back
+// Wipe wipes the device: it writes or discards as the mode asks, flushes the device, reads back
 // every byte that it wiped, and returns nil if each is zero. It remembers nothing: a wipe that was
 // interrupted begins again. It ends within a second after the context does, with the context's
 // error. progress is called after each step, from this goroutine.

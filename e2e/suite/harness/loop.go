@@ -52,7 +52,7 @@ func (s *Scene) LoopOn(backing string) (device string) {
 	s.Helper()
 	device = strings.TrimSpace(s.command("losetup", "--find", "--show", backing))
 	if !strings.HasPrefix(device, "/dev/loop") {
-		s.Fatalf("losetup says %q", device)
+		s.Fatalf("losetup printed %q", device)
 	}
 	if s.loops == nil {
 		s.loops = map[string]bool{}
@@ -172,7 +172,7 @@ func (n *DiskNode) Link(l *Loop, name string) string {
 	return path
 }
 
-// DiskReport is what the process tells of one device.
+// DiskReport is one device in the report of the process.
 type DiskReport struct {
 	Device, ID, State, Why, PV string
 	Paths                      []string
