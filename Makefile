@@ -20,7 +20,8 @@ export K8S_VERSION IMAGE
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push demo demo-disks deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push deploy \
+	demo demo-disks demo-single-node \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -102,6 +103,9 @@ demo: ## from a fresh checkout to a claim, a pod, a file, and back
 demo-disks: ## raw disks: a disk becomes a PV, pods use it, and it is wiped between two tenants
 	@e2e/packages.sh e2fsprogs mount
 	@e2e/demo-disks.sh
+
+demo-single-node: ## the same for a cluster of one machine: the class hostpath
+	@e2e/demo-single-node.sh
 
 deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy

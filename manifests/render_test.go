@@ -26,7 +26,7 @@ func render(t *testing.T, dir string) []any {
 		objects = append(objects, load(t, path.Join(dir, r))...)
 	}
 	for _, p := range k.Patches {
-		patch(t, objects, path.Join(dir, p.Path))
+		objects = patch(t, objects, path.Join(dir, p.Path))
 	}
 	return objects
 }
@@ -40,8 +40,8 @@ func load(t *testing.T, at string) []any {
 	return render(t, at)
 }
 
-// patch merges every document of the file into the object that it names.
-func patch(t *testing.T, objects []any, file string) {
+// patch merges every document of the file into the object that it names, or removes that object.
+func patch(t *testing.T, objects []any, file string) []any {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -57,6 +57,10 @@ func patch(t *testing.T, objects []any, file string) {
 		if at < 0 {
 			t.Fatalf("%s: patches %s, which is no resource", file, id)
 		}
+		if bytes.Contains(change, []byte(`"$patch":"delete"`)) && len(change) < 200 { // the whole object
+			objects = slices.Delete(objects, at, at+1)
+			continue
+		}
 		merged, err := strategicpatch.StrategicMergePatch(asJSON(t, objects[at]), change, objects[at])
 		if err != nil {
 			t.Fatalf("%s: %s: %v", file, id, err)
@@ -67,6 +71,7 @@ func patch(t *testing.T, objects []any, file string) {
 			t.Fatalf("%s: %s: %v", file, id, err)
 		}
 	}
+	return objects
 }
 
 // identity is what says that two objects are one: kind, namespace and name.

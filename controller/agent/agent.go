@@ -29,6 +29,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
+	"kubevirt.io/hostpath-provisioner/controller/onlynode"
 	"kubevirt.io/hostpath-provisioner/controller/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/provision"
 	"kubevirt.io/hostpath-provisioner/controller/pvs"
@@ -51,6 +52,7 @@ type agent struct {
 	loop      *provision.Controller // the provisioning loop; nil in driver-only mode
 	resizer   *resize.Resizer       // grows volumes
 	migrator  *migrate.Migrator     // replaces PVs
+	onlyNode  *onlynode.Guard       // nil unless a dialect is for clusters of one node
 	publisher *capacity.Publisher   // publishes CSIStorageCapacity
 	volumes   *monitor.VolumeMonitor
 	probes    *prometheus.GaugeVec // of the pools
@@ -171,6 +173,7 @@ func (a *agent) newLoop() (err error) {
 	if err != nil {
 		return err
 	}
+	a.newOnlyNode()
 	info := nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
 		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
@@ -182,21 +185,9 @@ func (a *agent) newLoop() (err error) {
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
 		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
-		Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
+		Before: a.readNodes, Admit: a.admit, Hold: a.hold, Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
 	})
 	return err
-}
-
-// served returns the dialects that the agent serves, with their pools.
-func (a *agent) served() (all []pvs.Served) {
-	for _, d := range a.provision.dialects {
-		s := pvs.Served{Dialect: d}
-		for _, name := range a.layout.hostPath[d.Provisioner] {
-			s.Pools = append(s.Pools, a.pools.Named(name))
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // newResizer makes the controller that grows volumes; the provisioning loop runs it.

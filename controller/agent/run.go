@@ -61,6 +61,9 @@ func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInforme
 	if a.migrator != nil {
 		wg.Go(func() { a.migrator.Run(ctx, claims, pvs) })
 	}
+	if a.onlyNode != nil {
+		wg.Go(func() { a.onlyNode.Run(ctx) })
+	}
 	wg.Go(func() { a.orphans.Run(ctx, pvs) })
 	wg.Go(func() { freeListMemory(ctx, claims) })
 	wg.Wait()
@@ -132,6 +135,9 @@ func (a *agent) publish(ctx context.Context) error {
 func (a *agent) checks() (all []httpserver.Check) {
 	if a.loop != nil {
 		all = append(all, httpserver.Check{Name: "api", Err: a.loop.Ready})
+	}
+	if a.onlyNode != nil {
+		all = append(all, httpserver.Check{Name: "only node", Err: a.onlyNode.Err})
 	}
 	if a.publisher != nil {
 		all = append(all, httpserver.Check{Name: "capacity", Err: a.publisher.Ready})

@@ -103,14 +103,14 @@ func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storage
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
 		return local
+	case r.OnlyNode && wanted == "" && chosen == "" && !class.Delayed(c):
+		return local // also bound, although its PV may not be in memory yet
 	case claim.Spec.VolumeName != "":
 		return remote
 	case wanted != "":
 		return remoteByAnnotation
 	case chosen != "", class.Delayed(c):
 		return remote
-	case r.OnlyNode:
-		return local
 	case r.ByAnnotation:
 		return unassigned
 	}

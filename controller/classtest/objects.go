@@ -11,8 +11,9 @@ import (
 )
 
 // Class returns one of the classes that tests use, by its name: wait, now and unset
-// get hostPath PVs; csi, csi-fast, csi-now and csi-unset CSI PVs; theirs is another
-// provisioner's. It returns nil for any other name.
+// get hostPath PVs, single and single-wait those of the provisioner for one node; csi,
+// csi-fast, csi-now and csi-unset get CSI PVs; theirs is another provisioner's. It
+// returns nil for any other name.
 func Class(name string) *storagev1.StorageClass {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
 	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
@@ -31,6 +32,10 @@ func Class(name string) *storagev1.StorageClass {
 		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &now
 	case "csi-unset":
 		c.Provisioner = class.CSIProvisioner
+	case "single":
+		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &now
+	case "single-wait":
+		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &wait
 	case "theirs":
 		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
 	default:

@@ -24,6 +24,7 @@ const (
 	PoolMoved               = "PoolMoved"
 	PoolNotReady            = "PoolNotReady"
 	PoolReady               = "PoolReady"
+	SeveralNodes            = "SeveralNodes"
 	ProvisioningFailed      = "ProvisioningFailed" // the library's, so that one search finds all refusals
 	RecordsDamaged          = "RecordsDamaged"
 	VolumeConditionAbnormal = "VolumeConditionAbnormal" // this and the next are those of the external health monitor
@@ -104,6 +105,9 @@ var reasons = []Reason{
 	{Name: PoolMoved, Type: "Normal", Object: "node",
 		When:   "a pool was empty, and a disk was mounted at its path: the pool is on that disk now",
 		Action: "none if the disk is the right one"},
+	{Name: SeveralNodes, Type: "Warning", Object: "node",
+		When:   "the agent serves a provisioner for clusters of one node, and the cluster has another node; new claims wait",
+		Action: "remove or cordon the other nodes, or use a class of another provisioner; see [single-node.md](../single-node.md)"},
 	{Name: RecordsDamaged, Type: "Warning", Object: "node",
 		When:   "the agent cannot read some records; it does not touch these volumes",
 		Action: "see [troubleshooting.md](../troubleshooting.md)"},

@@ -42,6 +42,10 @@ type Config struct {
 	Workers int
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
+	// Before is called until it returns nil, before the pools are opened; may be nil.
+	Before func(context.Context) error
+	// Admit is called when the pools were opened. An error of it ends Run; may be nil.
+	Admit func() error
 	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes
 	// that exist are not affected. It must not block; may be nil.
 	Hold func(provisioner string) error
@@ -69,6 +73,8 @@ type Controller struct {
 	opened   func(context.Context)
 	beside   func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed  func(*volume.Pool)
+	before   func(context.Context) error
+	admit    func() error
 	hold     func(provisioner string) error
 
 	events  *events.Recorder
@@ -100,12 +106,19 @@ func New(c Config) (*Controller, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
+	if c.Before == nil {
+		c.Before = func(context.Context) error { return nil }
+	}
+	if c.Admit == nil {
+		c.Admit = func() error { return nil }
+	}
 	if c.Hold == nil {
 		c.Hold = func(string) error { return nil }
 	}
 	ctl := &Controller{
 		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
-		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics, opened: c.Opened, beside: c.Beside, changed: c.Changed, hold: c.Hold,
+		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics,
+		opened: c.Opened, beside: c.Beside, changed: c.Changed, before: c.Before, admit: c.Admit, hold: c.Hold,
 		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(), refusals: newRefusals(),
 	}
 	ctl.status.set(errors.New("starting"))

@@ -43,11 +43,14 @@ func (c *Controller) Run(ctx context.Context) error {
 	library := c.newLibrary(ctx, local)
 	close(c.started)
 	c.run(ctx, c.pvs.Informer().RunWithContext, c.claims.Classes().RunWithContext)
-	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.Informer().HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.pvs.Sweep) {
+	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.Informer().HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.pvs.Sweep) || !c.eventually(ctx, c.before) {
 		return nil
 	}
 	for pool, err := range c.pools.Open() {
 		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
+	}
+	if err := c.admit(); err != nil {
+		return err
 	}
 	if err := c.pvs.Watch(c.claims, local); err != nil {
 		return fmt.Errorf("watch PVs: %w", err)

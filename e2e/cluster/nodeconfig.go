@@ -13,6 +13,7 @@ const volumesPath = "/var/hpvolumes"
 
 var nodePaths = []nodePath{
 	{"hpvolumes", volumesPath},
+	{"kubernetes", "/var/kubernetes"}, // PV_DIR of manifests/single-node
 	{"kubelet", "/var/lib/kubelet"},
 	{"containerd", "/var/lib/containerd"},
 	{"containerd-run", "/run/containerd"},

@@ -61,6 +61,43 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 	}
 	a.Stop()
 	try(s, kubeconfig, othersDeeds(s, node, other, all))
+	policedCompat(s, kubeconfig, node, other)
+}
+
+// policedCompat: the agent of a node may write the PVs of a provisioner that COMPAT names, of its own node alone.
+func policedCompat(s *harness.Scene, kubeconfig string, node, other harness.Node) {
+	patch := []byte(`{"data":{"MIGRATE_FROM":"","COMPAT":"hostpath"}}`)
+	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+		types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	made := func(n int, provisioner string, edit func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
+		pv := hostPathPVOf(s, node)
+		uid := types.UID(fmt.Sprintf("00000000-1111-4222-8444-%012d", n))
+		pv.Name, pv.Annotations = "pvc-"+string(uid), map[string]string{harness.AnnProvisionedBy: provisioner, harness.AnnIdentity: node.Name}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "a", Name: "b", UID: uid}
+		pv.Spec.HostPath.Path = "/pool/a-b-" + pv.Name
+		pv.Spec.NodeAffinity = hostnameAffinity(node)
+		edit(pv)
+		return pv
+	}
+	unpinned := func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }
+	try(s, kubeconfig, []deed{
+		{"compat: make it", "", createPV(made(1, "hostpath", func(*corev1.PersistentVolume) {}))},
+		{"compat: without affinity, as the older provisioner", "", createPV(made(2, "hostpath", unpinned))},
+		{"compat: without affinity, another directory", "do not follow from its claim", createPV(made(3, "hostpath", func(pv *corev1.PersistentVolume) {
+			unpinned(pv)
+			pv.Spec.HostPath.Path = "/etc"
+		}))},
+		{"compat: another node's identity", othersNode, createPV(made(4, "hostpath", func(pv *corev1.PersistentVolume) {
+			pv.Annotations[harness.AnnIdentity] = other.Name
+		}))},
+		{"compat: another node's affinity", othersNode, createPV(made(5, "hostpath", func(pv *corev1.PersistentVolume) {
+			pv.Spec.NodeAffinity = hostnameAffinity(other)
+		}))},
+		{"compat: a provisioner that it does not name", notOurs, createPV(made(6, "rancher.io/local-path", func(*corev1.PersistentVolume) {}))},
+	})
 }
 
 // othersDeeds are what the agent of a node may do to PVs of other provisioners that are listed, and may not.

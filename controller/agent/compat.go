@@ -1,0 +1,79 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"kubevirt.io/hostpath-provisioner/controller/onlynode"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
+)
+
+// newOnlyNode makes the guard of a served dialect that is for clusters of one node.
+func (a *agent) newOnlyNode() {
+	for _, d := range a.provision.dialects {
+		if d.OnlyNode {
+			a.onlyNode = onlynode.New(a.client, a.nodeName, a.recorder, a.poolChanged)
+		}
+	}
+}
+
+// readNodes reads what admit and hold need.
+func (a *agent) readNodes(ctx context.Context) error {
+	if a.onlyNode == nil {
+		return nil
+	}
+	return a.onlyNode.Read(ctx)
+}
+
+// admit returns an error if the cluster has several nodes and the agent has no volume: nothing is left
+// for it to do. The agent of a node that has volumes stays, and deletes and grows them.
+func (a *agent) admit() error {
+	if a.onlyNode == nil || a.onlyNode.Err() == nil {
+		return nil
+	}
+	for _, s := range a.served() {
+		if !s.OnlyNode || !a.isEmpty(s) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w; this node has no volume of that provisioner", a.onlyNode.Err())
+}
+
+// isEmpty reports whether the pools of a dialect have no volume, and no PV names one. A pool that is not
+// ready may have some.
+func (a *agent) isEmpty(s pvs.Served) bool {
+	for _, pool := range s.Pools {
+		if volumes, err := pool.List(); err != nil || len(volumes) > 0 {
+			return false
+		}
+	}
+	for _, pv := range a.pvs.All() {
+		if pool, _ := a.pvs.Names(pv); slices.Contains(s.Pools, pool) {
+			return false
+		}
+	}
+	return true
+}
+
+// hold returns why new claims of a provisioner wait, nil if they do not.
+func (a *agent) hold(provisioner string) error {
+	for _, d := range a.provision.dialects {
+		if d.Provisioner == provisioner && d.OnlyNode {
+			return a.onlyNode.Err()
+		}
+	}
+	return nil
+}
+
+// served returns the dialects that the agent serves, with their pools.
+func (a *agent) served() (all []pvs.Served) {
+	for _, d := range a.provision.dialects {
+		s := pvs.Served{Dialect: d}
+		for _, name := range a.layout.hostPath[d.Provisioner] {
+			s.Pools = append(s.Pools, a.pools.Named(name))
+		}
+		all = append(all, s)
+	}
+	return all
+}

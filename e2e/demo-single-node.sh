@@ -1,0 +1,85 @@
+#!/bin/bash
+# Shows a cluster of one machine, on the cluster of this machine whose second node is cordoned: a claim, a pod, its file,
+# and nothing left behind. Called by `make demo-single-node`; it can be run again and again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bold='' plain=''
+if [ -t 1 ]; then
+    bold=$'\e[1;36m' plain=$'\e[0m'
+fi
+number=0 headline='getting ready'
+
+step() {
+    number=$((number + 1))
+    headline=$1
+    printf '\n%s%d. %s%s\n' "$bold" "$number" "$headline" "$plain"
+}
+
+# run shows a command line as one would type it, and runs just that.
+run() {
+    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
+    eval "$1"
+}
+
+# finish removes what the demo made, and leaves the cluster.
+finish() {
+    local code=$?
+    trap - EXIT
+    if [ "$number" -gt 1 ]; then
+        if [ "$code" != 0 ]; then
+            e2e/kubectl.sh describe pvc,pod >&2 || true
+            e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15 >&2 || true
+        fi
+        e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=1m >/dev/null || code=1
+        e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner --ignore-not-found --cascade=foreground >/dev/null || code=1
+        e2e/kubectl.sh delete -f manifests/single-node/storageclass.yaml -f manifests/single-node/rbac.yaml --ignore-not-found >/dev/null || code=1
+        e2e/kubectl.sh uncordon node-02 >/dev/null || code=1
+        for node in node-01 node-02; do # the directory itself is a mount of the node
+            $on_node "$node" -- sh -c 'rm -rf /var/kubernetes/.[!.]* /var/kubernetes/*' || code=1
+        done
+    fi
+    if [ "$code" != 0 ]; then
+        echo "The demo failed in step $number, \"$headline\"; the reason stands above." >&2
+    fi
+    exit "$code"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+
+on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND
+unset KUBECONFIG                            # the demo has a cluster of its own, on this machine
+
+step 'A cluster with one node that pods can run on (the first time it is built: minutes)'
+run 'make --no-print-directory cluster-up NODES=2'
+run 'e2e/kubectl.sh cordon node-02'
+
+step 'The agent: built, put into an image, loaded, deployed'
+run 'make --no-print-directory image'
+run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
+e2e/kubectl.sh -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # it may have another pool
+run 'e2e/kubectl.sh apply -k manifests/single-node'
+for _ in {1..60}; do # until the pod of node-01 exists
+    [ -z "$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector spec.nodeName=node-01)" ] || break
+    sleep 0.5
+done
+run 'e2e/kubectl.sh -n hostpath-provisioner wait --for=condition=Ready pod --field-selector spec.nodeName=node-01 --timeout=1m'
+
+step 'A claim: no class, no annotation, no pod'
+run 'cat manifests/single-node/test-claim.yaml'
+run 'e2e/kubectl.sh apply -f manifests/single-node/test-claim.yaml'
+run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Bound pvc/hostpath-test-claim --timeout=30s"
+run 'e2e/kubectl.sh get pv'
+
+step 'A pod writes a file'
+run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/single-node/test-pod.yaml | e2e/kubectl.sh apply -f -"
+run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Succeeded pod/hostpath-test-pod --timeout=60s"
+run "$on_node node-01 -- sh -c 'ls /var/kubernetes/default-hostpath-test-claim-pvc-*/'"
+$on_node node-01 -- sh -c 'ls /var/kubernetes/default-hostpath-test-claim-pvc-*/' | grep -qx SUCCESS
+
+step 'Deleted is deleted'
+volume=$(e2e/kubectl.sh get pvc hostpath-test-claim -o jsonpath='{.spec.volumeName}')
+run 'e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml'
+run "e2e/kubectl.sh wait --for=delete pv/$volume --timeout=30s"
+run "$on_node node-01 -- ls -l /var/kubernetes"
+[ -z "$($on_node node-01 -- ls /var/kubernetes)" ]
