@@ -82,6 +82,8 @@ var arrows = []struct {
 		why: "a raw disk has no pool"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
 		why: "files know nothing of pools and records"},
+	{from: "api", may: []string{"k8s.io/api", "k8s.io/apimachinery"},
+		why: "the resource is described without a way to serve it"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
 	{from: "controller/class", never: []string{module + "/controller", module + "/cmd", module + "/volume/enforce", module + "/volume/file",

@@ -14,6 +14,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // kustomization has the fields that our files use. A new field is added here on purpose.
@@ -33,8 +35,12 @@ type kustomization struct {
 		Pairs            map[string]string `json:"pairs"`
 	} `json:"labels"`
 	Patches []struct {
-		Path string `json:"path"`
+		Path    string            `json:"path"`
+		Patch   string            `json:"patch"`
+		Target  map[string]string `json:"target"`
+		Options map[string]bool   `json:"options"`
 	} `json:"patches"`
+	Replacements []any `json:"replacements"`
 }
 
 // constraints are OpenShift's SecurityContextConstraints, as far as ours go.
@@ -78,10 +84,16 @@ func empty(kind string) any {
 		return &rbacv1.ClusterRole{}
 	case "ClusterRoleBinding":
 		return &rbacv1.ClusterRoleBinding{}
+	case "CustomResourceDefinition":
+		return &map[string]any{} // generated; the API server decodes it in tests
 	case "DaemonSet":
 		return &appsv1.DaemonSet{}
 	case "Component", "Kustomization":
 		return &kustomization{}
+	case "Deployment":
+		return &appsv1.Deployment{}
+	case "HostPathProvisioner":
+		return &v1beta1.HostPathProvisioner{}
 	case "Namespace":
 		return &corev1.Namespace{}
 	case "PersistentVolumeClaim":

@@ -1,0 +1,109 @@
+package v1beta1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HostPathProvisioner is the Schema for the hostpathprovisioners API
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Pools",type=string,JSONPath=`.status.storagePoolStatuses[*].name`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.observedVersion`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type HostPathProvisioner struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   HostPathProvisionerSpec   `json:"spec,omitempty"`
+	Status HostPathProvisionerStatus `json:"status,omitempty"`
+}
+
+// HostPathProvisionerList contains a list of HostPathProvisioner
+// +kubebuilder:object:root=true
+type HostPathProvisionerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []HostPathProvisioner `json:"items"`
+}
+
+// HostPathProvisionerSpec defines the desired state of HostPathProvisioner
+// +kubebuilder:validation:XValidation:rule="has(self.pathConfig) != (has(self.storagePools) && size(self.storagePools) > 0)",message="set exactly one of pathConfig and storagePools"
+type HostPathProvisionerSpec struct {
+	// ImagePullPolicy is that of every container; IfNotPresent unless set
+	// +kubebuilder:validation:Enum="";Always;IfNotPresent;Never
+	// +kubebuilder:default=IfNotPresent
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// PathConfig describes one directory for both hostPath and CSI volumes. Deprecated: use storagePools
+	// +optional
+	PathConfig *PathConfig `json:"pathConfig,omitempty"`
+	// Workload restricts on which nodes the agents run
+	// +optional
+	Workload NodePlacement `json:"workload,omitempty"`
+	// FeatureGates are the names of optional features. Snapshotting is known
+	// +listType=set
+	// +optional
+	FeatureGates []string `json:"featureGates,omitempty"`
+	// StoragePools are the directories of CSI volumes on every node
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.path == p.path))",message="every storage pool needs a path of its own"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !self.exists(q, q.path.startsWith(p.path + '/')))",message="the path of a storage pool must not lie in another pool"
+	// +optional
+	StoragePools []StoragePool `json:"storagePools,omitempty"`
+}
+
+// PathConfig describes one directory for both hostPath and CSI volumes
+type PathConfig struct {
+	// Path is the directory on every node. hostPath volumes lie in it, CSI volumes in its subdirectory csi
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.matches('//|/[.][.]?(/|$)|./$')",message="the path must be absolute, without '//', '.', '..' and a '/' at its end"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/((home|tmp|var|var/lib|var/log|var/tmp)?|(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|root|run|sbin|sys|usr|var/lib/kubelet)(/.*)?)$')",message="the path must not be a directory of the operating system: name a directory of its own, such as /var/hpvolumes"
+	Path string `json:"path"`
+	// UseNamingPrefix puts the claim's name in front of the names of directories
+	// +optional
+	UseNamingPrefix bool `json:"useNamingPrefix,omitempty"`
+}
+
+// NodePlacement is where the agents run
+type NodePlacement struct {
+	// NodeSelector are labels that a node must have
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Affinity restricts the nodes further
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// Tolerations are for nodes with taints
+	// +optional
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// StoragePool is a directory of CSI volumes on every node
+type StoragePool struct {
+	// Name is what storage classes name in their parameter storagePool
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a storage pool must consist of lower case letters, digits and '-', and begin and end with a letter or digit"
+	Name string `json:"name"`
+	// Path is a directory on every node. The volumes lie in its subdirectory csi
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.matches('//|/[.][.]?(/|$)|./$')",message="the path must be absolute, without '//', '.', '..' and a '/' at its end"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/((home|tmp|var|var/lib|var/log|var/tmp)?|(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|root|run|sbin|sys|usr|var/lib/kubelet)(/.*)?)$')",message="the path must not be a directory of the operating system: name a directory of its own, such as /var/hpvolumes"
+	Path string `json:"path"`
+	// PVCTemplate describes a claim for each node, on whose volume the pool lies
+	// +optional
+	PVCTemplate *corev1.PersistentVolumeClaimSpec `json:"pvcTemplate,omitempty"`
+	// SnapshotProvider is how snapshots are made
+	// +kubebuilder:validation:Enum="";reflink
+	// +optional
+	SnapshotProvider string `json:"snapshotProvider,omitempty"`
+	// OverlayClassName is the storage class of a pool that the nodes share
+	// +optional
+	OverlayClassName string `json:"overlayClassName,omitempty"`
+}
