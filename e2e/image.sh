@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the agent's image and writes it as a docker-archive, with docker, podman or buildah,
-# whichever works here; where none does, buildah is installed. The binary is built beforehand.
+# Builds the image of the agent and its operator and writes it as a docker-archive, with docker, podman
+# or buildah, whichever works here; where none does, buildah is installed. The binaries are built beforehand.
 #
 #   e2e/image.sh IMAGE OUT.tar [ARCH]
 #   e2e/image.sh registry.example.com/storage/hostpath-provisioner:dev _artifacts/agent.tar arm64
@@ -30,9 +30,18 @@ case ${image##*/} in
 *) version=latest image=$image:latest ;;
 esac
 
-binary=bin/linux-$arch/hostpath-provisioner
-if [ ! -f "$root/$binary" ]; then
-    say "$binary is not there; build it first"
+binaries="bin/linux-$arch/hostpath-provisioner bin/linux-$arch/hostpath-operator"
+bytes=0
+for binary in $binaries; do
+    if [ ! -f "$root/$binary" ]; then
+        say "$binary is not there; build it first"
+        exit 1
+    fi
+    bytes=$((bytes + $(stat -c %s "$root/$binary")))
+done
+# The image has nothing else. Every node pulls it.
+if [ "$bytes" -gt 85000000 ]; then
+    say "the binaries have $bytes bytes, more than 85000000; find what they depend on"
     exit 1
 fi
 
@@ -70,10 +79,12 @@ if [ -z "$engine" ]; then
 fi
 say "$image for $arch with $engine"
 
-# The engine sees the binary and the Dockerfile, not the whole tree.
-mkdir -p "$work/context/${binary%/*}"
+# The engine sees the binaries and the Dockerfile, not the whole tree.
+mkdir -p "$work/context/bin/linux-$arch"
 cp "$root/Dockerfile" "$work/context/"
-install -m 0755 "$root/$binary" "$work/context/$binary"
+for binary in $binaries; do
+    install -m 0755 "$root/$binary" "$work/context/$binary"
+done
 
 revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || true)
 

@@ -27,7 +27,7 @@ func TestImageIsSetOnce(t *testing.T) {
 	if i := images[0]; i.Name != repository || i.NewName != repository || i.NewTag != tag {
 		t.Errorf("image %+v, want %s", i, placeholder)
 	}
-	for _, base := range []string{"legacy", "csi"} {
+	for _, base := range []string{"legacy", "csi", "operator"} {
 		k := one[*kustomization](t, base+"/kustomization.yaml")
 		if !slices.Equal(k.Components, []string{"../image"}) || len(k.Images) > 0 {
 			t.Errorf("%s: components %v and images %v, want ../image alone", base, k.Components, k.Images)
@@ -59,6 +59,8 @@ func TestImagesAreKnown(t *testing.T) {
 			var pod corev1.PodSpec
 			switch o := object.(type) {
 			case *appsv1.DaemonSet:
+				pod = o.Spec.Template.Spec
+			case *appsv1.Deployment:
 				pod = o.Spec.Template.Spec
 			case *appsv1.StatefulSet:
 				pod = o.Spec.Template.Spec

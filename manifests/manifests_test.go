@@ -80,7 +80,7 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 }
 
 func TestNamespaceAdmitsTheAgent(t *testing.T) {
-	for _, file := range []string{"legacy/namespace.yaml", "csi/namespace.yaml"} {
+	for _, file := range []string{"legacy/namespace.yaml", "csi/namespace.yaml", "operator/namespace.yaml"} {
 		ns := one[*corev1.Namespace](t, file)
 		for _, mode := range []string{"enforce", "audit", "warn"} {
 			if level := ns.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" || ns.Name != name {

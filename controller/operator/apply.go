@@ -1,0 +1,130 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// owner is the field owner of all that the operator applies.
+const owner = "hostpath-provisioner-operator"
+
+// outcome is what apply did.
+type outcome string
+
+const (
+	unchanged outcome = ""
+	created   outcome = "Create"
+	updated   outcome = "Update"
+	replaced  outcome = "Replace" // deleted; the next pass creates it
+)
+
+// apply makes the cluster's object the desired one. It writes nothing if the object does not differ. Labels, annotations and
+// finalizers of others stay; other fields that others set are removed.
+func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured) (outcome, error) {
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+	switch {
+	case apierrors.IsNotFound(err):
+		return created, r.write(ctx, want)
+	case err != nil:
+		return unchanged, fmt.Errorf("read %s %s: %w", want.GetKind(), want.GetName(), err)
+	case have.GetDeletionTimestamp() != nil:
+		return unchanged, nil // it is created again once it is gone
+	case !replaceable(want, have):
+		return replaced, r.replace(ctx, have)
+	}
+	foreign, err := foreignFields(have)
+	if err != nil {
+		return unchanged, err
+	}
+	if foreign == nil && same(want, have) {
+		return unchanged, nil
+	}
+	if foreign != nil {
+		if err := r.takeOver(ctx, have, foreign); err != nil {
+			return updated, err
+		}
+	}
+	return updated, r.write(ctx, want)
+}
+
+// write applies the object.
+func (r *Reconciler) write(ctx context.Context, want *unstructured.Unstructured) error {
+	// The client writes the answer into the object that it is given.
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	return nil
+}
+
+// same reports whether the object in the cluster has all that is wanted.
+func same(want, have *unstructured.Unstructured) bool {
+	for key, value := range want.Object {
+		if key != "metadata" && !contains(value, have.Object[key]) {
+			return false
+		}
+	}
+	if have.GetAnnotations()[applied] != want.GetAnnotations()[applied] {
+		return false
+	}
+	labels := have.GetLabels()
+	for key, value := range want.GetLabels() {
+		if labels[key] != value {
+			return false
+		}
+	}
+	for _, ref := range want.GetOwnerReferences() {
+		if !containsOwner(have.GetOwnerReferences(), ref) {
+			return false
+		}
+	}
+	return true
+}
+
+func containsOwner(all []metav1.OwnerReference, want metav1.OwnerReference) bool {
+	for _, ref := range all {
+		if equality.Semantic.DeepEqual(ref, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// contains reports whether have has every field of want, with lists of the same length: the API server adds fields with
+// defaults, and never an item of a list.
+func contains(want, have any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		h, ok := have.(map[string]any)
+		if !ok && have != nil {
+			return false
+		}
+		for key, value := range w {
+			if !contains(value, h[key]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		h, _ := have.([]any)
+		if len(w) != len(h) {
+			return false
+		}
+		for i := range w {
+			if !contains(w[i], h[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(want, have)
+}

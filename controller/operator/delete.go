@@ -1,0 +1,100 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// forced is the annotation with which a resource is deleted although volumes are in use.
+const forced = "hostpathprovisioner.kubevirt.io/force-deletion"
+
+// recheck is how often a resource that waits for volumes is checked.
+const recheck = 10 * time.Second
+
+// delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet and its pods first, the
+// CSIDriver last. Until then the agents are kept. It never touches data.
+func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(cr, finalizer) {
+		return reconcile.Result{}, nil
+	}
+	if cr.Annotations[forced] != "true" {
+		used, err := r.inUse(ctx)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if len(used) > 0 {
+			return reconcile.Result{RequeueAfter: recheck}, r.wait(ctx, cr, used)
+		}
+	}
+	left, err := r.removeAll(ctx, cr)
+	if err != nil || left != "" {
+		return reconcile.Result{RequeueAfter: time.Second}, err
+	}
+	before := cr.DeepCopy()
+	controllerutil.RemoveFinalizer(cr, finalizer)
+	err = r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return reconcile.Result{}, err
+}
+
+// wait keeps the agents, and names the volumes in the conditions.
+func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
+	l, err := r.layout(ctx, cr)
+	if err != nil {
+		return err
+	}
+	if err := r.applyAll(ctx, cr, l); err != nil {
+		return err
+	}
+	status := *cr.Status.DeepCopy()
+	slices.Sort(used)
+	r.conditions(&status, verdict{"", yes, no, "VolumesInUse", fmt.Sprintf(
+		"waits until %d volumes are deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
+		len(used), names(used), forced)}, nil)
+	return r.writeStatus(ctx, cr, status)
+}
+
+// removeAll deletes the objects in reverse order, and returns one that is still there, or "".
+func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
+	l := layoutOf(cr)
+	if len(l.pools) == 0 { // the DaemonSet is deleted whatever its pools
+		l.pools = []pool{{"none", "/none/csi"}}
+	}
+	objects, err := r.desired(cr, l)
+	if err != nil {
+		return "", err
+	}
+	order := []string{"DaemonSet", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return slices.Index(order, a.GetKind()) - slices.Index(order, b.GetKind())
+	})
+	for _, o := range objects {
+		have := &unstructured.Unstructured{}
+		have.SetGroupVersionKind(o.GroupVersionKind())
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), have)
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return "", err
+		case have.GetDeletionTimestamp() == nil:
+			if err := r.replace(ctx, have); err != nil {
+				return "", err
+			}
+		}
+		return o.GetKind() + " " + o.GetName(), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // agent.yaml
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+//go:embed agent.yaml
+var agentYAML []byte
+
+// desired returns the objects that the resource asks for, in the order in which they are applied. Without a pool to offer
+// there is no DaemonSet.
+func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+			return nil, fmt.Errorf("read agent.yaml: %w", err)
+		}
+		if o.GetKind() == "DaemonSet" {
+			if len(l.pools) == 0 {
+				continue
+			}
+			if err := s.daemonSet(o, cr, l); err != nil {
+				return nil, fmt.Errorf("read agent.yaml: %w", err)
+			}
+		}
+		s.place(o, cr)
+		if err := seal(o); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}
+
+// applied is the annotation with a hash of the object as it was applied. It differs when a field is no longer wanted, which
+// the object in the cluster does not show.
+const applied = "hostpathprovisioner.kubevirt.io/applied"
+
+func seal(o *unstructured.Unstructured) error {
+	text, err := json.Marshal(o.Object)
+	sum := sha256.Sum256(text)
+	o.SetAnnotations(map[string]string{applied: hex.EncodeToString(sum[:8])})
+	return err
+}
+
+// place sets the object's namespace, labels and owner. Objects without a namespace have no owner: they are deleted in an
+// order of their own.
+func (s Settings) place(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner) {
+	labels := o.GetLabels()
+	labels["app.kubernetes.io/part-of"] = s.PartOf
+	if s.Installer != "" {
+		labels["app.kubernetes.io/version"] = s.Installer
+	}
+	o.SetLabels(labels)
+	if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found {
+		for _, subject := range subjects {
+			subject.(map[string]any)["namespace"] = s.Namespace
+		}
+		o.Object["subjects"] = subjects
+	}
+	if o.GetNamespace() == "" {
+		return
+	}
+	o.SetNamespace(s.Namespace)
+	o.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: v1beta1.GroupVersion().String(), Kind: "HostPathProvisioner", Name: cr.Name, UID: cr.UID,
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}})
+}
+
+// daemonSet changes the agents' DaemonSet for the resource.
+func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner, l layout) error {
+	var ds appsv1.DaemonSet
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &ds); err != nil {
+		return err
+	}
+	pod := &ds.Spec.Template.Spec
+	agent := &pod.Containers[0]
+	agent.Image = s.Image
+	agent.ImagePullPolicy = cr.Spec.ImagePullPolicy
+	if agent.ImagePullPolicy == "" {
+		agent.ImagePullPolicy = corev1.PullIfNotPresent
+	}
+	agent.Args = append(agent.Args, "--v="+strconv.Itoa(s.Verbosity))
+	pod.NodeSelector = cr.Spec.Workload.NodeSelector
+	pod.Affinity = cr.Spec.Workload.Affinity
+	pod.Tolerations = cr.Spec.Workload.Tolerations
+	if err := l.settle(pod); err != nil {
+		return err
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ds)
+	if err != nil {
+		return err
+	}
+	delete(object, "status")
+	o.Object = withoutNil(object).(map[string]any)
+	return nil
+}
+
+// withoutNil returns the value without keys whose value is null: to apply null would remove what the API server sets.
+func withoutNil(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if inner == nil {
+				delete(v, key)
+			} else {
+				v[key] = withoutNil(inner)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutNil(v[i])
+		}
+	}
+	return value
+}

@@ -1,0 +1,121 @@
+package operator
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// pod returns the agents' pod for a spec.
+func pod(t *testing.T, spec v1beta1.HostPathProvisionerSpec) corev1.PodSpec {
+	t.Helper()
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"}, Spec: spec}
+	objects, err := Settings{Namespace: "ns", Image: "image:v1", PartOf: "whole", Installer: "v2"}.desired(cr, layoutOf(cr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ds appsv1.DaemonSet
+	for _, o := range objects {
+		if ns := o.GetNamespace(); ns != "" && (ns != "ns" || len(o.GetOwnerReferences()) != 1) {
+			t.Errorf("%s in %s with owners %v", o.GetKind(), ns, o.GetOwnerReferences())
+		}
+		for key, want := range map[string]string{"k8s-app": "hostpath-provisioner", "app.kubernetes.io/part-of": "whole",
+			"app.kubernetes.io/version": "v2", managedBy: owner, "app.kubernetes.io/component": "storage"} {
+			if got := o.GetLabels()[key]; got != want {
+				t.Errorf("%s: label %s is %q, want %q", o.GetKind(), key, got, want)
+			}
+		}
+		if subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects"); len(subjects) > 0 && subjects[0].(map[string]any)["namespace"] != "ns" {
+			t.Errorf("%s: subjects %v", o.GetKind(), subjects)
+		}
+		if o.GetKind() == "DaemonSet" {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &ds); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return ds.Spec.Template.Spec
+}
+
+func TestAgentOfPools(t *testing.T) {
+	p := pod(t, v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{
+		{Name: "b", Path: "/srv/b/"}, {Name: "Bad_Name", Path: "/srv/a"}, {Name: "shared", Path: "/srv/c", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}},
+	}})
+	agent := p.Containers[0]
+	if agent.Image != "image:v1" || agent.ImagePullPolicy != corev1.PullIfNotPresent || p.NodeSelector != nil || p.Tolerations != nil {
+		t.Errorf("pod %+v", p)
+	}
+	env := map[string]string{}
+	for _, v := range agent.Env {
+		env[v.Name] = v.Value
+	}
+	if got, want := env["DATADIR"], `[{"name":"Bad_Name","path":"/srv/a/csi"},{"name":"b","path":"/srv/b/csi"}]`; got != want || env["PROVISION"] != "csi" {
+		t.Errorf("variables %v, want pools %s", env, want)
+	}
+	mounts := map[string]string{}
+	for _, m := range agent.VolumeMounts {
+		mounts[m.Name] = m.MountPath
+	}
+	for _, v := range p.Volumes {
+		if strings.HasPrefix(v.Name, "pool-") && v.HostPath.Path != mounts[v.Name] {
+			t.Errorf("volume %s is %s, mounted at %s", v.Name, v.HostPath.Path, mounts[v.Name])
+		}
+	}
+	if mounts["pool-b"] != "/srv/b" || mounts["pool-9565b606"] != "/srv/a" || len(mounts) != 5 {
+		t.Errorf("mounts %v", mounts)
+	}
+}
+
+// A resource without a pool that can be offered leaves the agents as they are.
+func TestNoPoolNoDaemonSet(t *testing.T) {
+	p := pod(t, v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}}}})
+	if len(p.Containers) != 0 {
+		t.Errorf("pod %+v", p)
+	}
+}
+
+func TestRefusedPools(t *testing.T) {
+	shared := &corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}
+	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{
+		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}, SnapshotProvider: "reflink"},
+	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
+	l := layoutOf(cr)
+	ready := agents{desired: 2, ready: 2}
+	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
+	if v.available != yes || v.degraded != yes || v.reason != "StoragePoolNotReady" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
+		t.Errorf("%+v", v)
+	}
+	text := strings.Join(notes(cr), "\n")
+	for _, words := range []string{"snapshots are not offered", "Nonsense is unknown", "pool a: snapshotProvider", "pool b: overlayClassName"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("no %q in %s", words, text)
+		}
+	}
+	states := l.statuses(ready)
+	if len(states) != 3 || states[0].Name != "a" || states[0].Phase != v1beta1.Preparing || states[2].Phase != v1beta1.Ready || states[2].CurrentReady != 2 {
+		t.Errorf("%+v", states)
+	}
+}
+
+func TestRetain(t *testing.T) {
+	had := layout{pools: []pool{{"legacy", "/a/csi"}, {"moved", "/b/csi"}, {"unused", "/c/csi"}}, pvDir: "/a", prefix: true}
+	l := layout{pools: []pool{{"local", "/a/csi"}, {"moved", "/d/csi"}}}
+	if !l.drops(had) || (&had).drops(had) {
+		t.Error("drops")
+	}
+	l.retain(had, usage{pools: map[string]int{"legacy": 2, "moved": 1}, hostPath: 3})
+	if len(l.pools) != 2 || l.pools[0] != had.pools[0] || l.pools[1] != had.pools[1] || l.pvDir != "/a" || !l.prefix || len(l.retained) != 3 {
+		t.Errorf("%+v", l)
+	}
+	dirs := layout{pools: []pool{{"other", "/e/csi"}}, pvDir: "/a"}.directories()
+	if len(dirs) != 2 || dirs[1].Path != "/a" {
+		t.Errorf("directories %v", dirs)
+	}
+}

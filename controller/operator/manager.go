@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// Addresses are those on which the operator listens; "0" is none.
+type Addresses struct {
+	Health, Metrics string
+}
+
+// lease is the name of the lease that the leader holds.
+const lease = "hostpath-provisioner-operator-lock"
+
+// Run reconciles until the context ends. Of several operators one does, and another takes over when it ends.
+func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(types); err != nil {
+			return err
+		}
+	}
+	mgr, err := manager.New(config, manager.Options{
+		Scheme: types, Cache: s.cached(),
+		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress: a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
+		Metrics:                 server.Options{BindAddress: a.Metrics, SecureServing: true},
+		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("process", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("process", healthz.Ping); err != nil {
+		return err
+	}
+	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now}
+	if err := r.register(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// cached is what the operator caches: its own namespace, and what has its label.
+func (s Settings) cached() cache.Options {
+	own := map[string]cache.Config{s.Namespace: {}}
+	marked := labels.SelectorFromSet(labels.Set{"k8s-app": "hostpath-provisioner"})
+	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {Namespaces: own, Label: marked},
+	}}
+	for _, o := range kept() {
+		by := cache.ByObject{}
+		if namespaced(o) {
+			by.Namespaces = own
+		} else if o.GetKind() != "CSIDriver" {
+			by.Label = marked
+		}
+		options.ByObject[o] = by
+	}
+	options.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
+	return options
+}
+
+// kept are the kinds of the objects that are kept.
+func kept() (all []*unstructured.Unstructured) {
+	for _, kind := range [][2]string{
+		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"storage.k8s.io/v1", "CSIDriver"},
+		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
+		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
+	} {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(kind[0])
+		o.SetKind(kind[1])
+		all = append(all, o)
+	}
+	return all
+}
+
+func namespaced(o *unstructured.Unstructured) bool {
+	switch o.GetKind() {
+	case "ServiceAccount", "DaemonSet", "Role", "RoleBinding":
+		return true
+	}
+	return false
+}
+
+// register has every change of a resource or of an object that is kept reconcile all resources.
+func (r *Reconciler) register(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	b := builder.ControllerManagedBy(mgr).Named("hostpathprovisioner").
+		Watches(&v1beta1.HostPathProvisioner{}, all).
+		Watches(&corev1.Pod{}, all)
+	for _, o := range kept() {
+		b = b.Watches(o, all)
+	}
+	return b.Complete(r)
+}
+
+// all returns a request for every resource: which one is served depends on the others.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list v1beta1.HostPathProvisionerList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil
+	}
+	for _, cr := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: cr.Name}})
+	}
+	return requests
+}

@@ -1,0 +1,228 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// finalizer keeps a resource until the objects are removed in order.
+const finalizer = "finalizer.delete.hostpath-provisioner"
+
+// daemonSetName is the name of the agents' DaemonSet.
+const daemonSetName = "hostpath-provisioner-csi"
+
+// Reconciler keeps the objects of one resource as it describes them.
+type Reconciler struct {
+	Settings
+	// Client reads from the cache.
+	Client client.Client
+	// Live reads from the API server. PVs and the pods of other namespaces are not cached.
+	Live client.Reader
+	// Events records events.
+	Events events.EventRecorder
+	// Now is the time of conditions.
+	Now func() time.Time
+}
+
+// Reconcile does the next steps for the resource of that name. An error is shown in the resource's conditions, and the steps
+// are tried again.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cr := &v1beta1.HostPathProvisioner{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cr); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	served, err := r.served(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	switch {
+	case cr.DeletionTimestamp != nil:
+		return r.delete(ctx, cr)
+	case served.UID != cr.UID:
+		return reconcile.Result{}, r.writeStatus(ctx, cr, r.refusedSecond(cr.Status, served.Name))
+	}
+	again, err := r.keep(ctx, cr)
+	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		failed := r.failing(cr.Status, "ReconcileFailed", err.Error())
+		return reconcile.Result{}, errors.Join(err, r.writeStatus(ctx, cr, failed))
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// served returns the resource that is served: the oldest one. One that is deleted counts until it is gone.
+func (r *Reconciler) served(ctx context.Context) (*v1beta1.HostPathProvisioner, error) {
+	var all v1beta1.HostPathProvisionerList
+	if err := r.Client.List(ctx, &all); err != nil || len(all.Items) == 0 {
+		return &v1beta1.HostPathProvisioner{}, err
+	}
+	oldest := slices.MinFunc(all.Items, func(a, b v1beta1.HostPathProvisioner) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return &oldest, nil
+}
+
+// keep applies what differs, and writes the status. It returns the time after which PVs are counted again, 0 for never.
+func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) (again time.Duration, err error) {
+	before := cr.DeepCopy()
+	if controllerutil.AddFinalizer(cr, finalizer) {
+		if err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return 0, fmt.Errorf("add the finalizer: %w", err)
+		}
+	}
+	waiting, err := r.removeOlder(ctx)
+	if err != nil {
+		return 0, err
+	}
+	l, err := r.layout(ctx, cr)
+	if err != nil {
+		return 0, err
+	}
+	if waiting == "" {
+		if err := r.applyAll(ctx, cr, l); err != nil {
+			return 0, err
+		}
+	}
+	agents, err := r.agents(ctx)
+	if err != nil {
+		return 0, err
+	}
+	agents.waiting = waiting
+	if len(l.retained) > 0 {
+		again = recheck
+	}
+	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
+}
+
+// applyAll applies the objects in order and records an event for each that it writes.
+func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) error {
+	objects, err := r.desired(cr, l)
+	if err != nil {
+		return err
+	}
+	for _, want := range objects {
+		did, err := r.apply(ctx, want)
+		switch {
+		case err != nil && !apierrors.IsConflict(err):
+			r.Events.Eventf(cr, want, corev1.EventTypeWarning, cmp.Or(string(did), "Update")+"ResourceFailed", "Reconcile", "%v", err)
+			return err
+		case err != nil:
+			return err
+		case did == created, did == updated:
+			r.Events.Eventf(cr, want, corev1.EventTypeNormal, string(did)+"ResourceSuccess", "Reconcile",
+				"%sd %s %s", did, want.GetKind(), want.GetName())
+		}
+	}
+	return nil
+}
+
+// agents is the state of the agents' DaemonSet.
+type agents struct {
+	desired, ready int
+	// rolling is set while pods of an older template run.
+	rolling bool
+	// unready are the nodes of pods that are not ready.
+	unready []string
+	// waiting is what has to be gone before the agents are installed, or "".
+	waiting string
+}
+
+func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
+	var ds appsv1.DaemonSet
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, &ds); err != nil {
+		return agents{rolling: true}, client.IgnoreNotFound(err)
+	}
+	s := ds.Status
+	a.desired, a.ready = int(s.DesiredNumberScheduled), int(s.NumberReady)
+	a.rolling = s.ObservedGeneration != ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled
+	if a.ready >= a.desired {
+		return a, nil
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return a, err
+	}
+	for _, pod := range pods.Items {
+		if owned(&pod, &ds) && !isReady(&pod) && pod.Spec.NodeName != "" {
+			a.unready = append(a.unready, pod.Spec.NodeName)
+		}
+	}
+	slices.Sort(a.unready)
+	a.unready = slices.Compact(a.unready)
+	return a, nil
+}
+
+func owned(pod *corev1.Pod, ds *appsv1.DaemonSet) bool {
+	for _, ref := range pod.OwnerReferences {
+		if ref.UID == ds.UID {
+			return true
+		}
+	}
+	return false
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// older are the objects of the existing operator that one agent for both kinds of volumes replaces, its DaemonSet first.
+var older = []struct{ apiVersion, kind, name string }{
+	{"apps/v1", "DaemonSet", "hostpath-provisioner"},
+	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "hostpath-provisioner"},
+	{"rbac.authorization.k8s.io/v1", "ClusterRole", "hostpath-provisioner"},
+	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
+}
+
+// managedBy is the label of what an operator installed.
+const managedBy = "app.kubernetes.io/managed-by"
+
+// removeOlder deletes objects of the existing operator, and returns what has to be gone before the agents are installed: two
+// agents on one node would serve a claim twice.
+func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, err error) {
+	for _, old := range older {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(old.apiVersion)
+		o.SetKind(old.kind)
+		key := client.ObjectKey{Name: old.name}
+		if old.kind == "DaemonSet" || old.kind == "ServiceAccount" {
+			key.Namespace = r.Namespace
+		}
+		err := r.Client.Get(ctx, key, o)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[managedBy] != owner:
+			continue
+		case err != nil:
+			return "", err
+		case o.GetDeletionTimestamp() == nil:
+			if err := r.replace(ctx, o); err != nil {
+				return "", err
+			}
+		}
+		if old.kind == "DaemonSet" {
+			return "the pods of the older DaemonSet " + old.name, nil
+		}
+	}
+	return "", nil
+}

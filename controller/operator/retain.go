@@ -1,0 +1,117 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// layout returns what the resource asks for, and what it no longer names while PVs use it: without its pool, a pod of such a
+// PV does not start, and its directory is never removed.
+func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner) (layout, error) {
+	l := layoutOf(cr)
+	had, err := r.offered(ctx)
+	if err != nil || !l.drops(had) {
+		return l, err
+	}
+	u, err := r.usage(ctx)
+	if err != nil {
+		return l, err
+	}
+	l.retain(had, u)
+	return l, nil
+}
+
+// offered returns what the agents offer now, according to their DaemonSet.
+func (r *Reconciler) offered(ctx context.Context) (l layout, err error) {
+	var ds appsv1.DaemonSet
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, &ds); err != nil {
+		return l, client.IgnoreNotFound(err)
+	}
+	for _, c := range ds.Spec.Template.Spec.Containers {
+		for _, v := range c.Env {
+			switch {
+			case v.Name == "DATADIR" && json.Unmarshal([]byte(v.Value), &l.pools) != nil:
+				return layout{}, nil // it is not the operator's, which replaces it
+			case v.Name == "PV_DIR" && filepath.IsAbs(v.Value):
+				l.pvDir = v.Value
+			case v.Name == "USE_NAMING_PREFIX":
+				l.prefix = v.Value == "true"
+			}
+		}
+	}
+	return l, nil
+}
+
+// drops reports whether the layout lacks something of the one before.
+func (l *layout) drops(had layout) bool {
+	for _, p := range had.pools {
+		if !slices.Contains(l.pools, p) {
+			return true
+		}
+	}
+	return had.pvDir != "" && had.pvDir != l.pvDir
+}
+
+// usage is what PVs use: how many name each pool, and how many are hostPath PVs.
+type usage struct {
+	pools    map[string]int
+	hostPath int
+}
+
+func (r *Reconciler) usage(ctx context.Context) (usage, error) {
+	u := usage{pools: map[string]int{}}
+	var pvs corev1.PersistentVolumeList
+	err := pages(ctx, r.Live, &pvs, func() {
+		for i := range pvs.Items {
+			switch pv := &pvs.Items[i]; {
+			case !ours(pv):
+			case pv.Spec.CSI != nil:
+				u.pools[cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)]++
+			default:
+				u.hostPath++
+			}
+		}
+	})
+	if err != nil {
+		err = fmt.Errorf("list PVs: %w", err)
+	}
+	return u, err
+}
+
+// retain adds what PVs use. A pool of the resource with that name or path is left out meanwhile: the agent refuses two names
+// for one directory.
+func (l *layout) retain(had layout, u usage) {
+	for _, p := range had.pools {
+		n := u.pools[p.Name]
+		if n == 0 || slices.Contains(l.pools, p) {
+			continue
+		}
+		text := fmt.Sprintf("pool %s stays at %s until its %d PVs are deleted", p.Name, filepath.Dir(p.Path), n)
+		l.pools = slices.DeleteFunc(l.pools, func(q pool) bool {
+			instead := q.Name != p.Name && q.Path == p.Path
+			if instead {
+				text += fmt.Sprintf("; pool %s, which has the same path, is offered then", q.Name)
+			}
+			return instead || q.Name == p.Name
+		})
+		l.pools = append(l.pools, p)
+		l.retained = append(l.retained, text)
+	}
+	if had.pvDir != "" && had.pvDir != l.pvDir && u.hostPath > 0 {
+		l.pvDir, l.prefix = had.pvDir, had.prefix
+		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s until their %d PVs are deleted", had.pvDir, u.hostPath))
+	}
+	slices.SortFunc(l.pools, func(a, b pool) int { return strings.Compare(a.Name, b.Name) })
+}

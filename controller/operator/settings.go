@@ -1,0 +1,63 @@
+package operator
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// namespaceFile has the namespace of the operator's pod.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Settings are those of the operator's Deployment.
+type Settings struct {
+	// Namespace is that of the operator, and of the agents.
+	Namespace string
+	// Image is that of the agents.
+	Image string
+	// Version is that of the operator.
+	Version string
+	// PartOf and Installer are the values of the labels app.kubernetes.io/part-of and app.kubernetes.io/version; the
+	// second may be empty.
+	PartOf, Installer string
+	// Verbosity is the level of the agents' logs.
+	Verbosity int
+}
+
+// ignoredImages are variables of the existing operator for containers that the agent does not need.
+var ignoredImages = []string{"NODE_DRIVER_REG_IMAGE", "LIVENESS_PROBE_IMAGE", "CSI_SNAPSHOT_IMAGE", "CSI_SIG_STORAGE_PROVISIONER_IMAGE"}
+
+// ParseSettings reads the settings from the environment. It returns the names of variables that are set and have no effect.
+// The error names the variable.
+func ParseSettings(version string, env func(string) string) (s Settings, ignored []string, err error) {
+	s = Settings{
+		Namespace: namespace(), Version: version,
+		PartOf: cmp.Or(env("INSTALLER_PART_OF_LABEL"), "hostpath-provisioner"), Installer: env("INSTALLER_VERSION_LABEL"),
+		Image: cmp.Or(env("OPERATOR_IMAGE"), env("CSI_PROVISIONER_IMAGE"), env("PROVISIONER_IMAGE")),
+	}
+	for _, name := range ignoredImages {
+		if env(name) != "" {
+			ignored = append(ignored, name)
+		}
+	}
+	if s.Image == "" {
+		return s, ignored, errors.New("OPERATOR_IMAGE is not set; set it to the image of this container, which has the agent too")
+	}
+	s.Verbosity, err = strconv.Atoi(cmp.Or(env("VERBOSITY"), "0"))
+	if err != nil || s.Verbosity < 0 {
+		return s, ignored, fmt.Errorf("VERBOSITY is %q; set it to a number that is not negative", env("VERBOSITY"))
+	}
+	return s, ignored, nil
+}
+
+// namespace returns the namespace of the pod, outside of one that of the manifests.
+func namespace() string {
+	text, err := os.ReadFile(namespaceFile)
+	if name := strings.TrimSpace(string(text)); err == nil && name != "" {
+		return name
+	}
+	return "hostpath-provisioner"
+}

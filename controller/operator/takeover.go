@@ -1,0 +1,127 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// foreignFields returns the object's managed fields as they are to be, if others than the operator own fields outside of the
+// metadata: those fields become the operator's, so that the next apply removes what it does not name. It returns nil if there
+// are none.
+func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, error) {
+	var rest []metav1.ManagedFieldsEntry
+	mine, taken := fieldpath.NewSet(), false
+	for _, e := range o.GetManagedFields() {
+		if e.Subresource != "" || e.FieldsV1 == nil {
+			rest = append(rest, e)
+			continue
+		}
+		set := fieldpath.NewSet()
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+			return nil, fmt.Errorf("read the managed fields of %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if e.Manager == owner && e.Operation == metav1.ManagedFieldsOperationApply {
+			mine = mine.Union(set)
+			continue
+		}
+		theirs := fieldpath.NewSet()
+		set.Iterate(func(p fieldpath.Path) {
+			if isMetadata(p) {
+				theirs.Insert(p.Copy())
+			} else {
+				mine.Insert(p.Copy())
+				taken = true
+			}
+		})
+		if !theirs.Empty() {
+			var err error
+			if e.FieldsV1, err = encode(theirs); err != nil {
+				return nil, err
+			}
+			rest = append(rest, e)
+		}
+	}
+	if !taken {
+		return nil, nil
+	}
+	fields, err := encode(mine)
+	return append(rest, metav1.ManagedFieldsEntry{
+		Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: o.GetAPIVersion(),
+		FieldsType: "FieldsV1", FieldsV1: fields,
+	}), err
+}
+
+// isMetadata reports whether a field is part of what users may add: metadata of the object or of its pods, such as the
+// annotation of kubectl rollout restart.
+func isMetadata(p fieldpath.Path) bool {
+	text := p.String()
+	for _, prefix := range []string{".metadata", ".spec.template.metadata", ".status"} {
+		if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
+			return true
+		}
+	}
+	return false
+}
+
+func encode(set *fieldpath.Set) (*metav1.FieldsV1, error) {
+	text, err := set.ToJSON()
+	if err != nil {
+		return nil, err
+	}
+	fields := metav1.NewFieldsV1(string(text))
+	return fields, nil
+}
+
+// takeOver writes the managed fields, unless the object has changed since it was read.
+func (r *Reconciler) takeOver(ctx context.Context, o *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": o.GetResourceVersion()},
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		return fmt.Errorf("take over %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// fixed are the fields that the API server does not let change.
+var fixed = map[string][][]string{
+	"DaemonSet":          {{"spec", "selector"}},
+	"CSIDriver":          {{"spec", "attachRequired"}, {"spec", "volumeLifecycleModes"}},
+	"RoleBinding":        {{"roleRef"}},
+	"ClusterRoleBinding": {{"roleRef"}},
+}
+
+// replaceable reports whether the object can be changed into the wanted one.
+func replaceable(want, have *unstructured.Unstructured) bool {
+	for _, path := range fixed[want.GetKind()] {
+		w, _, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
+		h, _, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
+		if !equality.Semantic.DeepEqual(w, h) {
+			return false
+		}
+	}
+	return true
+}
+
+// replace deletes an object that cannot become the wanted one. A DaemonSet's pods are deleted with it, and before it: two
+// agents on one node would serve one claim twice.
+func (r *Reconciler) replace(ctx context.Context, have *unstructured.Unstructured) error {
+	err := r.Client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replace %s %s: %w", have.GetKind(), have.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// page is how many objects one answer of the API server has.
+const page = 500
+
+// inUse lists the PVs of the provisioners, and the pods with inline volumes of the driver.
+func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
+	var pvs corev1.PersistentVolumeList
+	err = pages(ctx, r.Live, &pvs, func() {
+		for i := range pvs.Items {
+			if pv := &pvs.Items[i]; ours(pv) {
+				found = append(found, "PV "+pv.Name)
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list PVs: %w", err)
+	}
+	var pods corev1.PodList
+	err = pages(ctx, r.Live, &pods, func() {
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; hasInline(pod) {
+				found = append(found, "pod "+pod.Namespace+"/"+pod.Name)
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return found, nil
+}
+
+// pages reads a list in pages and calls see after each.
+func pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
+	for next := ""; ; {
+		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return err
+		}
+		see()
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// ours reports whether the PV is one of the provisioners'.
+func ours(pv *corev1.PersistentVolume) bool {
+	if pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver == class.CSIProvisioner
+	}
+	return pv.Annotations["pv.kubernetes.io/provisioned-by"] == class.HostPathProvisioner
+}
+
+func hasInline(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.CSI != nil && v.CSI.Driver == class.CSIProvisioner {
+			return true
+		}
+	}
+	return false
+}
