@@ -54,6 +54,7 @@ type Env struct {
 	Settings Settings
 
 	faulty  func() (string, error)
+	manager func() (string, error)
 	counter atomic.Int64
 	homes   sync.Map // from the UID of an object to the namespace of its events, if known
 }
@@ -72,6 +73,7 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 	}
 	e := &Env{Dir: dir, Settings: s}
 	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", !s.Release, "-tags=faults") })
+	e.manager = sync.OnceValues(func() (string, error) { return e.buildCommand("hostpath-operator", "manager", !s.Release) })
 	var built, shipped error
 	var both sync.WaitGroup
 	both.Go(func() { e.Agent, built = e.build("agent", !s.Release) })
@@ -140,9 +142,12 @@ func (e *Env) Apply(name string) error {
 // Faulty returns the agent built with the tag faults, which can kill itself at a step.
 func (e *Env) Faulty() (string, error) { return e.faulty() }
 
+// Manager returns the operator.
+func (e *Env) Manager() (string, error) { return e.manager() }
+
 // Another returns an Env with the same programs, for another control plane whose API server has additional flags.
 func (e *Env) Another(dir string, flags ...string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, Inspector: e.Inspector, faulty: e.faulty, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
+	return &Env{Dir: dir, Agent: e.Agent, Inspector: e.Inspector, faulty: e.faulty, manager: e.manager, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
 // Stop ends the control plane and removes the directory, with keep except its logs.
@@ -156,7 +161,7 @@ func (e *Env) Stop(keep bool) error {
 		return os.RemoveAll(e.Dir)
 	}
 	fmt.Fprintf(os.Stderr, "the logs are kept in %s\n", e.Dir)
-	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "inspector", "agent-faults"} {
+	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "inspector", "agent-faults", "manager"} {
 		if err := os.RemoveAll(filepath.Join(e.Dir, dir)); err != nil {
 			return err
 		}
@@ -166,6 +171,11 @@ func (e *Env) Stop(keep bool) error {
 
 // build compiles the agent, with the race detector or as it is released.
 func (e *Env) build(name string, race bool, flags ...string) (string, error) {
+	return e.buildCommand("hostpath-provisioner", name, race, flags...)
+}
+
+// buildCommand is as build, for any command.
+func (e *Env) buildCommand(command, name string, race bool, flags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
@@ -175,12 +185,12 @@ func (e *Env) build(name string, race bool, flags ...string) (string, error) {
 		mode, cgo = []string{"-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0" // GO_BUILD of the Makefile
 	}
 	out := filepath.Join(e.Dir, name)
-	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", out}, mode, flags, []string{"./cmd/hostpath-provisioner"})
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", out}, mode, flags, []string{"./cmd/" + command})
 	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the agent: %w\n%s", err, output)
+		return "", fmt.Errorf("build %s: %w\n%s", command, err, output)
 	}
 	return out, nil
 }

@@ -1,0 +1,144 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Operator is the operator as a process of this machine, with the permissions of manifests/operator.
+type Operator struct {
+	scene        *Scene
+	program      string
+	kubeconfig   string
+	log, address string
+	cmd          *exec.Cmd
+}
+
+// OperatorAccount is the operator's account.
+const OperatorAccount = "hostpath-provisioner-operator"
+
+// Operator installs the operator, and starts it. At the end of the test it is killed; if the test failed, its log is printed.
+func (s *Scene) Operator() *Operator {
+	s.Helper()
+	s.must("apply manifests/operator", s.kubectl("apply", "--server-side", "-k", s.manifests("operator")))
+	// No kubelet runs its pods; the operator is a process.
+	s.must("delete the Deployment", s.kubectl("-n", Namespace, "delete", "deployment", "--all"))
+	kubeconfig, err := s.Plane.ServiceAccountKubeconfig(s.Context(), Namespace, OperatorAccount)
+	s.must("token", err)
+	program, err := s.Manager()
+	s.must("build the operator", err)
+	o := &Operator{scene: s, program: program, kubeconfig: kubeconfig, log: s.Path("logs", "operator.log"),
+		address: fmt.Sprintf("127.%d.251.1:6060", 100+os.Getpid()%100)}
+	s.Cleanup(o.finish)
+	o.Start()
+	return o
+}
+
+func (s *Scene) manifests(name string) string {
+	s.Helper()
+	root, err := root()
+	s.must("find manifests", err)
+	return root + "/manifests/" + name
+}
+
+// Start starts the operator and waits until it is healthy.
+func (o *Operator) Start() {
+	s := o.scene
+	s.Helper()
+	log, err := os.OpenFile(o.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	s.must("open log", err)
+	defer log.Close()
+	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address=0")
+	o.cmd.Stdout, o.cmd.Stderr = log, log
+	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit}
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	s.must("start operator", o.cmd.Start())
+	s.Eventually(time.Minute, "operator healthy", func() error {
+		r, err := http.Get("http://" + o.address + "/readyz")
+		if err == nil {
+			defer r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				err = fmt.Errorf("readyz: %s", r.Status)
+			}
+		}
+		return err
+	})
+}
+
+// Stop ends the operator as a kubelet does, so that it gives up its lease.
+func (o *Operator) Stop() {
+	o.scene.Helper()
+	o.scene.must("SIGTERM", o.cmd.Process.Signal(syscall.SIGTERM))
+	_ = o.cmd.Wait() // the lease ends with it, whatever its exit code
+}
+
+func (o *Operator) finish() {
+	s := o.scene
+	if o.cmd == nil || o.cmd.Process == nil {
+		return
+	}
+	_ = o.cmd.Process.Kill()
+	_ = o.cmd.Wait() // it was killed
+	log, err := os.ReadFile(o.log)
+	s.must("read log", err)
+	if i := strings.Index(string(log), "WARNING: DATA RACE"); i >= 0 {
+		s.Errorf("operator: a data race:\n%s", log[i:min(len(log), i+6000)])
+	}
+	if s.Failed() {
+		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+		s.Logf("the last lines of the operator:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	}
+}
+
+// Kubelets sets the pods of the agents' DaemonSets ready, and removes those that are deleted, as kubelets do, until the test
+// ends. Pods on nodes for which broken returns true are not ready.
+func (s *Scene) Kubelets(broken func(node string) bool) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	s.Cleanup(func() { stop(); <-done })
+	pods := s.Client.CoreV1().Pods(Namespace)
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+			list, err := pods.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				continue // the API server may be away
+			}
+			for _, pod := range list.Items {
+				if pod.DeletionTimestamp != nil {
+					_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}) // or at the next pass
+					continue
+				}
+				want := corev1.ConditionTrue
+				if broken(pod.Spec.NodeName) {
+					want = corev1.ConditionFalse
+				}
+				if pod.Spec.NodeName == "" || ready(&pod) == want {
+					continue
+				}
+				patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
+					want, time.Now().UTC().Format(time.RFC3339))
+				_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status") // as above
+			}
+		}
+	}()
+}
+
+func ready(pod *corev1.Pod) corev1.ConditionStatus {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}

@@ -1,0 +1,190 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// repaired is the time in which the operator repairs what others changed.
+const repaired = 5 * time.Second
+
+// operated is a control plane with the operator, two nodes, and one resource.
+type operated struct {
+	*harness.Scene
+	operator *harness.Operator
+	audit    string
+	nodes    []harness.Node
+
+	broken *atomic.Value // the name of the node whose agent is not ready
+}
+
+// serving is the name of the resource.
+const serving = "hostpath-provisioner"
+
+func operate(t *testing.T) *operated {
+	t.Helper()
+	e, audit := audited(t)
+	o := &operated{Scene: e.Scene(t), audit: audit, broken: &atomic.Value{}}
+	o.breaks("")
+	o.nodes = []harness.Node{o.Node("01"), o.Node("02")}
+	o.Kubelets(func(node string) bool { return node == o.broken.Load() })
+	o.operator = o.Operator()
+	return o
+}
+
+// breaks makes the agent of that node not ready, "" none.
+func (o *operated) breaks(node string) { o.broken.Store(node) }
+
+// in returns the same cluster for a part of the test.
+func (o *operated) in(t *testing.T) *operated {
+	scene := *o.Scene
+	scene.TB = t
+	part := *o
+	part.Scene = &scene
+	return &part
+}
+
+// create creates a resource.
+func (o *operated) create(name string, spec map[string]any) *unstructured.Unstructured {
+	o.Helper()
+	made, err := resources(o.Scene).Create(o.Context(), installation(name, spec), metav1.CreateOptions{})
+	if err != nil {
+		o.Fatal(err)
+	}
+	return made
+}
+
+// change merges a change into the resource.
+func (o *operated) change(patch string) {
+	o.Helper()
+	if _, err := resources(o.Scene).Patch(o.Context(), serving, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// is returns nil if the resource's conditions Available, Progressing and Degraded have those statuses, such as TFF, and one of
+// them the reason and the words.
+func (o *operated) is(name, statuses, reason, words string) error {
+	cr, err := resources(o.Scene).Get(o.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	got, found := map[string]string{}, false
+	conditions, _, _ := unstructured.NestedSlice(cr.Object, "status", "conditions")
+	for _, c := range conditions {
+		c := c.(map[string]any)
+		got[c["type"].(string)] = c["status"].(string)[:1]
+		message, _ := c["message"].(string)
+		found = found || c["reason"] == reason && strings.Contains(message, words)
+	}
+	if text := got["Available"] + got["Progressing"] + got["Degraded"]; text != statuses || !found {
+		return fmt.Errorf("conditions %s, want %s with reason %s and words %q: %v", text, statuses, reason, words, conditions)
+	}
+	return nil
+}
+
+func (o *operated) await(statuses, reason, words string) {
+	o.Helper()
+	o.Eventually(time.Minute, reason, func() error { return o.is(serving, statuses, reason, words) })
+}
+
+// healthy waits until the installation is.
+func (o *operated) healthy() {
+	o.Helper()
+	o.await("TFF", "Complete", "Application Available")
+}
+
+// TestOperator has the rows of the existing operator's tests under their names, and more.
+func TestOperator(t *testing.T) {
+	t.Parallel()
+	o := operate(t)
+	for _, row := range []struct {
+		name string
+		run  func(*testing.T, *operated)
+	}{
+		{"TestOperatorEventsInstall", installs},
+		{"TestReconcileChangeOnDaemonSet/csi driver ds modify", daemonSetModified},
+		{"TestReconcileChangeOnDaemonSet/csi driver ds delete", deleted("apps/v1/daemonsets", "hostpath-provisioner-csi")},
+		{"TestReconcileChangeOnServiceAccount/csi driver sa modify", accountModified},
+		{"TestReconcileChangeOnServiceAccount/csi driver sa delete", deleted("/v1/serviceaccounts", "hostpath-provisioner-admin-csi")},
+		{"TestReconcileChangeOnClusterRole/csi driver", modified("rbac.authorization.k8s.io/v1/clusterroles", "rules")},
+		{"TestReconcileChangeOnClusterRole/delete", deleted("rbac.authorization.k8s.io/v1/clusterroles", "hostpath-provisioner-admin-csi")},
+		{"TestReconcileChangeOnClusterRoleBinding/csi driver", modified("rbac.authorization.k8s.io/v1/clusterrolebindings", "subjects")},
+		{"TestReconcileChangeOnClusterRoleBinding/delete", deleted("rbac.authorization.k8s.io/v1/clusterrolebindings", "hostpath-provisioner-admin-csi")},
+		{"TestReconcileRoleBinding", modified("rbac.authorization.k8s.io/v1/rolebindings", "subjects")},
+		{"TestReconcileRole", modified("rbac.authorization.k8s.io/v1/roles", "rules")},
+		{"Test_CSIDriver/delete CSI driver", deleted("storage.k8s.io/v1/csidrivers", harness.Driver)},
+		{"TestNodeSelector", placed},
+		{"users' metadata stays", metadataStays},
+		{"second resource", second},
+		{"not ready", notReady},
+		{"upgrade", upgrades},
+		{"path", servesPath},
+		{"path to pools", switched},
+		{"quiet", quiet},
+		{"delete", deletes},
+	} {
+		if !t.Run(row.name, func(t *testing.T) { row.run(t, o.in(t)) }) {
+			t.FailNow()
+		}
+	}
+}
+
+// objects is a client of one kind, GROUP/VERSION/RESOURCE, of cluster-scoped objects or those of the agents' namespace.
+func objects(s *harness.Scene, kind string, namespace ...string) dynamic.ResourceInterface {
+	s.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())
+	if err != nil {
+		s.Fatal(err)
+	}
+	config.QPS, config.WarningHandler = -1, rest.NoWarnings{} // older values warn
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	parts := strings.Split(kind, "/")
+	of := client.Resource(schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]})
+	if len(namespace) > 0 {
+		return of.Namespace(namespace[0])
+	}
+	return of
+}
+
+// defineAs applies a definition of HostPathProvisioner and waits until it is served.
+func defineAs(s *harness.Scene, file string) {
+	s.Helper()
+	for _, args := range [][]string{{"apply", "--server-side", "--force-conflicts", "-f", file}, {"wait", "--for=condition=Established", "--timeout=60s", "-f", file}} {
+		if out, err := exec.Command(s.Plane.Binaries().Path("kubectl"), append(args, "--kubeconfig", s.Plane.Kubeconfig())...).CombinedOutput(); err != nil {
+			s.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+	}
+	s.Eventually(time.Minute, "HostPathProvisioner served", func() error {
+		_, err := resources(s).List(s.Context(), metav1.ListOptions{})
+		return err
+	})
+}
+
+// wants returns nil if the text has all the words.
+func wants(err error, text string, words []string) error {
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			err = errors.Join(err, fmt.Errorf("no %q in %s", w, text))
+		}
+	}
+	return err
+}
