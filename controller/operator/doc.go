@@ -8,7 +8,8 @@
 //	pools.go      the pools, volumes and mounts of the agent
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
-//	takeover.go   takes fields over from others, and removes what an older operator left
+//	takeover.go   takes fields over from others
+//	older.go      removes what an older operator left
 //	reconcile.go  the order of the steps
 //	delete.go     a resource that is deleted waits for its volumes
 //	volumes.go    finds the volumes that are in use
