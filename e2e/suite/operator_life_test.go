@@ -3,6 +3,7 @@ package suite
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -82,7 +83,7 @@ func second(_ *testing.T, o *operated) {
 	o.Eventually(time.Minute, "gone", func() error {
 		_, err := resources(o.Scene).Get(o.Context(), "a-second", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v", err)
+			return errors.Join(errors.New("it is there"), err)
 		}
 		return nil
 	})
@@ -260,7 +261,7 @@ func deletes(_ *testing.T, o *operated) {
 	o.Eventually(time.Minute, "gone", func() error {
 		_, err := resources(o.Scene).Get(o.Context(), serving, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %v, %v", err, o.is(serving, "", "", ""))
+			return errors.Join(errors.New("it is there"), err, o.is(serving, "", "", ""))
 		}
 		return nil
 	})
