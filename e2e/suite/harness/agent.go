@@ -88,8 +88,7 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 	n := agents.Add(1)
 	a := &Agent{
 		Node: node, Pool: o.Pool, scene: s, options: o,
-		// A port that nobody else can have: outgoing connections never use these addresses.
-		address: fmt.Sprintf("127.%d.%d.%d:9898", 100+os.Getpid()%100, n/250, 1+n%250),
+		address: loopback(n, 9898),
 		log:     s.Path("logs", fmt.Sprintf("agent-%d.log", n)),
 		Socket:  filepath.Join(s.Dir, fmt.Sprintf("csi-%d.sock", n)), // a path that is short enough for a socket
 	}
@@ -98,6 +97,11 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 	}
 	s.Cleanup(a.finish)
 	return a
+}
+
+// loopback returns an address that no other process can have: outgoing connections never use these.
+func loopback(n int32, port int) string {
+	return fmt.Sprintf("127.%d.%d.%d:%d", 100+os.Getpid()%100, n/250, 1+n%250, port)
 }
 
 // Restart starts the agent again, with the same settings. It appends to the log.

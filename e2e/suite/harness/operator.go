@@ -38,7 +38,7 @@ func (s *Scene) Operator() *Operator {
 	program, err := s.Manager()
 	s.must("build the operator", err)
 	o := &Operator{scene: s, program: program, kubeconfig: kubeconfig, log: s.Path("logs", "operator.log"),
-		address: fmt.Sprintf("127.%d.251.1:6060", 100+os.Getpid()%100)}
+		address: loopback(agents.Add(1), 6060)}
 	s.Cleanup(o.finish)
 	o.Start()
 	return o
