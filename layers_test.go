@@ -135,7 +135,7 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 var layers = [][]string{
 	{"class", "sleep"},                         // what both sides of a claim agree on; how loops wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
-	{"claims", "nodeinfo", "pvs"},              // which claims and PVs are of this node
+	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
 	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "onlynode", "orphans", "provision", "resize"}, // one duty each
 	{"agent", "disks", "operator"}, // joins them; installs them
 }

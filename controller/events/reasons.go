@@ -6,6 +6,8 @@ import "slices"
 // docs/reference/events.md is generated.
 const (
 	AnnotationIgnored       = "AnnotationIgnored"
+	ConfigurationChanged    = "ConfigurationChanged"
+	ConfigurationRefused    = "ConfigurationRefused"
 	DeviceBusy              = "DeviceBusy"
 	DeviceConfigDiffers     = "DeviceConfigDiffers"
 	DeviceConfigInvalid     = "DeviceConfigInvalid"
@@ -19,6 +21,7 @@ const (
 	Migrated                = "Migrated"
 	Migrating               = "Migrating"
 	MigrationStopped        = "MigrationStopped"
+	OriginalRunning         = "OriginalRunning"
 	OrphansFound            = "OrphansFound"
 	OrphansRemoved          = "OrphansRemoved"
 	PoolMoved               = "PoolMoved"
@@ -116,6 +119,14 @@ var reasons = []Reason{
 		Action: "see *Orphans* in [operations.md](../operations.md)"},
 	{Name: OrphansRemoved, Type: "Normal", Object: "node",
 		When: "with `--orphans=delete`, volumes were removed whose PVs and claims were gone for `--orphan-grace`"},
+	{Name: OriginalRunning, Type: "Warning", Object: "node",
+		When:   "the local-path provisioner runs beside an agent that stands in for it; new claims of its classes wait",
+		Action: "end it, as [from-local-path.md](../from-local-path.md) says; the agent then goes on by itself"},
+	{Name: ConfigurationChanged, Type: "Normal", Object: "node",
+		When: "the ConfigMap `local-path-config` gives the node other directories; the agent starts again"},
+	{Name: ConfigurationRefused, Type: "Warning", Object: "node",
+		When:   "the ConfigMap `local-path-config` was changed and is wrong, or lacks a directory that has volumes; the agent goes on with the one before",
+		Action: "correct what the message names"},
 	{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
 		When:   "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing changes",
 		Action: "correct what the message names; see [raw-disks.md](../raw-disks.md)"},
