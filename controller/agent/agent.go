@@ -11,6 +11,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,6 +27,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/csi"
 	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
@@ -57,6 +59,7 @@ type agent struct {
 	volumes   *monitor.VolumeMonitor
 	probes    *prometheus.GaugeVec // of the pools
 	orphans   *orphans.Checker
+	original  *localpath.Original // nil if the agent does not stand in for the local-path provisioner
 	driver    *csi.Server
 	kubelet   *kubelet.Registration  // nil if a sidecar registers the driver
 	library   metrics.Metrics        // of the provisioner library
@@ -109,7 +112,11 @@ func runAgent(ctx context.Context, o *options) error {
 		// fails here, and its monitor reports it.
 		a.pools.Open()
 	}
-	return runTogether(ctx, parts...)
+	if err := runTogether(ctx, parts...); !errors.Is(err, localpath.ErrChanged) {
+		return err
+	}
+	log.Info("The configuration changed; the next start reads it")
+	return nil
 }
 
 // close releases the locks of all pools whose disks answer. A process with a thread that hangs on a
@@ -174,6 +181,7 @@ func (a *agent) newLoop() (err error) {
 		return err
 	}
 	a.newOnlyNode()
+	a.newOriginal()
 	info := nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
 		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/onlynode"
 	"kubevirt.io/hostpath-provisioner/controller/pvs"
 )
@@ -58,6 +59,9 @@ func (a *agent) isEmpty(s pvs.Served) bool {
 
 // hold returns why new claims of a provisioner wait, nil if they do not.
 func (a *agent) hold(provisioner string) error {
+	if provisioner == class.LocalPathProvisioner {
+		return a.holdLocalPath()
+	}
 	for _, d := range a.provision.dialects {
 		if d.Provisioner == provisioner && d.OnlyNode {
 			return a.onlyNode.Err()
@@ -70,6 +74,9 @@ func (a *agent) hold(provisioner string) error {
 func (a *agent) served() (all []pvs.Served) {
 	for _, d := range a.provision.dialects {
 		s := pvs.Served{Dialect: d}
+		if d.Provisioner == class.LocalPathProvisioner && a.localPath.file != nil {
+			s.Paths = a.localPath.file.Paths().Of
+		}
 		for _, name := range a.layout.hostPath[d.Provisioner] {
 			s.Pools = append(s.Pools, a.pools.Named(name))
 		}

@@ -63,6 +63,7 @@ func (o *options) registerPools(f *pflag.FlagSet) {
 
 func (o *options) registerVolumes(f *pflag.FlagSet) {
 	o.provision.register(f)
+	o.localPath.register(f)
 	f.BoolVar(&o.prefix, "use-naming-prefix", false,
 		"name directories <claim>-pvc-<uid> instead of pvc-<uid>")
 	f.StringVar(&o.reclaimPolicy, "reclaim-policy", "",

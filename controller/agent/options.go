@@ -37,6 +37,7 @@ type options struct {
 	metrics       metricsOptions
 	pprof         pprofOptions
 	provision     provisionOptions
+	localPath     localPathOptions
 	migrate       migrateOptions
 	driver        driverOptions
 	orphans       orphanOptions
@@ -132,6 +133,9 @@ func (o *options) check() error {
 		return err
 	}
 	if err := o.migrate.check(o.provision.dialects, o.provision.csi); err != nil {
+		return err
+	}
+	if err := o.localPath.check(o.provision.dialects, o.nodeName); err != nil {
 		return err
 	}
 	o.layout, err = o.newLayout()

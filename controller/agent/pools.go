@@ -43,6 +43,9 @@ func (o *options) newLayout() (l layout, err error) {
 	if err == nil && o.provision.hostPath() {
 		err = l.addHostPath(o.pvDir, o.pvDirMount, o.provision.dialects)
 	}
+	if err == nil && o.localPath.file != nil {
+		l.addLocalPaths(o.localPath.file.Paths().All())
+	}
 	if err != nil {
 		return layout{}, err
 	}

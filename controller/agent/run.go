@@ -64,6 +64,9 @@ func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInforme
 	if a.onlyNode != nil {
 		wg.Go(func() { a.onlyNode.Run(ctx) })
 	}
+	if a.original != nil {
+		wg.Go(func() { a.original.Run(ctx) })
+	}
 	wg.Go(func() { a.orphans.Run(ctx, pvs) })
 	wg.Go(func() { freeListMemory(ctx, claims) })
 	wg.Wait()
@@ -99,6 +102,9 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	}
 	if a.publisher != nil {
 		parts = append(parts, a.publish)
+	}
+	if a.localPath.file != nil {
+		parts = append(parts, a.follow)
 	}
 	var plan func() migrate.Report
 	if a.migrator != nil {
@@ -138,6 +144,9 @@ func (a *agent) checks() (all []httpserver.Check) {
 	}
 	if a.onlyNode != nil {
 		all = append(all, httpserver.Check{Name: "only node", Err: a.onlyNode.Err})
+	}
+	if a.original != nil {
+		all = append(all, httpserver.Check{Name: "local-path provisioner", Err: a.original.Running})
 	}
 	if a.publisher != nil {
 		all = append(all, httpserver.Check{Name: "capacity", Err: a.publisher.Ready})

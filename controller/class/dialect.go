@@ -42,6 +42,9 @@ type Dialect struct {
 	unpinned bool
 	// local accepts PVs with a local path instead of a hostPath.
 	local bool
+	// naming returns the name of new directories of a class; nil for the first of
+	// directories. An error is one of check too.
+	naming func(*storagev1.StorageClass) (naming, error)
 	// check refuses what only this provisioner's claims and classes can request; may
 	// be nil.
 	check func(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) error
@@ -156,9 +159,17 @@ func (d *Dialect) CheckNames(pv *corev1.PersistentVolume, directory string) erro
 	return fmt.Errorf("directory %q is not named after it: want %s", directory, strings.Join(want, " or "))
 }
 
+// naming returns the name of the directory of a PV and its claim.
+type naming func(pv, namespace, claim string) string
+
 // Directory returns the name of the directory of a claim's new volume. An existing
-// volume's name is in its record; do not compute it again.
-func (d *Dialect) Directory(claim *corev1.PersistentVolumeClaim) string {
+// volume's name is in its record; do not compute it again. The caller has called Check.
+func (d *Dialect) Directory(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) string {
+	if d.naming != nil {
+		if name, err := d.naming(c); err == nil {
+			return name(PVName(claim), claim.Namespace, claim.Name)
+		}
+	}
 	return d.directories(PVName(claim), &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID})[0]
 }
 

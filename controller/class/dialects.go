@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 )
 
 // Provisioners whose classes and volumes the agent can take over.
@@ -58,26 +57,10 @@ var others = []Dialect{
 		},
 		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true, optional: true}},
 		local:       true,
-		check: func(claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) error {
-			if kind := claim.Annotations[annVolumeType]; kind != "" && !isVolumeType(kind) {
-				return fmt.Errorf("annotation %s is %q; it must be hostPath or local", annVolumeType, kind)
-			}
-			return nil
-		},
-		source: func(path string, claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) corev1.PersistentVolumeSource {
-			if strings.EqualFold(claim.Annotations[annVolumeType], "local") {
-				return corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}
-			}
-			return hostPathSource(path)
-		},
+		check:       checkLocalPath,
+		source:      localPathSource,
+		naming:      patternNaming,
 	},
-}
-
-// annVolumeType on a claim of LocalPathProvisioner chooses the source of its PV.
-const annVolumeType = "volumeType"
-
-func isVolumeType(text string) bool {
-	return strings.EqualFold(text, "hostPath") || strings.EqualFold(text, "local")
 }
 
 // ParseCompat returns the dialects that a comma-separated list of settings names, none

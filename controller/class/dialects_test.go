@@ -27,7 +27,7 @@ func TestDialectReadsItsPVs(t *testing.T) {
 		if err := d.Check(claim, sc); err != nil {
 			t.Errorf("%s: %v", d.Provisioner, err)
 		}
-		directory := d.Directory(claim)
+		directory := d.Directory(claim, &storagev1.StorageClass{})
 		pv := d.PV(pvOf, "/pool/"+directory, claim, sc, at, "Delete")
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		for _, other := range every() {
@@ -56,17 +56,17 @@ func TestDialectDirectory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d[0].Directory(claimOf()); got != want {
+		if got := d[0].Directory(claimOf(), &storagev1.StorageClass{}); got != want {
 			t.Errorf("%s: %q", setting, got)
 		}
 		claim := claimOf()
 		claim.Name = long
-		if got := d[0].Directory(claim); len(got) != maxDirectory || !strings.Contains(got, pvOf) || !strings.Contains(got, "a-b") {
+		if got := d[0].Directory(claim, &storagev1.StorageClass{}); len(got) != maxDirectory || !strings.Contains(got, pvOf) || !strings.Contains(got, "a-b") {
 			t.Errorf("%s: a long name gives %q", setting, got)
 		}
 	}
 	prefix := Own(true)
-	if got := prefix.Directory(claimOf()); got != "c-"+pvOf {
+	if got := prefix.Directory(claimOf(), &storagev1.StorageClass{}); got != "c-"+pvOf {
 		t.Errorf("with the naming prefix: %q", got)
 	}
 }
@@ -91,7 +91,7 @@ func TestDialectCheck(t *testing.T) {
 		"lines, one pod": {"local-path", claimOf(corev1.ReadWriteOncePod), ""},
 		"lines, many":    {"local-path", claimOf(corev1.ReadWriteMany), "use ReadWriteOnce or ReadWriteOncePod"},
 		"lines, local":   {"local-path", edit(func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{annVolumeType: "local"} }), ""},
-		"lines, other":   {"local-path", edit(func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{annVolumeType: "nfs"} }), "must be hostPath or local"},
+		"lines, other":   {"local-path", edit(func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{annVolumeType: "nfs"} }), "must be local or hostPath"},
 	} {
 		d, err := ParseCompat(row.setting)
 		if err != nil {

@@ -35,7 +35,7 @@ type volumes interface {
 	// missing describes the pool that the class names and this node lacks.
 	missing(*storagev1.StorageClass) string
 	// directory returns the name of the directory of a claim's new volume.
-	directory(*corev1.PersistentVolumeClaim) string
+	directory(*corev1.PersistentVolumeClaim, *storagev1.StorageClass) string
 	// newPV describes the PV of a volume. The library adds the claimRef.
 	newPV(served) *corev1.PersistentVolume
 	// givesBack reports whether a claim with that refusal goes back to the

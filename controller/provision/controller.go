@@ -47,7 +47,8 @@ type Config struct {
 	// Admit is called when the pools were opened. An error of it ends Run; may be nil.
 	Admit func() error
 	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes
-	// that exist are not affected. It must not block; may be nil.
+	// that exist are not affected. No event is recorded for ErrNotKnown. It must not
+	// block; may be nil.
 	Hold func(provisioner string) error
 	// Opened is run beside the loop from the first opening of the pools on,
 	// whether that succeeded or not; may be nil.
@@ -60,6 +61,10 @@ type Config struct {
 	// not block; may be nil.
 	Changed func(*volume.Pool)
 }
+
+// ErrNotKnown is the error of Config.Hold shortly after the start, until it is known
+// whether claims wait.
+var ErrNotKnown = errors.New("it is not known yet whether the claim can be served")
 
 // Controller is the claim loop of one node. Make it with New, then Run it once.
 type Controller struct {

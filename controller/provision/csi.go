@@ -36,7 +36,9 @@ func (c csiPools) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.Stora
 	return nil
 }
 
-func (c csiPools) directory(claim *corev1.PersistentVolumeClaim) string { return class.PVName(claim) }
+func (c csiPools) directory(claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) string {
+	return class.PVName(claim)
+}
 
 // pools returns the pool that the class names.
 func (c csiPools) pools(sc *storagev1.StorageClass) []*volume.Pool {
@@ -47,7 +49,8 @@ func (c csiPools) pools(sc *storagev1.StorageClass) []*volume.Pool {
 }
 
 func (c csiPools) missing(sc *storagev1.StorageClass) string {
-	return fmt.Sprintf("no pool %q, which class %q names; it has %q", class.PoolName(sc.Parameters), sc.Name, c.Names())
+	return fmt.Sprintf("no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
+		class.PoolName(sc.Parameters), sc.Name, c.Names())
 }
 
 // givesBack returns a claim that another node may be able to serve. If another agent

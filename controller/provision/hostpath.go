@@ -2,6 +2,8 @@ package provision
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -27,17 +29,25 @@ func (h hostPath) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.Stora
 	return h.Check(claim, sc)
 }
 
-func (h hostPath) directory(claim *corev1.PersistentVolumeClaim) string { return h.Directory(claim) }
+func (h hostPath) directory(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) string {
+	return h.Directory(claim, sc)
+}
 
-// pools returns all pools of the dialect, or the one whose path the class names.
+// pools returns the dialect's pools for volumes of the class, or the one of these whose
+// path the class names.
 func (h hostPath) pools(sc *storagev1.StorageClass) []*volume.Pool {
+	pools := h.Pools
+	if h.Paths != nil {
+		paths, _ := h.Paths(sc.Name)
+		pools = slices.DeleteFunc(slices.Clone(pools), func(p *volume.Pool) bool { return !slices.Contains(paths, p.Path()) })
+	}
 	path := h.pathOf(sc)
 	if path == "" {
-		return h.Pools
+		return pools
 	}
-	for i, pool := range h.Pools {
+	for i, pool := range pools {
 		if pool.Path() == path {
-			return h.Pools[i : i+1]
+			return pools[i : i+1]
 		}
 	}
 	return nil
@@ -45,10 +55,10 @@ func (h hostPath) pools(sc *storagev1.StorageClass) []*volume.Pool {
 
 // pathOf returns the path that the class names, "" if it names none.
 func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
-	if h.PathParameter == "" {
+	if h.PathParameter == "" || sc.Parameters[h.PathParameter] == "" {
 		return ""
 	}
-	return sc.Parameters[h.PathParameter]
+	return filepath.Clean(sc.Parameters[h.PathParameter])
 }
 
 func (h hostPath) missing(sc *storagev1.StorageClass) string {
@@ -56,7 +66,13 @@ func (h hostPath) missing(sc *storagev1.StorageClass) string {
 	for _, pool := range h.Pools {
 		paths = append(paths, pool.Path())
 	}
-	return fmt.Sprintf("no pool in %s, which class %q names in its parameter %s; it has pools in %q",
+	if h.Paths != nil {
+		var err error
+		if paths, err = h.Paths(sc.Name); err != nil {
+			return fmt.Sprintf("no pool for class %q: %v", sc.Name, err)
+		}
+	}
+	return fmt.Sprintf("no pool in %s, which class %q names in its parameter %s; it has pools in %q; use a class of one of these, or keep the pods off this node",
 		h.pathOf(sc), sc.Name, h.PathParameter, paths)
 }
 

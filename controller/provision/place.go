@@ -14,21 +14,21 @@ import (
 func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (pool *volume.Pool, directory string, made bool) {
 	candidates := b.pools(sc)
 	for _, pool := range candidates {
-		if directory, made := existing(b, pool, claim); made {
+		if directory, made := existing(b, pool, claim, sc); made {
 			return pool, directory, true
 		}
 	}
-	return mostAvailable(candidates, specOf(claim, sc)), b.directory(claim), false
+	return mostAvailable(candidates, specOf(claim, sc)), b.directory(claim, sc), false
 }
 
 // existing returns the directory of the claim's volume in the pool, if there is one. The
 // name is read from the record: an older setting, or the provisioner sidecar, may have
 // chosen another.
-func existing(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim) (directory string, made bool) {
+func existing(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (directory string, made bool) {
 	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
 		return v.Name, true
 	}
-	v, err := pool.Get(b.directory(claim))
+	v, err := pool.Get(b.directory(claim, sc))
 	return v.Name, err == nil && v.Owner.UID == string(claim.UID)
 }
 

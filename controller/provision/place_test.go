@@ -67,7 +67,7 @@ func TestPlaceOf(t *testing.T) {
 		t.Errorf("another path in the class: %+v", r)
 	}
 
-	name := b.directory(claim)
+	name := b.directory(claim, &storagev1.StorageClass{})
 	if _, err := c.pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: class.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, made := existing(c.backends.named(class.CSIProvisioner), fast, o.PVC); !made {
+	if _, made := existing(c.backends.named(class.CSIProvisioner), fast, o.PVC, o.StorageClass); !made {
 		t.Error("its space would be promised twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)

@@ -38,8 +38,8 @@ type refusal struct {
 	steady string
 	// temporary is set if the answer may change while the claim stays the same.
 	temporary bool
-	// silent is set if another agent of this node serves the claim: no event is
-	// recorded.
+	// silent is set if another agent of this node serves the claim, or if Config.Hold
+	// has no answer yet: no event is recorded.
 	silent bool
 }
 
@@ -56,7 +56,7 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 		return c.noPool(b, sc)
 	}
 	if err := c.hold(sc.Provisioner); err != nil {
-		return &refusal{reason: refusedWaiting, temporary: true, message: err.Error()}
+		return &refusal{reason: refusedWaiting, temporary: true, silent: errors.Is(err, ErrNotKnown), message: err.Error()}
 	}
 	space, err := pool.Space()
 	if err == nil {
@@ -112,7 +112,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 // noPool returns the refusal of a class whose pool this node lacks.
 func (c *Controller) noPool(b *backend, sc *storagev1.StorageClass) *refusal {
 	return &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
-		"node %s has %s; use a class of one of these, or keep the pods off this node", c.info.Name(), b.missing(sc))}
+		"node %s has %s", c.info.Name(), b.missing(sc))}
 }
 
 // noSpace returns the message of a claim that does not fit. exact adds the available

@@ -27,7 +27,7 @@ func newPVs(t *testing.T) *PVs {
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	p := New(Config{Client: client, Node: infoOf(t, "c"), Events: events.New(client, "node-01"), Pools: pools,
-		Dialects: []Served{{class.Own(false), []*volume.Pool{pools.Named("legacy")}}}, CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+		Dialects: []Served{{Dialect: class.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}, CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
 	p.claims = deletions{}
 	setObjects(t, p)
 	return p

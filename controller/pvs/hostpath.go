@@ -16,6 +16,9 @@ import (
 type Served struct {
 	class.Dialect
 	Pools []*volume.Pool
+	// Paths returns the paths of the pools for new volumes of a class. The error is for
+	// the user of a claim. If Paths is nil, all Pools serve every class.
+	Paths func(class string) ([]string, error)
 }
 
 // poolAt returns the pool that is the parent of path, and the last element of path. The
