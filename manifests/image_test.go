@@ -34,7 +34,7 @@ func TestImageIsSetOnce(t *testing.T) {
 		}
 	}
 	for _, at := range append(slices.Clone(csiModes), "legacy", "openshift", "examples/other-path", "examples/legacy-quotas",
-		"examples/metrics-auth", "examples/migrate") {
+		"examples/metrics-auth", "examples/migrate", "local-path", "local-path/k3s", "local-path/kind", "local-path/microk8s") {
 		if _, c := agent(t, at); c.Image != placeholder || c.ImagePullPolicy != corev1.PullIfNotPresent {
 			t.Errorf("%s: image %s, policy %s; want %s, IfNotPresent", at, c.Image, c.ImagePullPolicy, placeholder)
 		}

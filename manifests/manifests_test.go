@@ -71,6 +71,8 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 				want = disksName
 			} else if dir == "operator" {
 				want = name + "-operator"
+			} else if strings.HasPrefix(dir, "local-path/") {
+				want = localPathName
 			}
 			if l.Pairs["k8s-app"] != want {
 				t.Errorf("%s: label k8s-app is %q, want %q", file, l.Pairs["k8s-app"], want)
@@ -80,7 +82,7 @@ func TestKustomizationsNameTheirFiles(t *testing.T) {
 }
 
 func TestNamespaceAdmitsTheAgent(t *testing.T) {
-	for _, file := range []string{"legacy/namespace.yaml", "csi/namespace.yaml", "operator/namespace.yaml"} {
+	for _, file := range []string{"legacy/namespace.yaml", "csi/namespace.yaml", "operator/namespace.yaml", "local-path/agent/namespace.yaml"} {
 		ns := one[*corev1.Namespace](t, file)
 		for _, mode := range []string{"enforce", "audit", "warn"} {
 			if level := ns.Labels["pod-security.kubernetes.io/"+mode]; level != "privileged" || ns.Name != name {
