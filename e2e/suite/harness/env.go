@@ -108,9 +108,11 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The additional permissions of agents that migrate.
-	if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", "examples", "migrate", "rbac.yaml")); err != nil {
-		return err
+	// The additional permissions of agents that migrate, and of those that stand in for the local-path provisioner.
+	for _, dir := range []string{"examples/migrate", "local-path/agent"} {
+		if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", dir, "rbac.yaml")); err != nil {
+			return err
+		}
 	}
 	// No kubelet runs their pods; the agents are processes.
 	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {

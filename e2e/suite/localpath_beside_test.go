@@ -1,0 +1,186 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// While the local-path provisioner itself runs, new claims wait, and what is there is served. The test is alone, because
+// all agents see its Deployment.
+func TestLocalPathWaitsForTheOriginal(t *testing.T) {
+	s, a := newLocalPath(t)
+	class := localPathClass(s, "class", nil)
+	before := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
+	pv := s.Bound(before)
+
+	run := func(replicas int32) {
+		t.Helper()
+		_, err := s.Client.AppsV1().Deployments(s.Namespace).Patch(t.Context(), "local-path-provisioner", types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	labels := map[string]string{"app": "local-path-provisioner"}
+	_, err := s.Client.AppsV1().Deployments(s.Namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "local-path-provisioner"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "local-path-provisioner", Image: "registry.invalid/local-path-provisioner"}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := func() {
+		_ = s.Client.AppsV1().Deployments(s.Namespace).Delete(s.Context(), "local-path-provisioner", metav1.DeleteOptions{})
+	}
+	defer gone()
+	a.AwaitUnready("local-path provisioner runs too, as Deployment " + s.Namespace)
+	s.Eventually(10*time.Second, "said", func() error { return nodeSays(s, a.Node, "OriginalRunning", "scale it to 0 or delete it") })
+	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
+	s.AwaitWarning(waits.UID, harness.ReasonFailed, "local-path provisioner runs too")
+	if err := s.IsPending(waits); err != nil {
+		t.Error(err)
+	}
+	ask(s, before, "25Mi")
+	s.Eventually(15*time.Second, "grown", func() error { return hasBytes(s, a, before, localPathDirectory(before), 25<<20) })
+	s.Delete(before)
+	s.Gone(pv.Name)
+
+	run(0)
+	s.Bound(waits)
+	run(1)
+	again := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
+	s.Eventually(20*time.Second, "waits again", func() error { return s.Warned(again.UID, harness.ReasonFailed, "runs too") })
+	gone()
+	s.Bound(again)
+	a.AwaitReady()
+}
+
+// Both served the claim: the agent was killed before it saved its PV, and that of the local-path provisioner is there when it
+// starts again. Of the agent's empty directory nothing stays; but if both have the same directory, the volume is that PV's.
+func TestLocalPathBothServed(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		same bool // the PV names the agent's directory, and a pod has written into it
+	}{{"another directory", false}, {"the same directory", true}} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			bothServed(t, row.same)
+		})
+	}
+}
+
+func bothServed(t *testing.T, same bool) {
+	t.Helper()
+	s := env.Scene(t)
+	node := s.Node("01")
+	second := s.Path("pools", "second")
+	o := localPathOptions(s, node.Pool, second)
+	o.Program = mustFaulty(t)
+	a := s.Later(node, o)
+	claim := s.Create(harness.Claim{Name: "data", Class: localPathClass(s, "class", nil)})
+	ours := filepath.Join(node.Pool, localPathDirectory(claim))
+	path := filepath.Join(second, localPathDirectory(claim))
+	if same {
+		path = ours
+	}
+	a.RestartWith("HPP_KILL_AT=create.sync")
+	selectNode(s, claim, node)
+	s.Eventually(20*time.Second, "killed", func() error {
+		if a.Alive() {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	if err := harness.Exists(ours); err != nil {
+		t.Fatal(err)
+	}
+	saveTheirs(s, a, claim, path)
+	if same {
+		s.Write(path, "data", []byte("precious"))
+	}
+	a.Restart()
+	a.AwaitReady()
+	s.Eventually(30*time.Second, "bound", func() error { return s.IsBound(claim) })
+	s.Eventually(unfinished, "the volume is that of the PV", func() error {
+		if !same {
+			if err := harness.Missing(ours); err != nil {
+				return err
+			}
+		}
+		pv := s.PV(harness.PVName(claim))
+		if pv.Spec.HostPath.Path != path || pv.Annotations[harness.AnnPool] == "" {
+			return s.NotYet(pv.UID, "source %+v, annotations %v", pv.Spec.HostPath, pv.Annotations)
+		}
+		return firstError(harness.Exists(path), a.MetricIs(10<<20, "kubevirt_hpp_pool_allocated_bytes", `pool="`+poolName(same, second)+`"`))
+	})
+	if same {
+		if _, err := os.ReadFile(filepath.Join(path, "data")); err != nil {
+			t.Error(err)
+		}
+	}
+	s.Delete(claim)
+	s.Gone(harness.PVName(claim))
+	s.Eventually(10*time.Second, "nothing left", func() error { return firstError(harness.Missing(ours), harness.Missing(path)) })
+}
+
+func mustFaulty(t *testing.T) string {
+	t.Helper()
+	program, err := env.Faulty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// selectNode is what the scheduler does.
+func selectNode(s *harness.Scene, claim *corev1.PersistentVolumeClaim, node harness.Node) {
+	s.Helper()
+	if err := patchClaim(s, claim, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnSelectedNode, node.Name)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// saveTheirs saves the PV that the local-path provisioner makes of the claim, with its directory.
+func saveTheirs(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, path string) {
+	s.Helper()
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: harness.PVName(claim), Annotations: map[string]string{harness.AnnProvisionedBy: localPath}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: claim.Spec.AccessModes, Capacity: claim.Spec.Resources.Requests,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, StorageClassName: *claim.Spec.StorageClassName,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+			},
+		},
+	}
+	otherProvisioners[1].dress(pv, path, a.Node)
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// poolName is the name of the pool that has the volume.
+func poolName(same bool, second string) string {
+	if same {
+		return "legacy"
+	}
+	return second
+}
