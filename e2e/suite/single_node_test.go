@@ -117,6 +117,8 @@ func TestSingleNode(t *testing.T) {
 		{"a second node later", singleSecondNode},
 		{"adoption", singleAdoption},
 		{"left alone", singleLeftAlone},
+		{"killed", singleKilled},
+		{"killed while adopting", singleKilledAdopting},
 	} {
 		t.Run(row.name, func(t *testing.T) { row.test(t, own) })
 	}
@@ -337,4 +339,79 @@ func singleLeftAlone(t *testing.T, own *harness.Env) {
 	if got := m.a.Inspect().Volumes; len(got) != 1 {
 		t.Errorf("volumes %+v, want the adopted one alone", got)
 	}
+}
+
+// The life of a claim's volume in an open pool, with the agent killed before its n-th change to the disk.
+func singleKilled(t *testing.T, own *harness.Env) {
+	m := newMachine(t, own, faulty(t))
+	m.a.Restart()
+	m.a.AwaitReady()
+	m.a.Stop()
+	for n := 1; n <= mostSteps; n++ {
+		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
+		claim := m.claim(corev1.ReadWriteMany)
+		dead := m.again(func() error { return m.IsBound(claim) })
+		m.Bound(claim)
+		wantTree(m.Scene, m.a.Pool, filepath.Base(m.directory(claim)))
+		m.Delete(claim)
+		dead = m.again(func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }) || dead
+		m.Gone(harness.PVName(claim))
+		m.Eventually(15*time.Second, fmt.Sprintf("kill %d: empty pool", n), func() error { return empty(m.Scene, m.a) })
+		m.a.Kill()
+		if !dead {
+			t.Logf("the life of a volume has %d steps", n-1)
+			return
+		}
+	}
+	t.Errorf("%d steps are not enough", mostSteps)
+}
+
+// The adoption of a PV, with the agent killed before its n-th change to the disk, from an absent pool on.
+func singleKilledAdopting(t *testing.T, own *harness.Env) {
+	m := newMachine(t, own, faulty(t))
+	pools := m.a.Pool
+	for n := 1; n <= mostSteps; n++ {
+		m.a.Pool = filepath.Join(pools, fmt.Sprint(n))
+		claim, pv := m.older(nil)
+		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
+		dead := m.again(func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) })
+		m.Eventually(30*time.Second, fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
+		m.Delete(claim)
+		m.Gone(pv.Name)
+		m.a.Kill()
+		if !dead {
+			t.Logf("the adoption has %d steps", n-1)
+			return
+		}
+	}
+	t.Errorf("%d steps are not enough", mostSteps)
+}
+
+// faulty are the options of an agent that can kill itself.
+func faulty(t *testing.T) harness.Options {
+	t.Helper()
+	program, err := env.Faulty()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return harness.Options{Program: program}
+}
+
+// again waits until the agent has ended, or done returns nil. It starts an agent again that has ended, and reports whether
+// that was so.
+func (m *machine) again(done func() error) (dead bool) {
+	m.Helper()
+	m.Eventually(time.Minute, "killed or done", func() error {
+		if !m.a.Alive() {
+			return nil
+		}
+		return done()
+	})
+	time.Sleep(200 * time.Millisecond) // the last steps change nothing that can be seen
+	if m.a.Alive() {
+		return false
+	}
+	m.a.Restart()
+	m.a.AwaitReady()
+	return true
 }
