@@ -377,6 +377,7 @@ func singleKilledAdopting(t *testing.T, own *harness.Env) {
 		dead := m.again(func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) })
 		m.Eventually(30*time.Second, fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
 		m.Delete(claim)
+		dead = m.again(func() error { return m.IsGone(pv.Name) }) || dead
 		m.Gone(pv.Name)
 		m.a.Kill()
 		if !dead {
