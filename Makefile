@@ -21,7 +21,7 @@ export K8S_VERSION IMAGE
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push deploy \
-	demo demo-disks demo-single-node \
+	demo demo-disks demo-single-node demo-local-path \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -106,6 +106,9 @@ demo-disks: ## raw disks: a disk becomes a PV, pods use it, and it is wiped betw
 
 demo-single-node: ## the same for a cluster of one machine: the class hostpath
 	@e2e/demo-single-node.sh
+
+demo-local-path: ## the class of k3s and kind: a volume of before, a new one, and back
+	@e2e/demo-local-path.sh
 
 deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy

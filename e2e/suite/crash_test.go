@@ -29,25 +29,32 @@ type crash struct {
 	a     *harness.Agent
 	n     int
 	claim *corev1.PersistentVolumeClaim
+	name  string // of the directory
 }
 
 // newCrash has a claim of the usual kind, or one of the CSI driver.
 func newCrash(s *harness.Scene, node harness.Node, n int, csi bool) *crash {
+	s.Helper()
+	node.Pool = s.Path("pools", "crash-"+strconv.Itoa(n))
+	if csi {
+		return newCrashOf(s, node, n, local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
+	}
+	return newCrashOf(s, node, n, harness.Options{}, harness.Claim{Node: node.Name})
+}
+
+// newCrashOf has a claim and an agent of any kind.
+func newCrashOf(s *harness.Scene, node harness.Node, n int, o harness.Options, claim harness.Claim) *crash {
 	s.Helper()
 	program, err := env.Faulty()
 	if err != nil {
 		s.Fatal(err)
 	}
 	c := &crash{Scene: s, n: n}
-	node.Pool = s.Path("pools", "crash-"+strconv.Itoa(n))
-	o, claim := harness.Options{}, harness.Claim{Node: node.Name}
-	if csi {
-		o, claim = local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name}
-	}
 	o.Program = program
 	c.a = s.Later(node, o)
 	c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
 	c.claim = s.Create(claim)
+	c.name = harness.PVName(c.claim)
 	return c
 }
 
@@ -94,8 +101,8 @@ func (c *crash) step() string {
 // wantOne checks that the bound claim has one directory, one record and nothing half made.
 func (c *crash) wantOne() {
 	c.Helper()
-	pv := c.Bound(c.claim)
-	wantTree(c.Scene, c.a.Pool, pv.Name)
+	c.Bound(c.claim)
+	wantTree(c.Scene, c.a.Pool, c.name)
 	c.Eventually(10*time.Second, fmt.Sprintf("kill %d: one bound volume", c.n), func() error {
 		r := c.a.Inspect()
 		if len(r.Volumes) != 1 || r.Volumes[0].State != "bound" || r.Volumes[0].Missing || len(r.Trash)+len(r.Damaged) > 0 {
@@ -132,7 +139,7 @@ func (c *crash) live() (step string) {
 		step = c.recover()
 		c.wantOne()
 	}
-	c.Write(filepath.Join(c.a.Pool, pv), "data", []byte("data"))
+	c.Write(filepath.Join(c.a.Pool, c.name), "data", []byte("data"))
 	c.Delete(c.claim)
 	if c.died("all gone", func() error { return firstError(c.IsGone(pv), empty(c.Scene, c.a)) }) {
 		step = c.recover()
@@ -156,7 +163,7 @@ func TestCrash(t *testing.T) {
 	for lane := range lanes {
 		t.Run(strconv.Itoa(lane), func(t *testing.T) {
 			t.Parallel()
-			crashes(t, 1+lane, lanes, false)
+			crashes(t, 1+lane, lanes, newLife(false))
 		})
 	}
 }
@@ -168,18 +175,22 @@ func TestCrashCSI(t *testing.T) {
 	for lane := range lanes {
 		t.Run(strconv.Itoa(lane), func(t *testing.T) {
 			t.Parallel()
-			crashes(t, 1+opening+lane, lanes, true)
+			crashes(t, 1+opening+lane, lanes, newLife(true))
 		})
 	}
 }
 
+func newLife(csi bool) func(*harness.Scene, harness.Node, int) *crash {
+	return func(s *harness.Scene, node harness.Node, n int) *crash { return newCrash(s, node, n, csi) }
+}
+
 // crashes lives one life for the first step and for every stride-th after it.
-func crashes(t *testing.T, first, stride int, csi bool) {
+func crashes(t *testing.T, first, stride int, begin func(*harness.Scene, harness.Node, int) *crash) {
 	t.Helper()
 	s := env.Scene(t)
 	node := s.Node("01")
 	for n := first; n <= mostSteps; n += stride {
-		step := newCrash(s, node, n, csi).live()
+		step := begin(s, node, n).live()
 		if step == "" {
 			t.Logf("the life of a volume is over before step %d", n)
 			return
