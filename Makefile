@@ -25,7 +25,7 @@ export GORACE ?= atexit_sleep_ms=100
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the agent for this machine, in bin/
 	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
