@@ -93,7 +93,7 @@ func TestLocalPathAgentIsThatOfLegacy(t *testing.T) {
 	if ds.Name != localPathName || !maps.Equal(ds.Spec.Selector.MatchLabels, label) || !maps.Equal(ds.Spec.Template.Labels, label) {
 		t.Errorf("DaemonSet %s selects %v of %v", ds.Name, ds.Spec.Selector, ds.Spec.Template.Labels)
 	}
-	_, withQuotas := agent(t, "examples/legacy-limits")
+	_, withQuotas := agent(t, "examples/legacy-quotas")
 	for at := range localPathForms {
 		got, _ := agent(t, at)
 		want, _ := agent(t, "legacy")

@@ -69,14 +69,14 @@ func (g *Guard) Read(ctx context.Context) error {
 // others appear.
 func (g *Guard) Run(ctx context.Context) {
 	nodes := g.client.CoreV1().Nodes()
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return nodes.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return nodes.Watch(ctx, o)
 		},
-	}, &corev1.Node{}, 0, cache.Indexers{})
+	}, g.client), &corev1.Node{}, 0, cache.Indexers{})
 	again := func() {
 		if !informer.HasSynced() {
 			return

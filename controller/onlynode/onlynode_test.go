@@ -2,7 +2,6 @@ package onlynode
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 )
 
 // nodes makes a node of each name. A name with a minus is that of a cordoned node, one with an asterisk that of a tainted one.
@@ -77,13 +75,15 @@ func TestRun(t *testing.T) {
 			}
 		}
 	}
-	until("the watch", func() bool { // the fake API server sends nothing from before it
-		return slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "watch" }) && g.Err() == nil
-	})
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), nodes("b")[0], metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until("a second node", func() bool { return g.Err() != nil && told.n.Load() > 0 })
+	until("a second node", func() bool { // the fake API server sends nothing from before the watch
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), nodes("b")[0], metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return g.Err() != nil && told.n.Load() > 0
+	})
 	if _, err := client.CoreV1().Nodes().Update(t.Context(), nodes("b-")[0], metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
