@@ -61,10 +61,16 @@ func adoptKilled(t *testing.T, n int) (step string) {
 	c := &crash{Scene: s, a: a, n: n, claim: h.claim}
 	a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
 	inode := h.find()
-	if c.died("adopted", func() error { return isVolume(a, h.path, "bound", h.claim) }) {
+	adopted := func() error {
+		if err := a.Ready(); err != nil {
+			return err // before that the pool may be none
+		}
+		return isVolume(a, h.path, "bound", h.claim)
+	}
+	if c.died("adopted", adopted) {
 		step = c.recover()
 	}
-	s.Eventually(20*time.Second, fmt.Sprintf("kill %d: adopted", n), func() error { return isVolume(a, h.path, "bound", h.claim) })
+	s.Eventually(20*time.Second, fmt.Sprintf("kill %d: adopted", n), adopted)
 	ask(s, h.claim, "25Mi")
 	if c.died("grown", func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) }) {
 		step = c.recover()
