@@ -1,11 +1,12 @@
 #!/bin/bash
-# What the demos have in common: demo.sh and demo-disks.sh begin by reading it. Each sets namespace, and defines
-# explain, which shows what helps after a failure, and clean_up.
+# What the demos have in common; each begins by reading it. Each sets namespace, and defines explain, which shows what
+# helps after a failure, and clean_up.
 bold='' red='' plain=''
 if [ -t 1 ]; then
     bold=$'\e[1;36m' red=$'\e[1;31m' plain=$'\e[0m'
 fi
 number=0 headline='getting ready'
+harmless=2 # so many first steps leave nothing to clean up
 
 step() {
     number=$((number + 1))
@@ -35,7 +36,7 @@ fail() {
 finish() {
     local code=$?
     trap - EXIT
-    if [ "$number" -gt 2 ]; then
+    if [ "$number" -gt "$harmless" ]; then
         if [ "$code" != 0 ]; then
             explain >&2 || true
         fi

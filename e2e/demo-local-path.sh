@@ -5,38 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bold='' red='' plain=''
-if [ -t 1 ]; then
-    bold=$'\e[1;36m' red=$'\e[1;31m' plain=$'\e[0m'
-fi
-number=0 headline='getting ready'
+. e2e/demo-common.sh
+namespace=demo
 base=/var/hpvolumes/local-path # of this cluster's nodes, which share everything else with this machine
 k=e2e/kubectl.sh
 set=daemonset/hostpath-provisioner-local-path
-
-step() {
-    number=$((number + 1))
-    headline=$1
-    printf '\n%s%d. %s%s\n' "$bold" "$number" "$headline" "$plain"
-}
-
-# run shows a command line as one would type it, and runs just that.
-run() {
-    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
-    eval "$1"
-}
-
-# apply shows a manifest as one would type it, and applies it.
-apply() {
-    run "$k -n demo apply -f - <<'END'
-$(cat)
-END"
-}
-
-fail() {
-    printf '%s%s%s\n' "$red" "$1" "$plain" >&2
-    exit 1
-}
 
 # claim prints a claim of the default class and a pod on the node that writes into it.
 claim() { # NAME NODE TEXT
@@ -65,45 +38,21 @@ spec:
 END
 }
 
-# finish cleans up, and shows what helps where a step failed.
-finish() {
-    local code=$?
-    trap - EXIT
-    if [ "$number" -gt 2 ]; then
-        if [ "$code" != 0 ]; then
-            $k -n demo describe pvc,pod >&2 || true
-            $k -n hostpath-provisioner logs -l k8s-app=hostpath-provisioner-local-path --prefix --tail=15 >&2 || true
-        fi
-        $k delete namespace demo --ignore-not-found --timeout=1m >/dev/null || code=1
-        $k -n hostpath-provisioner delete "$set" configmap/local-path-config --ignore-not-found --cascade=foreground >/dev/null || code=1
-        $k delete storageclass local-path --ignore-not-found >/dev/null || code=1
-        for node in node-01 node-02; do
-            $on_node "$node" -- rm -rf "$base" || code=1
-        done
-    fi
-    if [ "$code" != 0 ]; then
-        printf '%sThe demo failed in step %d, "%s"; the reason stands above.%s\n' "$red" "$number" "$headline" "$plain" >&2
-    fi
-    exit "$code"
+explain() {
+    $k -n demo describe pvc,pod
+    $k -n hostpath-provisioner logs -l k8s-app=hostpath-provisioner-local-path --prefix --tail=15
 }
-trap finish EXIT
-trap 'exit 1' INT TERM
 
-# await waits for a condition that kubectl cannot wait for.
-await() {
-    for _ in {1..60}; do
-        if eval "$2"; then return; fi
-        sleep 0.5
+clean_up() {
+    local failed=0 node
+    $k delete namespace demo --ignore-not-found --timeout=1m >/dev/null || failed=1
+    $k -n hostpath-provisioner delete "$set" configmap/local-path-config --ignore-not-found --cascade=foreground >/dev/null || failed=1
+    $k delete storageclass local-path --ignore-not-found >/dev/null || failed=1
+    for node in node-01 node-02; do
+        $on_node "$node" -- rm -rf "$base" || failed=1
     done
-    fail "$1 within 30 s"
+    return $failed
 }
-
-on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND
-
-if [ -n "${KUBECONFIG:-}" ]; then
-    echo "KUBECONFIG names another cluster. It is left alone: the demo has its own, on this machine."
-    unset KUBECONFIG
-fi
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
 run 'make --no-print-directory cluster-up NODES=2'
@@ -160,7 +109,7 @@ run "$on_node node-02 -- ls -l $base"
 
 step 'While the local-path provisioner runs too, new claims wait'
 run "$k -n demo create deployment local-path-provisioner --image=localhost/hpp-e2e/busybox:latest -- sleep infinity"
-await 'no event says so' "$k get events --field-selector reason=OriginalRunning --all-namespaces | grep -q node-02"
+await 'no event names the other provisioner' "$k get events --field-selector reason=OriginalRunning --all-namespaces | grep -q node-02"
 claim late node-02 'from late' | $k -n demo apply -f -
 await 'no event says why' "$k -n demo get events --field-selector involvedObject.name=late,type=Warning | grep -q 'runs too'"
 run "$k -n demo get events --field-selector involvedObject.name=late,type=Warning"

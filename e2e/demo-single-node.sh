@@ -4,51 +4,27 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bold='' plain=''
-if [ -t 1 ]; then
-    bold=$'\e[1;36m' plain=$'\e[0m'
-fi
-number=0 headline='getting ready'
+. e2e/demo-common.sh
+namespace=default
+harmless=1 # the end of the first step cordons a node
 
-step() {
-    number=$((number + 1))
-    headline=$1
-    printf '\n%s%d. %s%s\n' "$bold" "$number" "$headline" "$plain"
+explain() {
+    e2e/kubectl.sh describe pvc,pod
+    e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15
 }
 
-# run shows a command line as one would type it, and runs just that.
-run() {
-    printf '%s$ %s%s\n' "$bold" "$1" "$plain"
-    eval "$1"
+# clean_up removes what the demo made, and leaves the cluster.
+clean_up() {
+    local failed=0 node
+    e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=1m >/dev/null || failed=1
+    e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner --ignore-not-found --cascade=foreground >/dev/null || failed=1
+    e2e/kubectl.sh delete -f manifests/single-node/storageclass.yaml -f manifests/single-node/rbac.yaml --ignore-not-found >/dev/null || failed=1
+    e2e/kubectl.sh uncordon node-02 >/dev/null || failed=1
+    for node in node-01 node-02; do # the directory itself is a mount of the node
+        $on_node "$node" -- sh -c 'rm -rf /var/kubernetes/.[!.]* /var/kubernetes/*' || failed=1
+    done
+    return $failed
 }
-
-# finish removes what the demo made, and leaves the cluster.
-finish() {
-    local code=$?
-    trap - EXIT
-    if [ "$number" -gt 1 ]; then
-        if [ "$code" != 0 ]; then
-            e2e/kubectl.sh describe pvc,pod >&2 || true
-            e2e/kubectl.sh -n hostpath-provisioner logs -l app.kubernetes.io/name=hostpath-provisioner --prefix --tail=15 >&2 || true
-        fi
-        e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=1m >/dev/null || code=1
-        e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner --ignore-not-found --cascade=foreground >/dev/null || code=1
-        e2e/kubectl.sh delete -f manifests/single-node/storageclass.yaml -f manifests/single-node/rbac.yaml --ignore-not-found >/dev/null || code=1
-        e2e/kubectl.sh uncordon node-02 >/dev/null || code=1
-        for node in node-01 node-02; do # the directory itself is a mount of the node
-            $on_node "$node" -- sh -c 'rm -rf /var/kubernetes/.[!.]* /var/kubernetes/*' || code=1
-        done
-    fi
-    if [ "$code" != 0 ]; then
-        echo "The demo failed in step $number, \"$headline\"; the reason stands above." >&2
-    fi
-    exit "$code"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-
-on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND
-unset KUBECONFIG                            # the demo has a cluster of its own, on this machine
 
 step 'A cluster with one node that pods can run on (the first time it is built: minutes)'
 run 'make --no-print-directory cluster-up NODES=2'
@@ -59,10 +35,7 @@ run 'make --no-print-directory image'
 run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
 e2e/kubectl.sh -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # it may have another pool
 run 'e2e/kubectl.sh apply -k manifests/single-node'
-for _ in {1..60}; do # until the pod of node-01 exists
-    [ -z "$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector spec.nodeName=node-01)" ] || break
-    sleep 0.5
-done
+await 'node-01 has no pod of the agent' '[ -n "$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector spec.nodeName=node-01)" ]'
 run 'e2e/kubectl.sh -n hostpath-provisioner wait --for=condition=Ready pod --field-selector spec.nodeName=node-01 --timeout=1m'
 
 step 'A claim: no class, no annotation, no pod'

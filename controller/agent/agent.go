@@ -48,14 +48,15 @@ type agent struct {
 	monitors map[*volume.Pool]*monitor.PoolMonitor
 	events   record.EventRecorder
 
-	recorder  *events.Recorder      // nil in driver-only mode
-	client    kubernetes.Interface  // nil in driver-only mode
-	pvs       *pvs.PVs              // of this node; nil in driver-only mode
-	loop      *provision.Controller // the provisioning loop; nil in driver-only mode
-	resizer   *resize.Resizer       // grows volumes
-	migrator  *migrate.Migrator     // replaces PVs
-	onlyNode  *onlynode.Guard       // nil unless a dialect is for clusters of one node
-	publisher *capacity.Publisher   // publishes CSIStorageCapacity
+	recorder  *events.Recorder        // nil in driver-only mode
+	client    kubernetes.Interface    // nil in driver-only mode
+	pvs       *pvs.PVs                // of this node; nil in driver-only mode
+	loop      *provision.Controller   // the provisioning loop; nil in driver-only mode
+	resizer   *resize.Resizer         // grows volumes
+	migrator  *migrate.Migrator       // replaces PVs
+	onlyNode  *onlynode.Guard         // nil unless a dialect is for clusters of one node
+	holds     map[string]func() error // why new claims wait, by provisioner; few have an entry
+	publisher *capacity.Publisher     // publishes CSIStorageCapacity
 	volumes   *monitor.VolumeMonitor
 	probes    *prometheus.GaugeVec // of the pools
 	orphans   *orphans.Checker
@@ -85,7 +86,7 @@ func runAgent(ctx context.Context, o *options) error {
 	ctx = klog.NewContext(ctx, log)
 	log.Info("Starting", "version", o.version, "hostPathClaims", o.provision.hostPath(), "csiClaims", o.provision.csi,
 		"csiSocket", o.driver.endpoint, "http", o.address)
-	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, events: events.Discard{}}
+	a := &agent{options: o, monitors: map[*volume.Pool]*monitor.PoolMonitor{}, holds: map[string]func() error{}, events: events.Discard{}}
 	if !o.driverOnly() {
 		var err error
 		if a.client, err = NewClient(o.kubeconfig, o.nodeName, o.qps); err != nil {

@@ -21,6 +21,7 @@ func (a *agent) newOnlyNode() {
 	for _, d := range a.provision.dialects {
 		if d.OnlyNode {
 			a.onlyNode = onlynode.New(a.client, a.nodeName, a.recorder, a.poolChanged)
+			a.holds[d.Provisioner] = a.onlyNode.Err
 		}
 	}
 }
@@ -65,13 +66,8 @@ func (a *agent) isEmpty(s pvs.Served) bool {
 
 // hold returns why new claims of a provisioner wait, nil if they do not.
 func (a *agent) hold(provisioner string) error {
-	if provisioner == class.LocalPathProvisioner {
-		return a.holdLocalPath()
-	}
-	for _, d := range a.provision.dialects {
-		if d.Provisioner == provisioner && d.OnlyNode {
-			return a.onlyNode.Err()
-		}
+	if hold := a.holds[provisioner]; hold != nil {
+		return hold()
 	}
 	return nil
 }
@@ -135,6 +131,7 @@ func (l *layout) addLocalPaths(paths []string) {
 func (a *agent) newOriginal() {
 	if len(a.layout.hostPath[class.LocalPathProvisioner]) > 0 {
 		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, func() { a.loop.PoolChanged() })
+		a.holds[class.LocalPathProvisioner] = a.holdLocalPath
 	}
 }
 

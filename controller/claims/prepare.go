@@ -16,7 +16,7 @@ import (
 // so the library need not wait for it.
 //
 // The other is the selected node, if an annotation places the claim.
-// That annotation has no effect if the rule of the provisioner says so.
+// That annotation has no effect unless the rule of the provisioner allows it.
 //
 // Neither is written to the API server, unless a claim is returned to the scheduler:
 // then the name is the one that the controller-manager would have written.

@@ -44,7 +44,10 @@ func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node st
 // Run watches until the context ends, and records an event on the Node when it finds the
 // provisioner.
 func (o *Original) Run(ctx context.Context) {
-	look := func(any) {
+	check := func(any) {
+		if !o.informer.HasSynced() {
+			return // the check below runs when it has
+		}
 		if err := o.Running(); err != nil {
 			o.recorder.Warn(ctx, *events.Node(o.node), "original", events.OriginalRunning, err.Error())
 		} else {
@@ -52,7 +55,7 @@ func (o *Original) Run(ctx context.Context) {
 		}
 	}
 	_, err := o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: look, UpdateFunc: func(_, now any) { look(now) }, DeleteFunc: look,
+		AddFunc: check, UpdateFunc: func(_, now any) { check(now) }, DeleteFunc: check,
 	})
 	if err == nil {
 		err = o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
@@ -65,7 +68,7 @@ func (o *Original) Run(ctx context.Context) {
 	}
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), o.informer.HasSynced) {
-			look(nil)
+			check(nil)
 		}
 	}()
 	o.informer.RunWithContext(ctx)

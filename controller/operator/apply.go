@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,20 +84,12 @@ func same(want, have *unstructured.Unstructured) bool {
 		}
 	}
 	for _, ref := range want.GetOwnerReferences() {
-		if !containsOwner(have.GetOwnerReferences(), ref) {
+		isIt := func(have metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(have, ref) }
+		if !slices.ContainsFunc(have.GetOwnerReferences(), isIt) {
 			return false
 		}
 	}
 	return true
-}
-
-func containsOwner(all []metav1.OwnerReference, want metav1.OwnerReference) bool {
-	for _, ref := range all {
-		if equality.Semantic.DeepEqual(ref, want) {
-			return true
-		}
-	}
-	return false
 }
 
 // contains reports whether have has every field of want, with lists of the same length: the API server adds fields with

@@ -68,11 +68,7 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 
 // removeAll deletes the objects in reverse order, and returns one that is still there, or "".
 func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
-	l := layoutOf(cr)
-	if len(l.pools) == 0 { // the DaemonSet is deleted whatever its pools
-		l.pools = []pool{{"none", "/none/csi"}}
-	}
-	objects, err := r.desired(cr, l)
+	objects, err := r.objects(cr)
 	if err != nil {
 		return "", err
 	}

@@ -23,15 +23,28 @@ import (
 //go:embed agent.yaml
 var agentYAML []byte
 
-// desired returns the objects that the resource asks for, in the order in which they are applied. Without a pool to offer
-// there is no DaemonSet.
-func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
+// objects returns the objects of agent.yaml, in the order in which they are applied, in the operator's namespace and with the
+// resource as their owner.
+func (s Settings) objects(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(document, &o.Object); err != nil {
 			return nil, fmt.Errorf("read agent.yaml: %w", err)
 		}
+		s.place(o, cr)
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// desired returns the objects that the resource asks for, in the order in which they are applied. Without a pool to offer
+// there is no DaemonSet.
+func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*unstructured.Unstructured, err error) {
+	all, err := s.objects(cr)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
 		if o.GetKind() == "DaemonSet" {
 			if len(l.pools) == 0 {
 				continue
@@ -40,13 +53,12 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) ([]*unstruc
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
-		s.place(o, cr)
 		if err := seal(o); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
 		}
-		objects = append(objects, o)
+		wanted = append(wanted, o)
 	}
-	return objects, nil
+	return wanted, nil
 }
 
 // applied is the annotation with a hash of the object as it was applied. It differs when a field is no longer wanted, which

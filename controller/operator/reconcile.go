@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -162,22 +163,13 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if owned(&pod, &ds) && !isReady(&pod) && pod.Spec.NodeName != "" {
+		if metav1.IsControlledBy(&pod, &ds) && !isReady(&pod) && pod.Spec.NodeName != "" {
 			a.unready = append(a.unready, pod.Spec.NodeName)
 		}
 	}
 	slices.Sort(a.unready)
 	a.unready = slices.Compact(a.unready)
 	return a, nil
-}
-
-func owned(pod *corev1.Pod, ds *appsv1.DaemonSet) bool {
-	for _, ref := range pod.OwnerReferences {
-		if ref.UID == ds.UID {
-			return true
-		}
-	}
-	return false
 }
 
 func isReady(pod *corev1.Pod) bool {

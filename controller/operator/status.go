@@ -100,7 +100,7 @@ func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
 	return all
 }
 
-// conditions writes the verdict into the status, and records an event when its reason is new.
+// conditions writes the verdict into the status. The notes follow the message of Available and Degraded.
 func (r *Reconciler) conditions(status *v1beta1.HostPathProvisionerStatus, v verdict, notes []string) {
 	reason, message := v.reason, v.message
 	if len(notes) > 0 {

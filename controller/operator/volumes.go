@@ -58,7 +58,7 @@ func ours(pv *corev1.PersistentVolume) bool {
 	if pv.Spec.CSI != nil {
 		return pv.Spec.CSI.Driver == class.CSIProvisioner
 	}
-	return pv.Annotations["pv.kubernetes.io/provisioned-by"] == class.HostPathProvisioner
+	return pv.Annotations[class.AnnProvisionedBy] == class.HostPathProvisioner
 }
 
 func hasInline(pod *corev1.Pod) bool {
