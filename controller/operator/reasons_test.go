@@ -1,0 +1,78 @@
+package operator
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestReasonsAreInThePage compares the reasons of conditions and events with docs/operator.md.
+func TestReasonsAreInThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			for _, reason := range reasonsIn(n) {
+				found++
+				if !strings.Contains(string(page), reason) {
+					t.Errorf("%s: docs/operator.md does not have the reason %s", file, reason)
+				}
+			}
+			return true
+		})
+	}
+	if found < 12 {
+		t.Errorf("%d reasons were found in the code", found)
+	}
+}
+
+// word is a reason, or the end of one.
+var word = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
+
+// reasonsIn returns the reasons in a verdict, in a refusal, or in a call that records an event or takes a reason.
+func reasonsIn(n ast.Node) (all []string) {
+	var parts []ast.Expr
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		if kind, ok := n.Type.(*ast.Ident); ok && (kind.Name == "verdict" || kind.Name == "refusal") {
+			parts = n.Elts
+		}
+	case *ast.CallExpr:
+		if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Eventf" {
+			parts = n.Args[3:4]
+		} else if ok && method.Sel.Name == "failing" {
+			parts = n.Args
+		}
+	}
+	for _, part := range parts {
+		if sum, ok := part.(*ast.BinaryExpr); ok {
+			part = sum.Y
+		}
+		if literal, ok := part.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			if text, err := strconv.Unquote(literal.Value); err == nil && word.MatchString(text) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
