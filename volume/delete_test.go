@@ -45,6 +45,30 @@ func TestDeleteSteps(t *testing.T) {
 	}
 }
 
+// While a volume is deleted, Get and HasDirectory agree that it is gone, although its directory is still in place.
+func TestDeleteInProgress(t *testing.T) {
+	var p *volume.Pool
+	asked := false
+	p = opened(t, volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Step: func(step string) {
+		if step != "delete.rename" {
+			return
+		}
+		asked = true
+		if !there(filepath.Join(p.Path(), "v")) {
+			t.Error("the directory has moved already")
+		}
+		_, err := p.Get("v")
+		is(t, err, volume.ErrNotFound)
+		if got, err := p.HasDirectory("v"); got || err != nil {
+			t.Errorf("has directory: %v, %v", got, err)
+		}
+	}})
+	create(t, p, "v")
+	if ok(t, p.Delete("v")); !asked {
+		t.Error("no rename was seen")
+	}
+}
+
 // A deletion that did not come about leaves the volume as it was.
 func TestDeleteFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")

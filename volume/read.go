@@ -184,13 +184,19 @@ func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err erro
 }
 
 // HasDirectory reports whether the pool has a directory of that name, with or without a
-// record.
+// record. A volume that is being deleted has none, as Get has no volume: Delete decides
+// first, and then moves the directory into the trash.
 func (p *Pool) HasDirectory(name string) (bool, error) {
 	const op = "check directory"
 	if err := p.checkName(name); err != nil {
 		return false, fault.Failed(op, name, err)
 	}
-	return ask(p.enter, op, name, func(c *call) (bool, error) { return file.IsDir(c.Base, name) })
+	return ask(p.enter, op, name, func(c *call) (bool, error) {
+		if r, ok := p.records.Get(name); ok && !r.InPlace() {
+			return false, nil
+		}
+		return file.IsDir(c.Base, name)
+	})
 }
 
 // Warnings returns what an administrator should know of an open pool: other users of the
