@@ -32,6 +32,9 @@ type Settings struct {
 	Dir string
 	// Release builds the agent without the race detector.
 	Release bool
+	// RaceFaults builds the agent that kills itself with the race detector. By default it has none: the tests that kill
+	// an agent at each step start it hundreds of times, and a start with the detector costs a CPU second.
+	RaceFaults bool
 	// Durable and ExtraArgs are options of the control plane; see cluster.Options.
 	Durable   bool
 	ExtraArgs map[string][]string
@@ -72,7 +75,7 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Dir: dir, Settings: s}
-	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", !s.Release, "-tags=faults") })
+	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", s.RaceFaults, "-tags=faults") })
 	e.manager = sync.OnceValues(func() (string, error) { return e.buildCommand("hostpath-operator", "manager", !s.Release) })
 	var built, shipped error
 	var both sync.WaitGroup
