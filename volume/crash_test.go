@@ -126,7 +126,7 @@ func (g ground) play(t *testing.T, s scene) {
 	t.Logf("%s: killed at %d of %d steps, and the starts after that at %d", s.name, n-1, steps, starts)
 }
 
-// emptied makes the call and deletes every volume: nothing is promised then, by
+// emptied makes the call and deletes every volume: nothing is allocated then, by
 // a reservation that nobody gave back either.
 func (g ground) emptied(t *testing.T, s scene) {
 	t.Helper()

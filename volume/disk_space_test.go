@@ -33,8 +33,8 @@ func spaceOf(t *testing.T, p *volume.Pool) space.Space {
 	return s
 }
 
-// A volume removes a big file: its space is still promised to it, and is not
-// promised to another before the next walk, nor after it.
+// A volume removes a big file: its space is still allocated to it, and is not
+// allocated to another before the next walk, nor after it.
 func TestDiskSpaceOfRemovedFiles(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		t.Run(kind, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestDiskSpaceOfReflinks(t *testing.T) {
 }
 
 // Files are written, removed, shared and moved at random, volumes come and go, and
-// whatever may be promised is there.
-func TestDiskPromisesComeTrue(t *testing.T) {
+// whatever is available is there.
+func TestDiskAllocationsHold(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			p := crowded(t, kind)
@@ -162,7 +162,7 @@ func TestDiskPromisesComeTrue(t *testing.T) {
 	}
 }
 
-// lacking checks that what volumes lack of their size, and what may be promised, is
+// lacking checks that what volumes lack of their size, and what is available, is
 // free, but for so many bytes that the filesystem needs for itself.
 func lacking(t *testing.T, p *volume.Pool, s space.Space, slack int64) {
 	t.Helper()

@@ -264,7 +264,7 @@ func TestDiskLabel(t *testing.T) {
 	if v, err = p.Create(spec("v", 1)); err != nil || get(v.Path) != want {
 		t.Errorf("label %q, want %q, %v", get(v.Path), want, err)
 	}
-	// ramfs has no size, so it promises nothing; what was promised before may
+	// ramfs has no size, so nothing is available; what was allocated before may
 	// be made again.
 	p = opened(t, volume.Config{Path: memory + "/pool"})
 	ok(t, p.Close())

@@ -123,7 +123,7 @@ func entryOf(t *testing.T, p *volume.Pool, name string) string {
 }
 
 // Two processes on one filesystem: each counts what the other's volumes use as external, and knows nothing of what was
-// promised to them. It is what docs/decisions/0005-available-is-a-lower-bound.md says, not what one would wish: the same bytes may be promised twice.
+// allocated to them. It is what docs/decisions/0005-available-is-a-lower-bound.md says, not what one would wish: the same bytes may be allocated twice.
 func TestDiskOfTwoProcesses(t *testing.T) {
 	disk := testdisk.Mount(t, "ext4")
 	one, other := opened(t, volume.Config{Path: filepath.Join(disk, "one")}), opened(t, volume.Config{Path: filepath.Join(disk, "other")})
@@ -137,7 +137,7 @@ func TestDiskOfTwoProcesses(t *testing.T) {
 	v, err := one.Create(spec("v", before.Available*3/4))
 	ok(t, err)
 	if s := space(other); s.Elsewhere != 0 || s.Available < before.Available-mib {
-		t.Errorf("the other process knows of a promise: %+v, before %+v", s, before)
+		t.Errorf("the other process knows of an allocation: %+v, before %+v", s, before)
 	}
 	const data = 64 * mib
 	ok(t, os.WriteFile(filepath.Join(v.Path, "data"), make([]byte, data), 0o600))

@@ -32,7 +32,7 @@ func TestExpand(t *testing.T) {
 	// The claim's own size from now on.
 	_, err = p.Create(spec("v", gib))
 	is(t, err, volume.ErrConflict)
-	// An adopted volume that promises nothing may come to promise something.
+	// An adopted volume without an allocation may get one.
 	mkdir(t, filepath.Join(p.Path(), "old"))
 	_, err = p.Adopt(spec("old", 0))
 	ok(t, err)

@@ -157,17 +157,17 @@ func unsound(p *volume.Pool) (faults []breach) {
 	if err != nil {
 		return []breach{{lost, err.Error()}}
 	}
-	var promised int64
+	var allocated int64
 	for _, r := range all {
 		v, err := p.Get(r.Name)
 		late := r.State == record.Creating && err == nil && (v.State == record.Ready || v.State == record.Bound) && !v.Missing
 		if r.State != record.Ready && r.State != record.Bound && !late {
 			faults = append(faults, breach{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}
-		promised += r.Bytes
+		allocated += r.Bytes
 	}
-	if s, err := p.Space(); err != nil || s.Allocated != promised {
-		faults = append(faults, breach{double, fmt.Sprintf("promised %d, the records say %d, %v", s.Allocated, promised, err)})
+	if s, err := p.Space(); err != nil || s.Allocated != allocated {
+		faults = append(faults, breach{double, fmt.Sprintf("allocated %d, the records say %d, %v", s.Allocated, allocated, err)})
 	}
 	for _, left := range []string{staging + "/*", private + "/.*", records + "/.*"} {
 		if found, _ := filepath.Glob(filepath.Join(p.Path(), left)); len(found) > 0 {

@@ -81,7 +81,7 @@ func TestPoolNotOffered(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// twoPools are open, and promise without a bound.
+// twoPools are open, and allocate without a bound.
 func twoPools(t *testing.T) *Pools {
 	t.Helper()
 	var all []*Pool
@@ -232,7 +232,7 @@ func TestPoolsDeleteAsksAll(t *testing.T) {
 	}
 }
 
-// What one pool promises, another on the same disk may not promise again.
+// Bytes that one pool allocates are not available in another on the same disk.
 func TestPoolsShareTheirDisk(t *testing.T) {
 	var all []*Pool
 	for _, name := range []string{"one", "two"} {
@@ -263,7 +263,7 @@ func TestPoolsShareTheirDisk(t *testing.T) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	if _, err := s.Create(two, Spec{Name: "w", Bytes: most / 2}); !errors.Is(err, ErrNoSpace) {
-		t.Errorf("promised a second time: %v", err)
+		t.Errorf("allocated a second time: %v", err)
 	}
 	if _, err := s.Delete("v", nil); err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ func TestDiskLimitsNotTurnedOn(t *testing.T) {
 }
 
 // A volume that cannot grow, because its limit cannot be raised, is as it was: in
-// memory, on the disk, and in what is promised. It grows once the limit can be.
+// memory, on the disk, and in what is allocated. It grows once the limit can be.
 func TestDiskExpandRestores(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	var steps []string

@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Many at once: each has its own ID and limit, and no more is promised than
+// Many at once: each has its own ID and limit, and no more is allocated than
 // there is.
 func limitConcurrent(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
@@ -85,7 +85,7 @@ func limitExpand(t *testing.T, d quotaDisk) {
 		}
 		u, err := inForce(filepath.Join(p.Path(), "v"))
 		if r := onDisk(t, p, "v"); err != nil || u.Limit.Bytes > r.Bytes {
-			t.Errorf("at %s: %+v, %v; promised %d bytes", step, u, err, r.Bytes)
+			t.Errorf("at %s: %+v, %v; allocated %d bytes", step, u, err, r.Bytes)
 		}
 	}})
 	v, err := p.Create(limited("v", 4*mib))

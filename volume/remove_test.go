@@ -137,7 +137,7 @@ func TestDeleteNeverFollows(t *testing.T) {
 	consistent(t, p)
 }
 
-// Where nobody can say what was asked for, nothing is promised, and the data
+// Where nobody can say what was asked for, nothing is allocated, and the data
 // is not the volume's.
 func TestAdoptWithoutPromise(t *testing.T) {
 	p := newPool(t)
@@ -220,7 +220,7 @@ func TestDisown(t *testing.T) {
 	_, err = p.Get("v")
 	is(t, err, volume.ErrNotFound)
 	if after, err := p.Space(); err != nil || after.Allocated != before.Allocated {
-		t.Errorf("promised %d, before %d, %v", after.Allocated, before.Allocated, err)
+		t.Errorf("allocated %d, before %d, %v", after.Allocated, before.Allocated, err)
 	}
 	if !there(filepath.Join(p.Path(), "v/data")) {
 		t.Error("the data is gone")

@@ -31,7 +31,7 @@ func TestSpace(t *testing.T) {
 	}
 	ok(t, p.Delete("v"))
 	if s, err = p.Space(); err != nil || s.Allocated != 0 {
-		t.Errorf("space %+v, %v: the promise returns at once", s, err)
+		t.Errorf("space %+v, %v: the allocation returns at once", s, err)
 	}
 }
 

@@ -75,8 +75,8 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o m
 		l.warn(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
 	case permanent(err):
-		l.warn(ctx, pv, fmt.Sprintf("the volume is made but its PV cannot be saved: %v; "+
-			"it is tried again until that is mended", err))
+		l.warn(ctx, pv, fmt.Sprintf("the volume exists but its PV cannot be saved: %v; "+
+			"the agent retries until that is mended", err))
 	}
 	return nil, err
 }

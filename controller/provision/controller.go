@@ -19,24 +19,23 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// Config is what the claim loop needs. New checks it.
+// Config configures a Controller. New validates it.
 type Config struct {
 	Client kubernetes.Interface
 	Events *events.Recorder
-	// Info is not read yet: Run reads it.
+	// Info is unread; Run reads it.
 	Info *nodeinfo.Info
 	// Claims and PVs of this node. Run runs them.
 	Claims *claims.Claims
 	PVs    *pvs.PVs
-	// Pools of this node. They are opened by Run, once it is known what the
-	// PVs of this node say of them; the volume.Config.Expected of each should
-	// be PVs.Expected for that pool.
+	// Pools of this node. Run opens them after the PVs of this node have been listed. The
+	// volume.Config.Expected of each pool should be PVs.Expected for that pool.
 	Pools    *volume.Pools
 	Backends *Backends
 	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
-	// WholeDisk writes the size of the filesystem on new PVs in place of what
-	// was asked for, as older provisioners did. What is promised is the same.
+	// WholeDisk sets the capacity of new PVs to the size of the filesystem in place of the
+	// request, as older provisioners did. The allocation stays the request.
 	WholeDisk bool
 	// Workers handle claims, and as many handle PVs; 0 means 4.
 	Workers int
@@ -50,15 +49,15 @@ type Config struct {
 	// that exist are not affected. No event is recorded for ErrNotKnown. It must not
 	// block; may be nil.
 	Hold func(provisioner string) error
-	// Opened is run beside the loop from the first opening of the pools on,
-	// whether that succeeded or not; may be nil.
+	// Opened runs in a goroutine once Run has tried to open the pools, even if that failed;
+	// may be nil.
 	Opened func(context.Context)
-	// Beside is run beside the loop too, with the informers of this node's claims,
-	// as prepared, and of its PVs, of which some may not be saved yet; may be nil.
+	// Beside runs in a goroutine too, with the informers of this node's claims, which are
+	// prepared copies, and of its PVs, which may hold some that are not saved yet; may be nil.
 	Beside func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
-	// Changed is called after a volume was made in, or removed from, the pool:
-	// what it can promise is another, and its trash may have grown. It must
-	// not block; may be nil.
+	// Changed is called after a volume was created in or removed from the pool: its
+	// available space is different, and its trash may have grown. It must not block; may
+	// be nil.
 	Changed func(*volume.Pool)
 }
 
@@ -66,7 +65,7 @@ type Config struct {
 // whether claims wait.
 var ErrNotKnown = errors.New("it is not known yet whether the claim can be served")
 
-// Controller is the claim loop of one node. Make it with New, then Run it once.
+// Controller is the provisioner of one node. Create it with New, then call Run once.
 type Controller struct {
 	client   kubernetes.Interface
 	pools    *volume.Pools
@@ -89,12 +88,12 @@ type Controller struct {
 	started chan struct{} // closed by Run; see Started
 	status  status
 
-	deletions     *deletionProgress
-	refusals      *prometheus.CounterVec // by reason
-	saidUnlimited sync.Map               // names of the pools of which it was said
+	deletions    *deletionProgress
+	refusals     *prometheus.CounterVec // by reason
+	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
 
-// New returns a claim loop that does nothing until it is Run.
+// New validates the config and returns a Controller that does nothing before Run.
 func New(c Config) (*Controller, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -144,13 +143,13 @@ func (c *Config) check() error {
 	return nil
 }
 
-// PoolChanged tells the loop that a pool became ready or has space again: what
-// had to wait for that is tried again at once. It never blocks.
+// PoolChanged retries the claims that wait for a pool at once. The caller calls it when a
+// pool becomes ready or has space again. It never blocks.
 func (c *Controller) PoolChanged() {
 	c.claims.Retry()
 }
 
-// here is the place that new PVs of the pool name.
+// here returns the node, hostname and pool that new PVs of the pool name.
 func (c *Controller) here(pool *volume.Pool) class.Place {
 	return class.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), Pool: pool.ID()}
 }

@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// The library asks through these.
+// The provisioner library calls these interfaces.
 var (
 	_ lib.Provisioner      = (*Controller)(nil)
 	_ lib.Qualifier        = (*Controller)(nil)
@@ -24,13 +24,14 @@ var (
 	_ lib.BlockProvisioner = (*Controller)(nil)
 )
 
-// SupportsBlock says yes so that the library asks ShouldProvision, whose
-// refusal says what is offered instead.
+// SupportsBlock returns true, so that the library calls ShouldProvision, whose refusal
+// names what is supported.
 func (c *Controller) SupportsBlock(context.Context) bool { return true }
 
-// ShouldProvision decides in silence whether the claim is this node's turn.
-// A claim of ours that cannot be served is refused with an event, once; one
-// that the scheduler may place elsewhere goes to Provision, which says so.
+// ShouldProvision reports whether the library should call Provision for a claim. It
+// records no event about a remote claim. A local claim that cannot be served gets one
+// event. If the scheduler may place such a claim elsewhere, the answer is true: Provision
+// returns the refusal to the scheduler.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(class.PVName(claim)) != nil {
 		return false
@@ -48,15 +49,16 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 		return true
 	}
 	if b.givesBack(claim, sc, r) {
-		// What is about to be written on it would be in the way of that.
+		// IsEarly: the controller-manager is about to write to the claim, and giving it
+		// back would conflict with that.
 		return !c.claims.IsEarly(claim.UID)
 	}
 	c.refuse(ctx, claim, r)
 	return false
 }
 
-// Provision makes the volume and describes its PV. It may be called again for
-// the same claim and then returns the same volume.
+// Provision creates the volume and describes its PV. A second call for the same claim
+// returns the same volume.
 func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	b := c.backends.named(o.StorageClass.Provisioner)
 	if b == nil {
@@ -77,11 +79,11 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if b.ignoresNode && class.NamesNode(o.PVC) {
 		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, fmt.Sprintf(
 			"the annotation %s is ignored: the scheduler chooses the node of a volume of class %q; "+
-				"to choose it yourself, say in the pod where it may run (spec.nodeSelector), or use a class of provisioner %s",
+				"to choose it yourself, set spec.nodeSelector in the pod, or use a class of provisioner %s",
 			class.AnnProvisionOnNode, class.Of(o.PVC), class.HostPathProvisioner))
 	}
-	if words := c.unlimited(pool, v); words != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "unlimited", events.QuotaNotEnforced, words)
+	if message := c.noQuota(pool, v); message != "" {
+		c.events.Note(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
 	return c.describe(b, o, pool, v)
 }
@@ -91,7 +93,7 @@ func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolum
 	return class.ReclaimPolicy(c.policy, sc)
 }
 
-// describe is Provision's answer for a volume that is made.
+// describe returns the results of Provision for a volume that exists.
 func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
 	*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	pv := b.newPV(served{
@@ -108,21 +110,21 @@ func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.P
 	return pv, lib.ProvisioningFinished, nil
 }
 
-// unlimited says, of the first volume that a pool makes without the limit it
-// would have elsewhere, why it has none. An event for each would be noise: what
-// is missing is the node's administrator's to add.
-func (c *Controller) unlimited(pool *volume.Pool, v volume.Volume) string {
+// noQuota returns the event message for the first volume that a pool creates without the
+// quota that its class asks for if possible; "" for all others. One event a pool is enough:
+// only the node's administrator can enable quotas.
+func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
 	if v.NotEnforced == "" || v.Quota != record.QuotaBestEffort || v.Adopted {
 		return ""
 	}
-	if _, said := c.saidUnlimited.LoadOrStore(pool.Name(), true); said {
+	if _, noted := c.notedNoQuota.LoadOrStore(pool.Name(), true); noted {
 		return ""
 	}
-	return fmt.Sprintf("the volume is served by node %s from pool %s without its limit: %s; this is said once for each pool and start of the agent",
+	return fmt.Sprintf("node %s serves the volume from pool %s without a quota: %s; the agent records this event once for each pool after a start",
 		c.info.Name(), pool.Name(), v.NotEnforced)
 }
 
-// failed is Provision's answer to a refusal.
+// failed returns the results of Provision for a refusal.
 func (c *Controller) failed(b *backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
 	if b.givesBack(o.PVC, o.StorageClass, r) {
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))

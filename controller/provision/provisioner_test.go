@@ -131,9 +131,9 @@ func TestProvisionGivesBack(t *testing.T) {
 		o.StorageClass = &sc
 		return o
 	}
-	refused("CSI, no limits", must("csi"), again, "parameter quota")
-	refused("CSI, Immediate, no limits", must("csi-now"), finished, "parameter quota")
-	refused("hostPath, no limits", must("wait"), finished, "node node-01 cannot hold a volume in pool legacy to its size")
+	refused("CSI, no quotas", must("csi"), again, "parameter quota")
+	refused("CSI, Immediate, no quotas", must("csi-now"), finished, "parameter quota")
+	refused("hostPath, no quotas", must("wait"), finished, "node node-01 cannot hold a volume in pool legacy to its size")
 	refused("CSI, Immediate, no space", options("csi-now", "1Ei"), finished, "1Ei requested")
 	refused("hostPath, no space", options("wait", "1Ei"), again, "1Ei requested")
 	o := options("wait", "1Mi")
@@ -164,7 +164,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.unlimited(pool, v)
+		return c.noQuota(pool, v)
 	}
 	if words := made("a", volume.Spec{Quota: record.QuotaNone}); words != "" {
 		t.Errorf("it asked for none: %q", words)
@@ -252,7 +252,7 @@ func TestRefusalOf(t *testing.T) {
 	must := options("csi-fast", "1Mi")
 	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.QuotaParameter: "required"}
 	if r := refusal(must); r == nil || r.reason != refusedQuota || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
-		t.Errorf("no limits: %+v", r)
+		t.Errorf("no quotas: %+v", r)
 	}
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)

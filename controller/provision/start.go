@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// retryFirst and retryLast bound the pause before a failed step is tried
-	// again.
+	// retryFirst and retryLast bound the pause before a failed step is retried.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
 )
 
-// Run serves this node's claims until the context ends. What is not there yet,
-// the API server above all, is waited for; Ready says for what.
+// Run serves this node's claims until the context ends. It waits for the API server and
+// for permissions; Ready returns what it waits for.
 //
-// The order matters: the pools are opened only once it is known what the PVs of
-// this node say of them, and PVs are looked at only once that was tried.
+// The order matters. Run opens the pools after the PVs of this node have been listed,
+// because a PV names the pool that is expected at a path. It checks PVs after it has tried
+// to open the pools.
 func (c *Controller) Run(ctx context.Context) error {
 	if !c.eventually(ctx, c.info.Read) {
 		return nil
@@ -47,7 +47,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	for pool, err := range c.pools.Open() {
-		klog.FromContext(ctx).Error(err, "The pool is not ready; it is looked at again", "pool", pool.Name())
+		klog.FromContext(ctx).Error(err, "The pool is not ready; the agent probes it again", "pool", pool.Name())
 	}
 	if err := c.admit(); err != nil {
 		return err
@@ -63,14 +63,13 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Started is closed once Run has set the library up, which registers types with
-// the scheme that every answer of the API server is decoded by. Nothing may be
-// listed or watched before, by this loop or by others in the process: the
-// scheme is not guarded.
+// Started is closed once Run has set up the library. Until then no part of the process may
+// list or watch: the library registers types with client-go's scheme, which decodes every
+// response of the API server and has no lock.
 func (c *Controller) Started() <-chan struct{} { return c.started }
 
-// eventually does f until it succeeds, with growing pauses; false means that
-// the context ended first. What stands in the way is logged and shown by Ready.
+// eventually calls f until it succeeds, with growing pauses, and returns false if the
+// context ends first. It logs each error, and Ready returns it.
 func (c *Controller) eventually(ctx context.Context, f func(context.Context) error) bool {
 	pause := wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: retryLast}
 	for {
@@ -95,9 +94,9 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 	}
 }
 
-// newLibrary sets the library up for one instance a node without a leader: it
-// never gives up, never deletes a directory because its PV could not be saved,
-// and never asks which nodes there are.
+// newLibrary sets up the library for one instance a node without a leader. The library
+// never gives up, never deletes a directory because its PV could not be saved, and never
+// lists nodes.
 func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInformer) *lib.ProvisionController {
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
@@ -124,9 +123,9 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 	)
 }
 
-// thisNode is a NodeLister that knows one node and always answers with it. The
-// library would take the scheduler's choice off a claim if the lister said that
-// the node is not there; ShouldProvision has let through this node's claims only.
+// thisNode is a NodeLister that always returns this node. If the lister returned "not
+// found", the library would remove the scheduler's choice from the claim; ShouldProvision
+// admits local claims only.
 type thisNode struct{ node *corev1.Node }
 
 func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }

@@ -21,10 +21,10 @@ const (
 type disk struct {
 	kind   string
 	at     string // where it is mounted
-	limits bool   // the kernel enforces quotas
+	quotas bool   // the kernel enforces them
 }
 
-// newDisk creates a filesystem of the kind in dir and mounts it at at, with quotas if the kernel can enforce them. The
+// newDisk creates a filesystem of the kind in dir and mounts it at `at`, with quotas if the kernel can enforce them. The
 // caller unmounts it.
 func newDisk(kind, dir, at string) (*disk, error) {
 	image := filepath.Join(dir, "pools.img")
@@ -75,10 +75,10 @@ func (d *disk) unmount() error {
 
 // String describes where the pools are.
 func (d *disk) String() string {
-	if d.limits {
-		return "a disk of its own, " + d.kind + " with enforced limits"
+	if d.quotas {
+		return "a disk of its own, " + d.kind + " with enforced quotas"
 	}
-	return "a disk of its own, " + d.kind + " without limits"
+	return "a disk of its own, " + d.kind + " without quotas"
 }
 
 func command(name string, args ...string) error {

@@ -61,7 +61,7 @@ func TestImmediateWithAnnotation(t *testing.T) {
 
 	speakers := map[string]bool{}
 	for _, e := range s.Events(claim.UID) {
-		// That the pool has no limits is said of an agent's first claim, by another voice than the library's.
+		// An agent's first claim gets the event about a pool without quotas, and not from the library.
 		if e.Ours() && e.Reason != "QuotaNotEnforced" {
 			speakers[e.From+" "+e.Host] = true
 		}

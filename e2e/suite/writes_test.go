@@ -65,7 +65,7 @@ func TestWritesOfAVolume(t *testing.T) {
 
 	t.Run("hostPath", func(t *testing.T) {
 		s := own.Scene(t)
-		s.Bound(s.Create(harness.Claim{Name: "first", Node: a.Node.Name})) // a pool without limits says so once
+		s.Bound(s.Create(harness.Claim{Name: "first", Node: a.Node.Name})) // the event about a pool without quotas comes once
 		claim := s.Create(harness.Claim{Name: "placed", Node: a.Node.Name})
 		lives(t, s, claim, log, nil)
 	})

@@ -71,7 +71,7 @@ func (d *Dir) MakesSubvolume(r record.Record) bool {
 	return ok && d.Support.Method == quota.MethodBtrfs
 }
 
-// Enforced reports whether the kernel holds the volume to its bytes.
+// Enforced reports whether the kernel enforces the volume's quota of bytes.
 func (d *Dir) Enforced(r record.Record) bool {
 	return r.QuotaID != 0 && d.Support.Method != quota.MethodNone && d.quotas.Lost(r.Name) == ""
 }
@@ -90,7 +90,7 @@ func (d *Dir) NotEnforced(r record.Record) string {
 	case d.Support.Method == quota.MethodNone:
 		return d.Support.Reason
 	case r.QuotaID == 0:
-		return "it has none: it was made when the filesystem enforced no quotas, or lost it since"
+		return "it has none: it was created while the filesystem enforced no quotas, or has lost it"
 	case r.Inodes > 0 && !d.Support.Inodes:
 		return fmt.Sprintf("%s does not count inodes; the quota is on bytes alone", d.Support.Method)
 	}
@@ -102,8 +102,8 @@ func (d *Dir) Usage(r record.Record) (quota.Usage, error) {
 	return Usage(d.enforcer, d.dir.Base, r)
 }
 
-// Usage returns what the kernel counts for the volume of a record in the directory base.
-// Without a recorded ID the error is quota.ErrUnlimited, whatever ID the directory shows.
+// Usage returns what the kernel counts for the volume of a record in the directory base. If
+// the record has no ID, the error is quota.ErrUnlimited, even if the directory has one.
 func Usage(enforcer quota.Enforcer, base int, r record.Record) (quota.Usage, error) {
 	if r.QuotaID == 0 {
 		return quota.Usage{}, quota.ErrUnlimited
@@ -116,15 +116,15 @@ func Usage(enforcer quota.Enforcer, base int, r record.Record) (quota.Usage, err
 	return enforcer.Usage(dir, r.QuotaID)
 }
 
-// Meter is Usage for the account of used space, and checks that the directory shows its
-// recorded ID. If it shows another, the answer is still what the kernel counts for the
-// recorded one, and never what it counts for the other.
+// Meter is Usage for the accounting of space. It also checks that the directory has its
+// recorded ID. If it has another, Meter still returns what the kernel counts for the
+// recorded one.
 func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 	u, err = d.Usage(r)
 	var lost error
 	switch {
 	case d.recorded(r.QuotaID) > 1:
-		u, err, lost = quota.Usage{}, nil, errShared // it may be the other's
+		u, err, lost = quota.Usage{}, nil, errShared // the count may be of the other volume
 	case errors.Is(err, quota.ErrForeign):
 		err, lost = nil, err
 	case errors.Is(err, quota.ErrUnlimited):
@@ -137,8 +137,9 @@ func (d *Dir) Meter(r record.Record) (u quota.Usage, err error) {
 // recorded returns how many volumes on the filesystem are recorded with a quota ID.
 func (d *Dir) recorded(id uint64) int { return d.quotas.config.Recorded(d.dir.Filesystem, id) }
 
-// CountedElsewhere returns a function that reports whether an open file has the quota ID
-// of a recorded volume, and so counts for that one; nil if files have no such IDs.
+// CountedElsewhere returns a function that reports whether the kernel counts an open file
+// for a recorded volume, because it has that volume's quota ID; nil if files have no such
+// IDs.
 func (d *Dir) CountedElsewhere() func(fd int) bool {
 	if m := d.Support.Method; m != quota.MethodXFS && m != quota.MethodExt4 {
 		return nil
@@ -158,7 +159,7 @@ func (d *Dir) RemoveWhole(id string) (removed bool, err error) {
 	return d.enforcer.Remove(d.dir.Trash, id)
 }
 
-// ClearQuotas removes the quotas that belong to no directory any more.
+// ClearQuotas removes quotas whose directory is gone.
 func (d *Dir) ClearQuotas() error {
 	if d.Support.Method == quota.MethodNone {
 		return nil

@@ -1,6 +1,5 @@
-// Package enforce sets the quotas that records ask for, and checks that they are in
-// force. Package quota has the kernel's mechanisms; it knows directories and IDs, and
-// no records.
+// Package enforce sets the quotas of recorded volumes, and checks that they are in force.
+// Package quota has the kernel's mechanisms; it knows directories and IDs, and no records.
 package enforce
 
 import (
@@ -25,7 +24,7 @@ type Config struct {
 	EnableBtrfs bool
 	// Step is called before each change to the disk, with its name.
 	Step func(name string)
-	// Note adds a text for the administrator.
+	// Note shows the administrator a text, as a log line and in inspect.
 	Note func(text string)
 }
 
@@ -36,13 +35,13 @@ type Quotas struct {
 
 	mu      sync.Mutex        // guards what follows
 	support quota.Support     // when the pool was opened last
-	lost    map[string]string // by volume: why the kernel does not hold it to its quota
+	lost    map[string]string // by volume: why the kernel does not enforce its quota
 }
 
 // New returns the quotas of a pool that is not open yet.
 func New(c Config) *Quotas {
 	return &Quotas{config: c, lost: map[string]string{},
-		support: quota.Support{Method: quota.MethodNone, Reason: "the pool was not opened yet"}}
+		support: quota.Support{Method: quota.MethodNone, Reason: "the pool has not been opened yet"}}
 }
 
 // Support returns which quotas the filesystem enforced when the pool was opened last.
@@ -52,14 +51,14 @@ func (q *Quotas) Support() quota.Support {
 	return q.support
 }
 
-// Reset forgets which volumes lost their quota. The records were read from the disk.
+// Reset removes what Lost returns for all volumes. The caller has read the records again.
 func (q *Quotas) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lost = map[string]string{}
 }
 
-// Forget forgets a volume that has no record any more. It does nothing if there is one.
+// Forget removes what Lost returns for a volume. It does nothing while the volume has a record.
 func (q *Quotas) Forget(name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,16 +67,15 @@ func (q *Quotas) Forget(name string) {
 	}
 }
 
-// Lost returns why the kernel does not hold a volume to the quota that it was given;
-// "" if it does.
+// Lost returns why the kernel no longer enforces a volume's quota; "" if it does.
 func (q *Quotas) Lost(name string) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost[name]
 }
 
-// setLost stores why a volume's directory does not show the ID of its record, or nil
-// if it does. The caller holds mu.
+// setLost stores why a volume's directory does not have the ID of its record; nil if it
+// has. The caller holds mu.
 func (q *Quotas) setLost(name string, why error) {
 	if why == nil {
 		delete(q.lost, name)
@@ -87,7 +85,7 @@ func (q *Quotas) setLost(name string, why error) {
 		"the agent tries to mend that when it starts, and when the volume grows", why)
 }
 
-// setLostOf is setLost for a volume that may have been deleted meanwhile.
+// setLostOf is setLost. It does nothing if the volume has been deleted or replaced.
 func (q *Quotas) setLostOf(r record.Record, why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,7 +134,7 @@ func administers() bool {
 	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-// Validate returns ErrInvalid for a quota that makes no sense on any filesystem.
+// Validate returns ErrInvalid for a quota that no filesystem can enforce.
 func Validate(policy record.QuotaPolicy, inodes uint64) error {
 	switch policy {
 	case record.QuotaBestEffort, record.QuotaRequired, record.QuotaNone:

@@ -12,13 +12,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Match sets the quota that a record asks for, if another is in force: a crash may have
-// come between the record and the quota, or before the filesystem wrote the quota down.
-// It does nothing for a volume that gets no quota, or was made without one.
+// Match sets the quota of a record if another is in force: a crash may have happened
+// between the writes of the record and the quota, or before the filesystem committed the
+// quota. It does nothing for a volume that gets no quota, or was created without one.
 //
-// It returns the quota's ID, which is the recorded one if there is one: whatever the
-// directory shows, and whether or not the quota could be set, a recorded ID is not
-// replaced.
+// It returns the quota's ID. That is the recorded one if there is one, even if the
+// directory has another or the quota cannot be set.
 func (d *Dir) Match(r record.Record) (id uint64, err error) {
 	if _, ok := d.wanted(r); !ok {
 		return r.QuotaID, nil
@@ -58,10 +57,10 @@ func (d *Dir) inForce(u quota.Usage, r record.Record) bool {
 // belongs.
 var errShared = fmt.Errorf("%w: another volume is recorded with its ID, too", fault.ErrConflict)
 
-// restore gives the directory of a volume its recorded ID back if it shows another one,
-// and notes that. It does nothing for a volume without a recorded ID. With an error
-// the directory is as before; it is errShared if another volume is recorded with the
-// ID, too.
+// restore sets the recorded ID on the directory of a volume that has another one, and shows
+// the administrator a note. It does nothing for a volume without a recorded ID. On error
+// the directory is unchanged. The error is errShared if another volume is recorded with the
+// same ID.
 func (d *Dir) restore(dir int, r record.Record) (err error) {
 	if r.QuotaID == 0 {
 		return nil

@@ -33,7 +33,7 @@ func IsDir(dir int, name string) (bool, error) {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Path("stat", name, err)
 }
 
-// Exists reports whether dir has the name, whatever it is.
+// Exists reports whether dir has an entry of that name, of any type.
 func Exists(dir int, name string) (bool, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
@@ -43,8 +43,8 @@ func Exists(dir int, name string) (bool, error) {
 	return err == nil, fault.Path("stat", name, err)
 }
 
-// IsEmpty reports whether nothing is in the directory name of dir, or whether
-// that is no directory, or cannot be read.
+// IsEmpty reports whether the directory name in dir has no entries. It returns true, too,
+// if name is no directory or cannot be read.
 func IsEmpty(dir int, name string) bool {
 	fd, err := tree.OpenDir(dir, name)
 	if err != nil {
@@ -56,7 +56,7 @@ func IsEmpty(dir int, name string) bool {
 	return len(some) == 0
 }
 
-// List returns the names in dir, in no order.
+// List returns the names in the directory name of dir, in no order.
 func List(dir int, name string) ([]string, error) {
 	fd, err := tree.OpenDir(dir, name)
 	if err != nil {
@@ -67,9 +67,9 @@ func List(dir int, name string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// Read reads the regular file name in dir.
+// Read returns the content of the file name in dir, at most MaxBytes.
 func Read(dir int, name string) ([]byte, error) {
-	// O_NONBLOCK: a pipe under this name must not stop us.
+	// O_NONBLOCK: opening a FIFO of this name would block.
 	fd, err := tree.Open(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fault.Path("open", name, err)
@@ -85,10 +85,10 @@ type Content struct {
 	Data []byte
 }
 
-// Create makes a file and flushes it and what is beside it, such as dir, all at
-// the same time: what waits for the disk together waits once. A crash before it
-// returned leaves the file whole, empty or not at all. The error is fs.ErrExist
-// where something has the name; with another one there is no file.
+// Create creates a file and flushes it together with the descriptors in beside, such as
+// dir: flushes that run at the same time share one wait for the disk. After a crash before
+// Create returns, the file is whole, empty or absent. The error is fs.ErrExist if the name
+// is taken; after any other error there is no file.
 func Create(dir int, f Content, step func(string), beside ...int) error {
 	step("new")
 	made, err := makeFile(dir, f)
@@ -106,9 +106,9 @@ func Create(dir int, f Content, step func(string), beside ...int) error {
 	return err
 }
 
-// Replace puts files in place such that after a crash each is there whole, or
-// as it was before: temporary files, flushed, renamed, directory flushed. What is
-// beside them is flushed with the temporary files.
+// Replace replaces files so that after a crash each has its old or its new content, whole.
+// It writes temporary files, flushes them together with the descriptors in beside, renames
+// them, and flushes dir.
 func Replace(dir int, files []Content, step func(string), beside ...int) error {
 	temps := make([]Content, len(files))
 	for i, f := range files {
@@ -125,7 +125,7 @@ func Replace(dir int, files []Content, step func(string), beside ...int) error {
 	if err != nil {
 		step("discard")
 		for _, t := range temps {
-			_ = unix.Unlinkat(dir, t.Name, 0) // those that were renamed are not there any more
+			_ = unix.Unlinkat(dir, t.Name, 0) // fails for those already renamed
 		}
 		return err
 	}
@@ -145,8 +145,8 @@ func writeTemps(dir int, files []Content, beside []int) error {
 	return Flush(beside...)
 }
 
-// makeFile makes a file where none is. One that could not be written whole is
-// there nevertheless. The caller closes it where there is no error.
+// makeFile creates a file. A file that could not be written whole stays; the caller
+// removes it. The caller closes the returned file.
 func makeFile(dir int, f Content) (*os.File, error) {
 	fd, err := tree.Open(dir, f.Name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
@@ -154,7 +154,7 @@ func makeFile(dir int, f Content) (*os.File, error) {
 	}
 	made := os.NewFile(uintptr(fd), f.Name)
 	if _, err = made.Write(f.Data); err == nil {
-		err = made.Chmod(0o600) // openat2(2) gave it no mode at all
+		err = made.Chmod(0o600) // tree.Open passes no mode to openat2(2)
 	}
 	if err != nil {
 		made.Close()
@@ -163,8 +163,8 @@ func makeFile(dir int, f Content) (*os.File, error) {
 	return made, nil
 }
 
-// Flush flushes files, and directories: what was renamed into or out of them
-// stays so. All go at the same time, so that a journal has them in one commit.
+// Flush flushes files and directories to the disk; a flushed directory keeps its renames.
+// All flushes run at the same time, so that a journal commits them together.
 func Flush(fds ...int) error {
 	errs := make([]error, len(fds))
 	var wait sync.WaitGroup
@@ -175,7 +175,7 @@ func Flush(fds ...int) error {
 	return errors.Join(errs...)
 }
 
-// RemoveDir removes an empty directory; one that is not there is a success.
+// RemoveDir removes an empty directory. It does nothing if there is none.
 func RemoveDir(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 	if err == unix.ENOENT {
@@ -184,7 +184,7 @@ func RemoveDir(dir int, name string) error {
 	return fault.Path("remove", name, err)
 }
 
-// Remove removes a file; one that is not there is a success.
+// Remove removes a file. It does nothing if there is none.
 func Remove(dir int, name string) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == unix.ENOENT {
@@ -193,10 +193,10 @@ func Remove(dir int, name string) error {
 	return fault.Path("remove", name, err)
 }
 
-// IsTemporary reports whether a crash may have left the file.
+// IsTemporary reports whether the name is that of a temporary file of Replace, which a crash may leave behind.
 func IsTemporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// JSON is the form of every file in the private directory.
+// JSON encodes v as every file in the private directory is encoded: indented, with a newline at the end.
 func JSON(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err

@@ -14,36 +14,37 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
-// Problem is the problem of a published volume; "" is none.
+// Problem is the condition of a published volume that needs attention; "" if there is none.
 type Problem string
 
 // The problems, the gravest first. A volume has the first that applies.
 const (
 	// PoolNotReady: the pool cannot be used, so the volume cannot be checked.
 	PoolNotReady Problem = "PoolNotReady"
-	// ReadOnly: nothing can be written to the pool's filesystem.
+	// ReadOnly: the pool's filesystem is mounted read-only.
 	ReadOnly Problem = "FilesystemReadOnly"
-	// NoDirectory: the volume's directory is gone, or cannot be read.
+	// NoDirectory: the volume's directory is missing, or cannot be read.
 	NoDirectory Problem = "DirectoryMissing"
-	// StaleMount: pods see another directory than the volume's.
+	// StaleMount: a pod's mount shows another directory than the volume's.
 	StaleMount Problem = "StaleMount"
 	// Full: users of the pool's filesystem have no bytes left.
 	Full Problem = "FilesystemFull"
-	// NoInodes: no file can be made on the pool's filesystem.
+	// NoInodes: the pool's filesystem has no free inodes, so no file can be created.
 	NoInodes Problem = "InodesExhausted"
-	// QuotaLost: the kernel does not hold the volume to the quota that it was given.
+	// QuotaLost: the kernel no longer enforces the volume's quota.
 	QuotaLost Problem = "QuotaLost"
 	// VolumeFull: the volume has used up its quota.
 	VolumeFull Problem = "VolumeFull"
 )
 
-// fullBelow is how many bytes are as good as none: XFS refuses to write while
-// it still calls some hundred kilobytes free.
+// A filesystem with less than fullBelow bytes free counts as full: XFS refuses to write
+// while it still reports some hundred kilobytes as free.
 const fullBelow = 4 << 20
 
-// volumeFullBelow is the same of a volume with a quota. btrfs keeps 16 KiB, a metadata
-// block, of any quota, and creates no file while that much is left; XFS and ext4 give the
-// last block. Of a small quota it is a share.
+// A volume with less than volumeFullBelow bytes of its quota left counts as full, or with
+// less than one part in volumeFullShare if that is smaller. btrfs keeps 16 KiB, a metadata
+// block, of any quota, and creates no file while that much is left; XFS and ext4 use the
+// last block.
 const (
 	volumeFullBelow = 64 << 10
 	volumeFullShare = 16
@@ -58,15 +59,15 @@ type Health struct {
 	Message string
 }
 
-// Pool is the part of a pool that needs no disk.
+// Pool is the part of a pool that Check and Unready need beside the open directory.
 type Pool interface {
 	Name() string
 	Path() string
 	InPlace() []record.Record
 	// ReadCounters brings Usage up to date.
 	ReadCounters()
-	// Usage returns what the volume uses, and why the kernel does not hold it to its quota;
-	// "" if it does.
+	// Usage returns the volume's use, and why the kernel does not enforce its quota; "" if
+	// it does.
 	Usage(volume string) (u space.Usage, lost string)
 }
 
@@ -111,8 +112,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 		}
 		for _, i := range shown {
 			if !i.Shows(home, real+"/"+name) {
-				return StaleMount, fmt.Sprintf("what is mounted at %s is another directory than %s/%s: the disk or the directory was replaced meanwhile; "+
-					"delete the pods that use it, and they get the right one", i.Point, p.Path(), name)
+				return StaleMount, fmt.Sprintf("the mount at %s shows another directory than %s/%s: the disk or the directory was replaced; "+
+					"delete the pods that use the volume, so that it is mounted again", i.Point, p.Path(), name)
 			}
 		}
 		if problem, message := exhausted(p, st); problem != "" {
@@ -122,8 +123,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 	}), nil
 }
 
-// published calls judge for every volume that is in place and published, with
-// the mounts that show a directory of its name.
+// published calls judge for every volume that is in place and published, with the mounts
+// whose root has the volume's name.
 func published(p Pool, mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
 	byName := map[string][]mount.Info{}
 	for _, i := range mounts {

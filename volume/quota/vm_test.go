@@ -101,7 +101,7 @@ func TestVMWithoutLimits(t *testing.T) {
 }
 
 // The filesystem comes back without quota while the pool is open: calls that
-// set an ID still succeed, and no limit is promised.
+// set an ID still succeed, and no limit is allocated.
 func TestVMQuotaTurnedOff(t *testing.T) {
 	for kind, d := range disks() {
 		t.Run(kind, func(t *testing.T) {

@@ -8,16 +8,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// meterEvery is how long what the kernel counts is at least taken for current,
-// and meterShare how many times as long as reading it took: a thousand volumes
-// take about 50 ms on btrfs, where the counters are files.
+// A reading of the kernel's counters stays current for meterEvery, or for meterShare times
+// the duration of the reading if that is longer: a thousand volumes take about 50 ms on
+// btrfs, where the counters are files.
 const (
 	meterEvery = time.Second
 	meterShare = 20
 )
 
-// Meter takes over readings of the counters of l, and of all other pools on its
-// filesystem. The caller holds no lock of f.
+// Meter stores the readings of the counters of l, which the caller took, and reads and
+// stores those of all other pools on its filesystem. The caller holds no lock of f.
 func (f *Filesystems) Meter(c *bounded.Call, filesystem string, l *Ledger, all []Reading) {
 	for _, p := range f.others(l) {
 		all = p.Read(c, all)
@@ -25,9 +25,9 @@ func (f *Filesystems) Meter(c *bounded.Call, filesystem string, l *Ledger, all [
 	f.Read(filesystem, all)
 }
 
-// ReadCounters adds a reading of the pool to those that were begun before. It does nothing
-// if that was done a moment ago. risen returns how far free space has risen so far,
-// written how much of a volume is on the disk, if its use is known.
+// ReadCounters appends a reading of the pool to before. It does nothing while the last
+// reading is current. risen returns how far free space has risen so far. written returns
+// how much of a volume is on the disk, if that is known.
 func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error), written func(record.Record) (int64, bool)) []Reading {
 	l.metering.Lock()
 	defer l.metering.Unlock()
@@ -53,14 +53,15 @@ func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error), wri
 	return append(before, Reading{l, all})
 }
 
-// ReadAgain makes reading due: what was read is forgotten.
+// ReadAgain makes the next reading due at once.
 func (l *Ledger) ReadAgain() {
 	l.metering.Lock()
 	defer l.metering.Unlock()
 	l.meterNext = time.Time{}
 }
 
-// Count notes what the kernel counts for a volume, unless it went meanwhile.
+// Count stores what the kernel counts for a volume. It returns false, and stores nothing,
+// if the volume has been deleted or replaced since the record was read.
 func (l *Ledger) Count(r record.Record, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func (l *Ledger) Count(r record.Record, bytes int64) bool {
 	return there
 }
 
-// Uncount notes that the kernel does not count what a volume uses.
+// Uncount stores that the kernel does not count what a volume uses.
 func (l *Ledger) Uncount(r record.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,20 +81,20 @@ func (l *Ledger) Uncount(r record.Record) {
 	}
 }
 
-// has reports whether the volume of the record is still there. The caller holds mu.
+// has reports whether the volume of the record still exists. The caller holds mu.
 func (l *Ledger) has(r record.Record) bool {
 	now, ok := l.records.Get(r.Name)
 	return ok && now.Same(r)
 }
 
-// Begin notes that a new volume uses nothing yet, until it is metered.
+// Begin stores that a new volume uses no space, until its counter is read.
 func (l *Ledger) Begin(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.metered[name] = 0
 }
 
-// Inspected notes what the kernel counted for a volume once.
+// Inspected stores a reading that was taken for one volume alone.
 func (l *Ledger) Inspected(name string, u quota.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

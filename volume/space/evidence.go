@@ -10,30 +10,34 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Volumes have paid for the space that they use with their allocations. The more of
-// it is known, the more is available to others, so what is known must never exceed
-// what is true. Measurements are not current, and not taken at one moment:
+// The space that a volume uses is part of its allocation, so used space must not also
+// reduce what is available to others. The more use is known, the more is available.
+// Therefore the known use must never exceed the true use. Measurements are old, and are
+// not taken at one moment:
 //
-//   - A volume may remove data after its measurement. Free space rises then, so every
-//     rise is subtracted from everything that was measured before it.
-//   - A volume may remove data while another writes as much, which free space does not
-//     show. Walks take long, so that such data could be found in both volumes. The
-//     lesser of two walks counts: a volume that only grew, or only shrank, from the
-//     first to the second used at least that when the second walk began, and all
-//     volumes did so at that moment. The kernel's counters are read within milliseconds.
-//   - Pools are measured one after the other, and so are counters and walks. What is
-//     new in one measurement may be moved data, so it is subtracted, like a rise, from
-//     everything that was measured before. Counters of several pools are read together.
-//   - Files may share blocks, which become free with the last of them. Shared blocks
+//   - A volume may remove data after its measurement. Free space then rises. Every rise is
+//     subtracted from all measurements before it.
+//   - One volume may remove data while another writes as much. Free space does not show
+//     that, and a walk takes long enough to find such data in both volumes. The lesser of
+//     two walks counts: a volume that only grew, or only shrank, between them used at
+//     least that much when the second walk began. Counters are read within milliseconds
+//     and need no second reading.
+//   - Pools are measured one after the other, and so are counters and walks. Data that is
+//     new in one measurement may have been moved there. It is subtracted, like a rise,
+//     from all measurements before. Counters of several pools are read together.
+//   - Files may share blocks, which become free with the last of the files. Shared blocks
 //     do not count.
 //
-// Two cases remain. Data outside of the volumes that is written while as much data in
-// them is removed is seen if free space is read between the two, and otherwise with the
-// next measurement. Until then the answer is as if it were written after the allocation.
-// And data that moves unseen into a volume which is then deleted counts for the volume
-// that it came from until it leaves the trash.
+// Two cases remain:
+//
+//   - Data is written outside of the volumes while as much is removed in them. The agent
+//     notices that if it reads free space between the two, and otherwise with the next
+//     measurement. Until then the result is the one that data written after the allocation
+//     would cause.
+//   - Data moves unseen into a volume that is then deleted. It counts for the volume that
+//     it came from until it leaves the trash.
 
-// evidence is what the volumes of a pool use at least. The ledger's mu guards it.
+// evidence is the space that the volumes of a pool use at least. The ledger's mu guards it.
 type evidence struct {
 	walked  map[string]int64 // the lesser of the last two walks
 	last    map[string]int64 // the last walk
@@ -47,26 +51,28 @@ func newEvidence() evidence {
 	return evidence{walked: map[string]int64{}, last: map[string]int64{}, written: map[string]int64{}}
 }
 
-// forgetUse forgets what is known of a volume's use. The caller holds mu.
+// forgetUse removes all measurements of a volume. The caller holds mu.
 func (l *Ledger) forgetUse(name string) {
 	for _, m := range []map[string]int64{l.used, l.metered, l.sure.walked, l.sure.last, l.sure.written} {
 		delete(m, name)
 	}
 }
 
-// ForgetUses forgets what is known of all volumes' use.
+// ForgetUses removes all measurements of all volumes.
 func (l *Ledger) ForgetUses() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used, l.metered, l.sure = map[string]int64{}, map[string]int64{}, newEvidence()
 }
 
-// A finding is what volumes were found to use once free space had risen so far.
+// A finding is the measured use of volumes. risen is how far free space had risen when
+// they were measured.
 type finding struct{ bytes, risen int64 }
 
-// using returns what volumes were found to use, each up to its allocation, so that one that
-// outgrew it does not count twice. A volume not measured yet counts nothing: its data then
-// counts as external, and less is available, never more. The caller holds mu.
+// using returns the measured use of the volumes, each up to its allocation: use beyond the
+// allocation is external. A volume that was not measured yet counts as 0, so that its data
+// is external, too, and less is available, never more. estimate is true if a volume was
+// walked and not counted by the kernel. The caller holds mu.
 func (l *Ledger) using() (all []finding, estimate bool) {
 	walked, read := finding{risen: l.sure.walkedAt}, finding{risen: l.sure.readAt}
 	l.records.Each(func(r record.Record) {
@@ -77,13 +83,13 @@ func (l *Ledger) using() (all []finding, estimate bool) {
 			read.bytes = add(read.bytes, min(l.sure.written[r.Name], r.Bytes))
 			return
 		}
-		// Walked, not metered: true when it was measured.
+		// A walk is exact only at the time of the walk.
 		walked.bytes, estimate = add(walked.bytes, min(l.sure.walked[r.Name], r.Bytes)), true
 	})
 	return []finding{walked, read}, estimate
 }
 
-// total sums what was found.
+// total returns the sum of the findings.
 func total(all []finding) (sum int64) {
 	for _, f := range all {
 		sum = add(sum, f.bytes)
@@ -91,8 +97,8 @@ func total(all []finding) (sum int64) {
 	return sum
 }
 
-// surely returns how much of what was found is still in use at least, now that free
-// space has risen so far.
+// surely returns how much of the findings is still in use at least, if free space has
+// risen to risen since.
 func surely(all []finding, risen int64) (sum int64) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b finding) int { return cmp.Compare(a.risen, b.risen) })
 	for i, f := range all {
@@ -106,17 +112,16 @@ func surely(all []finding, risen int64) (sum int64) {
 	return sum
 }
 
-// begun takes over the first walk of volumes that were never walked.
+// begun stores the first walk of volumes that were never walked.
 func (l *Ledger) begun(s survey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.Copy(l.sure.last, l.still(s))
 }
 
-// learn takes over a walk through all volumes once it is complete: the use of a
-// volume that was not in it is not known any more. Volumes that went meanwhile are
-// left out. It returns how much was found that was not known before. The caller holds
-// Filesystems' mu.
+// learn stores a complete walk of all volumes and returns how much of it is new. The use
+// of a volume that was not walked becomes unknown. Volumes deleted since are left out. The
+// caller holds Filesystems' mu.
 func (l *Ledger) learn(s survey) (grown int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,8 +136,8 @@ func (l *Ledger) learn(s survey) (grown int64) {
 	return grown
 }
 
-// read takes over a reading of the counters of all volumes, as learn does a walk. It
-// is dated apart.
+// read stores a reading of the counters of all volumes and returns how much of it is new.
+// The caller calls date afterwards.
 func (l *Ledger) read(s survey) (grown int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +154,7 @@ func (l *Ledger) date(risen int64) {
 	l.sure.readAt = risen
 }
 
-// still returns what was found of the volumes that are still there. The caller holds
-// mu.
+// still returns the measurements of the volumes that still exist. The caller holds mu.
 func (l *Ledger) still(s survey) map[string]int64 {
 	found := map[string]int64{}
 	for name, bytes := range s.found {
@@ -162,7 +166,7 @@ func (l *Ledger) still(s survey) map[string]int64 {
 	return found
 }
 
-// growth sums what volumes use more than before.
+// growth returns by how much volumes use more than before, in all.
 func growth(before, now map[string]int64) (sum int64) {
 	for name, bytes := range now {
 		sum = add(sum, max(0, bytes-before[name]))
@@ -170,15 +174,15 @@ func growth(before, now map[string]int64) (sum int64) {
 	return sum
 }
 
-// A rise is how far the free space of a filesystem ever rose, all rises together, in
-// bytes. Only rises between two readings are known: one that fell again before the next is not.
+// A rise is the sum of all rises of a filesystem's free space, in bytes. A rise that fell
+// again before the next reading is not seen.
 type rise struct{ free, sum int64 }
 
-// saw notes the free space of a filesystem and returns how far it has risen so far.
-// Readings noted in another order than they were taken make the rise larger, never
+// saw stores the free space of a filesystem and returns how far it has risen so far.
+// Readings stored in another order than they were taken make the rise larger, never
 // smaller. The caller holds mu.
 func (f *Filesystems) saw(filesystem string, st *unix.Statfs_t) int64 {
-	// Not Bavail, which stays 0 while what root alone may use grows.
+	// Bfree, because Bavail stays 0 while only root's reserve grows.
 	free := Blocks(st.Bfree, st.Frsize)
 	if f.rises[filesystem] == nil {
 		f.rises[filesystem] = &rise{free: free}
@@ -189,23 +193,23 @@ func (f *Filesystems) saw(filesystem string, st *unix.Statfs_t) int64 {
 	return r.sum
 }
 
-// learn takes over a walk through the volumes of a pool. Free space was noted before.
+// learn stores a walk of the volumes of a pool. The caller has called Risen before the walk.
 func (f *Filesystems) learn(filesystem string, l *Ledger, s survey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r := f.rises[filesystem]; r != nil { // else the pool was another Filesystems' when it began
+	if r := f.rises[filesystem]; r != nil { // nil if the pool moved to another filesystem meanwhile
 		r.sum = add(r.sum, l.learn(s))
 	}
 }
 
-// A Reading is what the kernel counted for a pool's volumes.
+// A Reading is a reading of the kernel's counters of a pool's volumes.
 type Reading struct {
 	ledger *Ledger
 	survey
 }
 
-// Read takes over readings that were taken one right after the other: what is new in
-// one of them is subtracted from none of them.
+// Read stores readings that were taken one right after the other. Growth in one of them is
+// therefore not subtracted from the others.
 func (f *Filesystems) Read(filesystem string, all []Reading) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -230,15 +234,15 @@ func (f *Filesystems) Risen(filesystem string, st *unix.Statfs_t) int64 {
 	return f.saw(filesystem, st)
 }
 
-// Free space that rose since a walk is in doubt. That is worth another walk from this
-// much on, and from this share of what the walk found.
+// After a rise of free space, as much of the last walk is in doubt. Another walk is due
+// once that is at least doubtLeast bytes and one part in doubtShare of the walk.
 const (
 	doubtLeast = 64 << 20
 	doubtShare = 16
 )
 
-// MeasureDue reports whether free space has risen so much since the last walk that
-// the pool may have more space available than it can be sure of. It reads nothing.
+// MeasureDue reports whether free space has risen so much since the last walk that another
+// walk may find more space available. It reads no disk.
 func (f *Filesystems) MeasureDue(l *Ledger) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

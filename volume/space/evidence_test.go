@@ -7,10 +7,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Nothing is promised that is not there, whatever is written, removed, moved, shared,
-// made and deleted while volumes are measured.
-func TestPromisesComeTrue(t *testing.T) {
-	promised := 0
+// No more is allocated than is free, whatever is written, removed, moved, shared, created
+// and deleted while volumes are measured.
+func TestAllocationsHold(t *testing.T) {
+	allocated := 0
 	for seed := range uint64(400) {
 		w := newWorld(t, seed)
 		for range 60 {
@@ -34,10 +34,10 @@ func TestPromisesComeTrue(t *testing.T) {
 		}
 		w.quiet()
 		all, _ := w.volumes()
-		promised += len(all)
+		allocated += len(all)
 	}
-	if promised < 400 {
-		t.Errorf("%d volumes in all: hardly anything was promised", promised)
+	if allocated < 400 {
+		t.Errorf("%d volumes in all: hardly anything was allocated", allocated)
 	}
 }
 
@@ -52,7 +52,7 @@ func two(t *testing.T, pools ...int) *world {
 	return w
 }
 
-func (w *world) promisable(want int64, when string) {
+func (w *world) available(want int64, when string) {
 	w.t.Helper()
 	for _, p := range w.pools {
 		if s := w.space(p); s.Available != want {
@@ -87,9 +87,9 @@ func TestMeasureDue(t *testing.T) {
 // What volumes of another pool on the disk use is no external data.
 func TestUseElsewhere(t *testing.T) {
 	w := two(t, 0, 0)
-	w.promisable(0, "not measured")
+	w.available(0, "not measured")
 	w.measure(w.pools[0], func() {})
-	w.promisable(1000-reserved-800, "measured")
+	w.available(1000-reserved-800, "measured")
 }
 
 // Data that goes from one volume to another while they are walked is found in both.
@@ -119,7 +119,7 @@ func TestMovedWhileWalked(t *testing.T) {
 			}
 			walk(func() {})
 		}
-		w.promisable(w.free()-reserved-500, name)
+		w.available(w.free()-reserved-500, name)
 	}
 }
 

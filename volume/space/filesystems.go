@@ -12,10 +12,10 @@ import (
 // Member is a pool of this process.
 type Member interface {
 	Ledger() *Ledger
-	// Read adds a reading of the pool's counters to those that were begun before. It
-	// must not wait for other calls: two pools that wait for each other here, and a
-	// third call that waits to reopen one of them, would wait for ever. The reading
-	// before will do.
+	// Read appends a reading of the pool's counters to before. It must not wait for other
+	// calls: two pools that wait for each other here, and a third call that waits to
+	// reopen one of them, would be a deadlock. If it would have to wait, it returns
+	// before unchanged.
 	Read(c *bounded.Call, before []Reading) []Reading
 }
 
@@ -31,7 +31,7 @@ type Filesystems struct {
 	rises map[string]*rise // by filesystem; guarded by mu
 }
 
-// NewFilesystems returns what joins the ledgers of these pools.
+// NewFilesystems joins the ledgers of these pools.
 func NewFilesystems(pools ...Member) *Filesystems {
 	return &Filesystems{pools: pools, rises: map[string]*rise{}}
 }
@@ -47,8 +47,8 @@ func (f *Filesystems) others(l *Ledger) (all []Member) {
 	return all
 }
 
-// elsewhere sums what the other pools on the filesystem of l allocated, and what
-// their volumes were found to use. The caller holds mu.
+// elsewhere returns the allocations of the other pools on the filesystem of l, and the
+// measured use of their volumes. The caller holds mu.
 func (f *Filesystems) elsewhere(l *Ledger) (all others) {
 	for _, p := range f.others(l) {
 		allocated, found := p.Ledger().sums()
@@ -76,7 +76,7 @@ func (f *Filesystems) Space(filesystem string, l *Ledger, st *unix.Statfs_t) Spa
 	return f.spaceLocked(filesystem, l, st)
 }
 
-// spaceLocked is space for a caller that holds mu.
+// spaceLocked is Space for a caller that holds mu.
 func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_t) Space {
 	risen, elsewhere := f.saw(filesystem, st), f.elsewhere(l)
 	l.mu.Lock()

@@ -11,12 +11,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Space is what a pool has in all and available, in bytes.
+// Space is the space of a pool, in bytes.
 type Space struct {
 	Total     int64 `json:"total"`
 	Free      int64 `json:"free"`      // for users, without the filesystem's root reserve
 	Used      int64 `json:"used"`      // by volumes at least, each counted up to its allocation
-	External  int64 `json:"external"`  // total - free - what volumes surely use: others' data, trash included
+	External  int64 `json:"external"`  // total - free - what volumes surely use: data outside of volumes, trash included
 	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
 	Elsewhere int64 `json:"elsewhere"` // allocated by the process's other pools on the same filesystem
 	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most free - reserve
@@ -24,9 +24,9 @@ type Space struct {
 	Estimate bool `json:"estimate"`
 }
 
-// Ledger accounts for the space of a pool: what its volumes use, as far as that is
-// known, and what is allocated to volumes whose record does not have it yet. It may
-// ask the records while it holds mu; they never call it while they hold their lock.
+// Ledger accounts for the space of a pool: the measured use of its volumes, and allocations
+// of volumes whose record does not have them yet. It may read the records while it holds
+// mu; they never call it while they hold their lock.
 type Ledger struct {
 	records    *record.Store
 	reserve    int64   // bytes that are never available
@@ -44,15 +44,16 @@ type Ledger struct {
 	filesystem string
 }
 
-// NewLedger returns the ledger of a pool with these records. It keeps so many bytes
-// in reserve, and allocates the rest overcommit times.
+// NewLedger returns the ledger of a pool with these records. It never allocates the
+// reserve, in bytes, and allocates the rest up to overcommit times.
 func NewLedger(records *record.Store, reserve int64, overcommit float64) *Ledger {
 	l := &Ledger{records: records, reserve: reserve, overcommit: overcommit, reserved: map[string]int64{}}
 	l.Reset()
 	return l
 }
 
-// Reset forgets everything but reservations. The records were read from the disk.
+// Reset removes everything but reservations. The caller has read the records from the disk
+// again.
 func (l *Ledger) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,16 +61,16 @@ func (l *Ledger) Reset() {
 	l.sure = newEvidence()
 }
 
-// Forget forgets the use of a volume that went, or is being deleted: a volume whose
-// deletion is rolled back was not measured meanwhile.
+// Forget removes the measurements of a volume that is deleted or being deleted. If the
+// deletion is rolled back, the volume is measured again.
 func (l *Ledger) Forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgetUse(name)
 }
 
-// allocated counts every volume that is not being deleted, and those that are about to get
-// a record. The caller holds mu.
+// allocated returns the sum of the sizes of all volumes that are not being deleted and of
+// the reservations. The caller holds mu.
 func (l *Ledger) allocated() int64 {
 	var sum int64
 	waiting := maps.Clone(l.reserved)
@@ -87,7 +88,7 @@ func (l *Ledger) allocated() int64 {
 	return sum
 }
 
-// sums returns what is allocated, and what volumes were found to use.
+// sums returns what is allocated, and the measured use of volumes.
 func (l *Ledger) sums() (allocated int64, found []finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +96,7 @@ func (l *Ledger) sums() (allocated int64, found []finding) {
 	return l.allocated(), found
 }
 
-// others is what the other pools on the filesystem of one allocated, and were found to use.
+// others is what the other pools on one filesystem have allocated and use.
 type others struct {
 	allocated int64
 	found     []finding
@@ -112,25 +113,26 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	}
 	found, estimate := l.using()
 	all := append(found, elsewhere.found...)
-	// All pools share the filesystem: what is in doubt is in doubt for this one first.
+	// All pools share the filesystem. What is in doubt is subtracted from this pool's use.
 	sure := surely(all, risen)
 	s.Used, s.Estimate = max(0, total(found)-(total(all)-sure)), estimate
 	s.External = max(0, s.Total-s.Free-sure)
-	// What is free bounds every answer, so the reserve is kept out of that, too: a
-	// ratio above 1 must not hand it out.
+	// Free space bounds what is available. The reserve is subtracted there, too, because
+	// a ratio above 1 must not allocate it.
 	reserve := min(l.reserve, s.Total)
 	s.Available = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Allocated, s.Elsewhere)))
 	return s
 }
 
-// Alone is account for a pool of which only the records are known.
+// Alone returns the space of a pool from its records alone, without measurements and
+// without other pools.
 func (l *Ledger) Alone(st *unix.Statfs_t) Space {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.account(st, others{}, 0)
 }
 
-// Blocks returns n blocks in bytes, at most what an int64 holds.
+// Blocks returns the bytes of n blocks of that size, at most math.MaxInt64.
 func Blocks(n uint64, size int64) int64 {
 	if size <= 0 {
 		return 0
@@ -141,7 +143,7 @@ func Blocks(n uint64, size int64) int64 {
 	return int64(n) * size
 }
 
-// add adds what is not negative, at most up to what an int64 holds.
+// add returns the sum of two values that are not negative, at most math.MaxInt64.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -162,15 +164,14 @@ func scale(bytes int64, ratio float64) int64 {
 	return int64(scaled)
 }
 
-// IsEmpty reports whether nothing is allocated: there is no record, and none is about to be
-// written.
+// IsEmpty reports whether nothing is allocated: there is no record and no reservation.
 func (l *Ledger) IsEmpty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.records.IsEmpty() && len(l.reserved) == 0
 }
 
-// hold counts bytes for a volume whose record does not have them yet, until release.
+// hold reserves bytes for a volume whose record does not have them yet, until release.
 func (l *Ledger) hold(name string, bytes int64) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,14 +183,14 @@ func (l *Ledger) hold(name string, bytes int64) (release func()) {
 	}
 }
 
-// SetFilesystem sets where the pool is; "" is not known.
+// SetFilesystem sets the filesystem that the pool is on; "" if it is not known.
 func (l *Ledger) SetFilesystem(filesystem string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.filesystem = filesystem
 }
 
-// where is the filesystem of the ledger's pool.
+// where returns the filesystem of the ledger's pool.
 func (l *Ledger) where() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,9 +27,10 @@ type Walk struct {
 	Size       func(ctx context.Context, volume string) (tree.Size, error)
 }
 
-// Measure walks the volumes whose use the kernel does not count; see Pool.Measure.
+// Measure walks the volumes whose use the kernel does not count, and stores the result; see
+// Pool.Measure.
 func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
-	// Errors of the first walk are those of the second.
+	// The second walk repeats the errors of the first.
 	first, _ := l.walk(ctx, w, l.unknown())
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -49,7 +50,7 @@ func (f *Filesystems) Measure(ctx context.Context, l *Ledger, w Walk) error {
 	return err
 }
 
-// walk measures volumes. Those that it could not are in the joined errors.
+// walk measures volumes. The joined errors name those that it could not measure.
 func (l *Ledger) walk(ctx context.Context, w Walk, volumes []record.Record) (survey, error) {
 	all := newSurvey()
 	var errs []error
@@ -68,7 +69,7 @@ func (l *Ledger) walk(ctx context.Context, w Walk, volumes []record.Record) (sur
 	return all, errors.Join(errs...)
 }
 
-// noteUse notes the use of a volume, unless it went while it was measured.
+// noteUse stores the use of a volume, unless the volume was deleted while it was measured.
 func (l *Ledger) noteUse(r record.Record, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +78,7 @@ func (l *Ledger) noteUse(r record.Record, bytes int64) {
 	}
 }
 
-// uncounted returns the volumes in place whose use the kernel does not count;
-// unknown those of them that were never walked.
+// uncounted returns the volumes in place whose use the kernel does not count.
 func (l *Ledger) uncounted() []record.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,6 +88,7 @@ func (l *Ledger) uncounted() []record.Record {
 	})
 }
 
+// unknown returns those of uncounted that were never walked.
 func (l *Ledger) unknown() []record.Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,7 +2,7 @@ package space
 
 import "kubevirt.io/hostpath-provisioner/volume/record"
 
-// Usage is what a volume uses of its allocation, in bytes.
+// Usage is the use of a volume, in bytes.
 type Usage struct {
 	Volume record.Record
 	Bytes  int64
@@ -11,7 +11,7 @@ type Usage struct {
 	Known, Exact bool
 }
 
-// Usage returns what a volume uses, as far as that is known.
+// Usage returns the last measurement of a volume.
 func (l *Ledger) Usage(r record.Record) Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()

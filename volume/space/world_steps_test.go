@@ -10,7 +10,7 @@ import (
 func (w *world) create() {
 	p := w.pools[w.rand.IntN(len(w.pools))]
 	s := w.space(p)
-	// Whatever may be promised comes true: the volumes lack no more than is free.
+	// Whatever is available can be allocated: the volumes lack no more than is free.
 	all, _ := w.volumes()
 	lacking := -w.used()
 	for _, r := range all {
@@ -18,7 +18,7 @@ func (w *world) create() {
 	}
 	if s.Available > 0 && lacking+s.Available > w.free()-reserved {
 		from := max(0, len(w.log)-40)
-		w.t.Fatalf("%d can be promised, %d are free, %d of these reserved and %d promised: %+v\n%q",
+		w.t.Fatalf("%d is available, %d are free, %d of these reserved and %d allocated: %+v\n%q",
 			s.Available, w.free(), reserved, lacking, s, w.log[from:])
 	}
 	bytes := min(s.Available, 20+w.rand.Int64N(200))
@@ -125,7 +125,7 @@ func (w *world) quiet() {
 	}
 	for _, p := range w.pools {
 		if s := w.space(p); s.Available != max(0, w.free()-reserved-lacking) {
-			w.t.Errorf("%d are free, %d of these reserved and %d promised: %+v", w.free(), reserved, lacking, s)
+			w.t.Errorf("%d are free, %d of these reserved and %d allocated: %+v", w.free(), reserved, lacking, s)
 		}
 	}
 }
