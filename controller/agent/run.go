@@ -166,6 +166,9 @@ func (a *agent) collectors() []prometheus.Collector {
 	if a.orphans != nil {
 		all = append(all, a.orphans)
 	}
+	if a.metrics.address != "" {
+		all = append(all, a.metrics.certificate())
+	}
 	if a.metrics.volumes {
 		all = append(all, monitor.NewVolumeCollector(a.pools.All()))
 	}

@@ -22,6 +22,8 @@ import (
 type metricsOptions struct {
 	address, cert, key, tls, auth string
 	volumes                       bool
+
+	secure *httpserver.Certificate // of address; see certificate
 }
 
 const driverMetricsAddress = ":8443"
@@ -125,13 +127,21 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 	return parts, nil
 }
 
+// certificate returns the certificate of the address, the same at every call.
+func (m *metricsOptions) certificate() *httpserver.Certificate {
+	if m.secure == nil {
+		version, _ := httpserver.TLSVersion(m.tls) // check refused unknown ones
+		m.secure = httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Certificate()
+	}
+	return m.secure
+}
+
 func (m *metricsOptions) listen() (net.Listener, error) {
-	version, _ := httpserver.TLSVersion(m.tls) // check refused unknown ones
 	l, err := net.Listen("tcp", m.address)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, err)
 	}
-	secure, err := httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Listener(l)
+	secure, err := m.certificate().Listener(l)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-address %s: %w", m.address, errors.Join(err, l.Close()))
 	}

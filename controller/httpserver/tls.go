@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 )
@@ -34,20 +35,45 @@ type TLS struct {
 	MinVersion uint16
 }
 
-// Listener returns a listener for TLS connections on l. It returns an error if it cannot read the
-// files. If it cannot read them later, it logs the error and keeps the last valid certificate.
-func (t TLS) Listener(l net.Listener) (net.Listener, error) {
+// Certificate returns the certificate of the configuration. It reads no file and makes none yet.
+func (t TLS) Certificate() *Certificate {
 	source := (&selfSigned{hosts: t.Hosts}).certificate
 	if t.CertFile != "" || t.KeyFile != "" {
 		source = (&filePair{cert: t.CertFile, key: t.KeyFile}).certificate
 	}
-	if _, err := source(); err != nil {
+	return &Certificate{source, t.MinVersion}
+}
+
+// Certificate is the current certificate of an address. As a prometheus.Collector it exports when
+// that certificate expires.
+type Certificate struct {
+	source     func() (*tls.Certificate, error)
+	minVersion uint16
+}
+
+// Listener returns a listener for TLS connections on l. It returns an error if it cannot read the
+// files. If it cannot read them later, it logs the error and keeps the last valid certificate.
+func (c *Certificate) Listener(l net.Listener) (net.Listener, error) {
+	if _, err := c.source(); err != nil {
 		return nil, err
 	}
 	return tls.NewListener(l, &tls.Config{
-		MinVersion:     t.MinVersion,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return source() },
+		MinVersion:     c.minVersion,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.source() },
 	}), nil
+}
+
+var expiryDesc = prometheus.NewDesc("kubevirt_hpp_certificate_expiry_timestamp_seconds",
+	"Unix time at which a certificate expires; the label use names what it serves.", []string{"use"}, nil)
+
+// Describe implements prometheus.Collector.
+func (c *Certificate) Describe(out chan<- *prometheus.Desc) { out <- expiryDesc }
+
+// Collect implements prometheus.Collector. Without a valid certificate there is no series.
+func (c *Certificate) Collect(out chan<- prometheus.Metric) {
+	if current, err := c.source(); err == nil {
+		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(current.Leaf.NotAfter.Unix()), "metrics")
+	}
 }
 
 // TLSVersion returns the version with a name that Kubernetes uses, VersionTLS10 to VersionTLS13. If

@@ -5,14 +5,17 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/util/cert"
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
@@ -25,7 +28,7 @@ func serveTLS(t *testing.T, how httpserver.TLS) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secure, err := how.Listener(l)
+	secure, err := how.Certificate().Listener(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +126,12 @@ type madePair struct {
 	trust     *tls.Config
 }
 
-func makePair(t *testing.T) madePair {
+func makePair(t *testing.T) madePair { return makePairFor(t, 24*time.Hour) }
+
+// makePairFor returns one that lasts so long.
+func makePairFor(t *testing.T, lasts time.Duration) madePair {
 	t.Helper()
-	c, k, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	c, k, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: "127.0.0.1", MaxAge: lasts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +185,34 @@ func TestBadCertificateFilesAreAnErrorAtStart(t *testing.T) {
 		{"none", "a.key", path("none")},
 		{"a.crt", "none", path("none")},
 	} {
-		_, err := httpserver.TLS{CertFile: path(row.cert), KeyFile: path(row.key)}.Listener(nil)
+		_, err := httpserver.TLS{CertFile: path(row.cert), KeyFile: path(row.key)}.Certificate().Listener(nil)
 		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s with %s: %v, want words %q", row.cert, row.key, err, row.want)
 		}
+	}
+}
+
+// The exported time is that of the certificate in use, also after the files changed; without one there is none.
+func TestCertificateExpiry(t *testing.T) {
+	dir := t.TempDir()
+	how := httpserver.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	certificate := how.Certificate()
+	if n := testutil.CollectAndCount(certificate); n != 0 {
+		t.Errorf("%d series without a certificate", n)
+	}
+	for _, days := range []int{1, 300} {
+		pair := makePairFor(t, time.Duration(days)*24*time.Hour)
+		for path, data := range map[string][]byte{how.CertFile: pair.cert, how.KeyFile: pair.key} {
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := time.Until(time.Unix(int64(testutil.ToFloat64(certificate)), 0)).Hours() / 24
+		if math.Abs(left-float64(days)) > 0.5 {
+			t.Errorf("%f days are left of %d", left, days)
+		}
+	}
+	if left := time.Until(time.Unix(int64(testutil.ToFloat64(httpserver.TLS{}.Certificate())), 0)).Hours() / 24; left < 360 {
+		t.Errorf("%f days are left of a self-signed one", left)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -61,6 +62,9 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	}
 	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now}
 	if err := r.register(mgr); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(collector{mgr.Elected(), r.observed}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
