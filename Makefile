@@ -34,9 +34,9 @@ build image: ARCHES ?= $(ARCH)
 test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
 
 test-unit: ## values to values; no root, no cluster
-	@e2e/packages.sh gcc libc6-dev systemd
+	@e2e/packages.sh gcc libc6-dev systemd prometheus
 	go test -race ./...
-	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./torture/...
+	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./monitoring/... ./torture/...
 
 test-fuzz: ## every fuzz target for a moment
 	e2e/fuzz.sh 8s
@@ -52,14 +52,14 @@ test-disk: ## real filesystems, mounts, csi-sanity; needs root
 	cd e2e && ./memory.sh go test -count=1 -v -timeout 30m ./vm # what this kernel may lack, in a virtual machine
 
 test-cluster: ## a real control plane, and two real nodes; needs root
-	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS)
+	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) prometheus
 	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
 	@$(MAKE) --no-print-directory torture MINUTES=1
 
 # The packages that `make test` runs, as paths from here.
-PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... torture/... sanity/... suite/... nodes/... vm)
+PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... monitoring/... torture/... sanity/... suite/... nodes/... vm)
 test-times: ## the slowest thirty tests, and every package's seconds; PKGS="volume/... e2e/suite" for some packages; needs root
-	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(VM_PKGS) systemd
+	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(VM_PKGS) systemd prometheus
 	@cd e2e && go build -o ../bin/times ./cmd/times
 	@{ $(if $(filter-out e2e/%,$(PKGS)),go test -json -race -count=1 -tags disk $(addprefix ./,$(filter-out e2e/%,$(PKGS)));) \
 	  $(if $(filter e2e/%,$(PKGS)),cd e2e; go run ./cmd/cluster build >&2 && \

@@ -73,9 +73,43 @@ type strategy struct {
 	Type string `json:"type"`
 }
 
+// monitor is an object of the Prometheus operator, as far as ours go.
+type monitor struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Selector            metav1.LabelSelector `json:"selector"`
+		PodMetricsEndpoints []endpoint           `json:"podMetricsEndpoints"`
+		Endpoints           []endpoint           `json:"endpoints"`
+		Groups              []any                `json:"groups"` // promtool checks them
+	} `json:"spec"`
+}
+
+type endpoint struct {
+	Port, Scheme string
+	TLSConfig    struct {
+		InsecureSkipVerify bool
+		MinVersion         string
+	}
+	Relabelings []struct {
+		SourceLabels []string
+		TargetLabel  string
+	}
+}
+
+// prometheus is a file of Prometheus: its configuration or rules.
+type prometheus struct {
+	Groups        []any    `json:"groups"`
+	RuleFiles     []string `json:"rule_files"`
+	ScrapeConfigs []any    `json:"scrape_configs"`
+}
+
 // empty returns an object of the kind to decode into, or nil for a kind that we do not ship.
 func empty(kind string) any {
 	switch kind {
+	case "":
+		return &prometheus{}
 	case "ConfigMap":
 		return &corev1.ConfigMap{}
 	case "CSIDriver":
@@ -100,6 +134,8 @@ func empty(kind string) any {
 		return &corev1.PersistentVolumeClaim{}
 	case "Pod":
 		return &corev1.Pod{}
+	case "PodMonitor", "PrometheusRule", "ServiceMonitor":
+		return &monitor{}
 	case "Role":
 		return &rbacv1.Role{}
 	case "RoleBinding":
