@@ -90,7 +90,7 @@ var arrows = []struct {
 		module + "/volume/mount", module + "/volume/pooldir", module + "/volume/quota", module + "/volume/space", module + "/volume/tree"},
 		why: "class has what both sides of a claim agree on, in terms of volume and its records; it decides nothing"},
 	{from: "controller/provision", never: []string{"google.golang.org/grpc"},
-		why: "the claim loop does not speak gRPC"},
+		why: "the provisioner does not speak gRPC"},
 	{from: "controller/csi", never: []string{"k8s.io/client-go"},
 		why: "the gRPC services do not ask the API server"},
 	{from: "controller/csi/target", may: []string{module + "/volume", "golang.org/x/sys", "google.golang.org/grpc"},
@@ -136,7 +136,7 @@ var layers = [][]string{
 	{"class", "sleep"},                         // what both sides of a claim agree on; how loops wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
-	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "onlynode", "orphans", "provision", "resize"}, // one duty each
+	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each
 	{"agent", "disks", "operator"}, // joins them; installs them
 }
 

@@ -10,5 +10,6 @@
 //	prepare.go     the two annotations that the provisioner library waits for (pure)
 //	retry.go       retries temporarily refused claims
 //	unassigned.go  records one event about a claim that no agent will serve
+//	describe.go    the messages of these events
 //	classes.go     watches the classes
 package claims

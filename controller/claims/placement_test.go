@@ -143,13 +143,14 @@ func TestPlacePopulated(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	seen := map[string]bool{}
-	for where, want := range map[placement]string{
-		unassigned: "annotate it with " + class.AnnProvisionOnNode, remoteByAnnotation: `node "node-09", which does not exist`,
-		unscheduled: `class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`,
+	for want, describe := range map[string]func() (topic, message string){
+		"annotate it with " + class.AnnProvisionOnNode:                                         unassignedClaim,
+		`node "node-09", which does not exist`:                                                 func() (string, string) { return NodeMissing("node-09") },
+		`class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`: func() (string, string) { return unscheduledClaim("fast") },
 	} {
-		topic, message := describe(where, "node-09", "fast")
+		topic, message := describe()
 		if !strings.Contains(message, want) || seen[topic] {
-			t.Errorf("%d: %s: %s", where, topic, message)
+			t.Errorf("%s: %s, want %s", topic, message, want)
 		}
 		seen[topic] = true
 	}

@@ -2,12 +2,10 @@ package claims
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -123,8 +121,15 @@ func (r *unservedRecorder) record(claim corev1.ObjectReference, where placement,
 	if r.ctx.Err() != nil {
 		return
 	}
-	topic, message := describe(where, wanted, className)
-	if where == unserved {
+	topic, message := "", ""
+	switch where {
+	case remoteByAnnotation:
+		topic, message = NodeMissing(wanted)
+	case unscheduled:
+		topic, message = unscheduledClaim(className)
+	case unassigned:
+		topic, message = unassignedClaim()
+	case unserved:
 		if topic, message = TopicUnserved, r.refusal(className); message == "" {
 			return // the class was replaced
 		}
@@ -133,24 +138,6 @@ func (r *unservedRecorder) record(claim corev1.ObjectReference, where placement,
 		return
 	}
 	r.events.Warn(r.ctx, claim, topic, events.ProvisioningFailed, message)
-}
-
-// describe returns the topic and the message of the event for a placement.
-func describe(where placement, wanted, className string) (topic, message string) {
-	const delayed = storagev1.VolumeBindingWaitForFirstConsumer
-	switch where {
-	case remoteByAnnotation:
-		return topicRemoteByAnnotation, fmt.Sprintf(
-			"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
-			class.AnnProvisionOnNode, wanted)
-	case unscheduled:
-		return topicUnscheduled, fmt.Sprintf(
-			"no node will be chosen for this claim: only the scheduler may choose one, and class %q has no volumeBindingMode %s; "+
-				"a class cannot be edited: delete it and create it again with that mode, or use another class", className, delayed)
-	}
-	return topicUnassigned, fmt.Sprintf(
-		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
-		class.AnnProvisionOnNode, delayed)
 }
 
 // isMissing reports whether the API server answers that the node does not exist. It

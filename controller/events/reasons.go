@@ -21,6 +21,7 @@ const (
 	Migrated                = "Migrated"
 	Migrating               = "Migrating"
 	MigrationStopped        = "MigrationStopped"
+	NodeGone                = "NodeGone"
 	OriginalRunning         = "OriginalRunning"
 	OrphansFound            = "OrphansFound"
 	OrphansRemoved          = "OrphansRemoved"
@@ -68,6 +69,8 @@ var reasons = []Reason{
 	{Name: AnnotationIgnored, Type: "Normal", Object: "claim",
 		When:   "the claim has the annotation `kubevirt.io/provisionOnNode` and a class of the CSI driver, for which the scheduler chooses the node",
 		Action: "remove the annotation, or use a class of the hostPath provisioner"},
+	{Name: NodeGone, Type: "Normal", Object: "claim",
+		When: "the scheduler had chosen a node that was deleted before the volume was created; the operator removes the choice"},
 	{Name: QuotaNotEnforced, Type: "Normal", Object: "claim",
 		When:   "the pool enforces no quota on the volume, and its class does not require one",
 		Action: "none if this is intended; otherwise see [quotas.md](../quotas.md)"},

@@ -37,7 +37,7 @@ type Recorder struct {
 	broadcaster record.EventBroadcaster
 
 	client kubernetes.Interface
-	node   string
+	source corev1.EventSource
 
 	mu       sync.Mutex
 	recorded map[string]time.Time // by event name; guarded by mu
@@ -45,11 +45,16 @@ type Recorder struct {
 
 // New returns a recorder for the agent of a node. The caller closes it.
 func New(client kubernetes.Interface, node string) *Recorder {
+	return NewOf(client, corev1.EventSource{Component: Component, Host: node})
+}
+
+// NewOf returns a recorder for another source of events. The caller closes it.
+func NewOf(client kubernetes.Interface, source corev1.EventSource) *Recorder {
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return &Recorder{
-		EventRecorder: b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Component, Host: node}), broadcaster: b,
-		client: client, node: node, recorded: map[string]time.Time{},
+		EventRecorder: b.NewRecorder(scheme.Scheme, source), broadcaster: b,
+		client: client, source: source, recorded: map[string]time.Time{},
 	}
 }
 
@@ -123,9 +128,9 @@ func (r *Recorder) event(kind string, obj corev1.ObjectReference, name, reason, 
 		Type:                kind,
 		Reason:              reason,
 		Message:             message,
-		Source:              corev1.EventSource{Component: Component, Host: r.node},
-		ReportingController: Component,
-		ReportingInstance:   r.node,
+		Source:              r.source,
+		ReportingController: r.source.Component,
+		ReportingInstance:   r.source.Host,
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -25,6 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
 
 // Addresses are those on which the operator listens; "0" is none.
@@ -67,6 +70,16 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := metrics.Registry.Register(collector{mgr.Elected(), r.observed}); err != nil {
 		return err
 	}
+	live, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
+	defer recorder.Close()
+	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder}
+	if err := claims.Register(mgr); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -86,6 +99,7 @@ func (s Settings) cached() cache.Options {
 		}
 		options.ByObject[o] = by
 	}
+	options.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	options.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
 	return options
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
 
 // finalizer keeps a resource until the objects are removed in order.
@@ -163,20 +164,11 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, &ds) && !isReady(&pod) && pod.Spec.NodeName != "" {
+		if metav1.IsControlledBy(&pod, &ds) && !waiting.IsReady(&pod) && pod.Spec.NodeName != "" {
 			a.unready = append(a.unready, pod.Spec.NodeName)
 		}
 	}
 	slices.Sort(a.unready)
 	a.unready = slices.Compact(a.unready)
 	return a, nil
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -133,6 +133,7 @@ func TestOperator(t *testing.T) {
 		{"users' metadata stays", metadataStays},
 		{"second resource", second},
 		{"not ready", notReady},
+		{"claims that wait", claimsWait},
 		{"upgrade", upgrades},
 		{"path", servesPath},
 		{"path to pools", switched},

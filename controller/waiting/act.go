@@ -1,0 +1,107 @@
+package waiting
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/claims"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+)
+
+// Topics of the events that agents do not record.
+const (
+	topicNoAgent  = "no agent"
+	topicNodeGone = "node gone"
+)
+
+// act records why the claim waits, or gives it back to the scheduler. It does nothing if the
+// node's agent is ready: that one records why it refuses a claim.
+func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, p place) error {
+	if p.node == "" {
+		topic, message := claims.NoNode(sc)
+		r.warn(ctx, claim, topic, message)
+		return nil
+	}
+	switch _, err := r.Live.CoreV1().Nodes().Get(ctx, p.node, metav1.GetOptions{}); {
+	case apierrors.IsNotFound(err) && p.chosen:
+		return r.giveBack(ctx, claim, p)
+	case apierrors.IsNotFound(err):
+		topic, message := claims.NodeMissing(p.node)
+		r.warn(ctx, claim, topic, message)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", p.node, err)
+	}
+	why, err := r.agentMissing(ctx, p.node)
+	if err == nil && why != "" {
+		r.warn(ctx, claim, topicNoAgent, why)
+	}
+	return err
+}
+
+func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, message string) {
+	r.Events.Warn(ctx, events.Claim(claim), topic, events.ProvisioningFailed, message)
+}
+
+// agentMissing describes a node without a ready agent; "" if it has one.
+func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, error) {
+	var pods corev1.PodList
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return "", fmt.Errorf("list the agents' pods: %w", err)
+	}
+	name := ""
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName != node || metav1.GetControllerOf(pod) == nil || metav1.GetControllerOf(pod).Kind != "DaemonSet" {
+			continue
+		}
+		if IsReady(pod) {
+			return "", nil
+		}
+		name = pod.Name
+	}
+	if name != "" {
+		return fmt.Sprintf("the agent on node %s is not ready, so this claim waits: kubectl -n %s describe pod %s", node, r.Namespace, name), nil
+	}
+	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the HostPathProvisioner, taints of the node), "+
+		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
+}
+
+// IsReady reports whether the kubelet found all containers of the pod ready.
+func IsReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// giveBack removes the scheduler's choice of a node that does not exist. It does nothing if
+// the claim changed since it was read.
+func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place) error {
+	all := r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace)
+	now, err := all.Get(ctx, claim.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the claim: %w", err)
+	case now.UID != claim.UID, now.Spec.VolumeName != "", now.Annotations[class.AnnSelectedNode] != p.node:
+		return nil
+	}
+	delete(now.Annotations, class.AnnSelectedNode)
+	if _, err := all.Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("remove the annotation %s: %w", class.AnnSelectedNode, err)
+	}
+	r.Events.Note(ctx, events.Claim(claim), topicNodeGone+" "+p.node, events.NodeGone, fmt.Sprintf(
+		"node %s, which the scheduler had chosen for this claim, does not exist any more: the scheduler chooses again", p.node))
+	return nil
+}

@@ -1,0 +1,19 @@
+// Package waiting watches claims that wait for the agent of their node. It is part of the
+// operator, which sees all nodes; an agent sees its own.
+//
+//	reconcile.go  watches claims, and waits before it acts
+//	place.go      the node of a claim, and who chose it
+//	act.go        records an event, or gives the claim back to the scheduler
+//
+// A claim gets an event if
+//
+//   - it names no node, and the scheduler will not choose one,
+//   - its node does not exist,
+//   - its node has no agent, or one that is not ready.
+//
+// If the scheduler chose a node that was deleted since, the choice is removed, so that the
+// scheduler chooses again. A node that is not ready is not a deleted one.
+//
+// Agents record an event about a node that does not exist, or that is not named, too: for
+// clusters without an operator. They do nothing if the operator's event exists.
+package waiting

@@ -1,0 +1,71 @@
+package suite
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// claimsWait has claims for which no agent is there, as agents cannot say.
+func claimsWait(t *testing.T, o *operated) {
+	bare := o.Node("bare") // its taint keeps the agent off
+	taint := []byte(`{"spec":{"taints":[{"key":"only","value":"others","effect":"NoExecute"}]}}`)
+	if _, err := o.Client.CoreV1().Nodes().Patch(o.Context(), bare.Name, types.MergePatchType, taint, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.Eventually(time.Minute, "no agent", func() error { return noAgent(o, bare.Name) })
+	broken, gone := o.nodes[1].Name, o.Name+"-node-99"
+	o.breaks(broken)
+	t.Run("rows", func(t *testing.T) { // ends with the last of them
+		for _, row := range []struct {
+			claim harness.Claim
+			want  string
+		}{
+			{harness.Claim{}, "no node is named for this claim"},
+			{harness.Claim{Node: gone}, gone + `", which does not exist`},
+			{harness.Claim{Node: bare.Name}, "no agent runs on node " + bare.Name},
+			{harness.Claim{Class: harness.ClassCSI, Selected: bare.Name}, "no agent runs on node " + bare.Name},
+			{harness.Claim{Class: harness.ClassCSI, Selected: broken}, "the agent on node " + broken + " is not ready"},
+		} {
+			t.Run(row.want, func(t *testing.T) {
+				t.Parallel()
+				s := o.in(t)
+				claim := s.Create(row.claim)
+				s.Eventually(40*time.Second, row.want, func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.want) })
+				if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != row.claim.Selected {
+					t.Errorf("selected node %q, was %q", on, row.claim.Selected)
+				}
+				s.Delete(claim)
+			})
+		}
+		t.Run("given back", func(t *testing.T) {
+			t.Parallel()
+			s := o.in(t)
+			claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: gone})
+			s.Eventually(40*time.Second, "given back", func() error {
+				if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
+					return s.NotYet(claim.UID, "it is for %s", on)
+				}
+				return nil
+			})
+			awaitEvent(s.Scene, claim.UID, "NodeGone", gone)
+			s.Delete(claim)
+		})
+	})
+	o.breaks("")
+	o.healthy()
+}
+
+// noAgent returns nil if the node has no pod of the agents.
+func noAgent(o *operated, node string) error {
+	pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	if err == nil && len(pods.Items) > 0 {
+		err = fmt.Errorf("%s is there", pods.Items[0].Name)
+	}
+	return err
+}
