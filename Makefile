@@ -21,7 +21,7 @@ export K8S_VERSION IMAGE
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push deploy \
-	demo demo-disks demo-single-node demo-local-path \
+	demo demo-disks demo-single-node demo-local-path demo-operator \
 	cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -109,6 +109,9 @@ demo-single-node: ## the same for a cluster of one machine: the class hostpath
 
 demo-local-path: ## the class of k3s and kind: a volume of before, a new one, and back
 	@e2e/demo-local-path.sh
+
+demo-operator: ## the operator: three commands until a pod writes, a repair, an upgrade, a removal that waits
+	@e2e/demo-operator.sh
 
 deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy
