@@ -53,6 +53,11 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
+		if o.GetKind() == "ClusterRole" && l.migrates() {
+			if err := permitMigration(o); err != nil {
+				return nil, fmt.Errorf("read agent.yaml: %w", err)
+			}
+		}
 		if err := seal(o); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
 		}

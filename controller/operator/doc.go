@@ -6,6 +6,7 @@
 //
 //	desired.go    the objects that a resource asks for
 //	pools.go      the pools, volumes and mounts of the agent
+//	tune.go       settings of the ConfigMap, which agentenv validates
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
 //	takeover.go   takes fields over from others

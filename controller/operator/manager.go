@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
 
@@ -83,11 +85,11 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	return mgr.Start(ctx)
 }
 
-// cached is what the operator caches: its own namespace, and what has its label.
+// cached is what the operator caches: its own namespace, and what has its label, but only one ConfigMap.
 func (s Settings) cached() cache.Options {
 	own := map[string]cache.Config{s.Namespace: {}}
 	marked := labels.SelectorFromSet(labels.Set{"k8s-app": "hostpath-provisioner"})
-	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
+	cached := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Namespaces: own, Label: marked},
 	}}
 	for _, o := range kept() {
@@ -97,11 +99,12 @@ func (s Settings) cached() cache.Options {
 		} else if o.GetKind() != "CSIDriver" {
 			by.Label = marked
 		}
-		options.ByObject[o] = by
+		cached.ByObject[o] = by
 	}
-	options.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
-	options.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
-	return options
+	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
+	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", agentenv.ConfigMap)}
+	return cached
 }
 
 // kept are the kinds of the objects that are kept.
@@ -132,7 +135,8 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := builder.ControllerManagedBy(mgr).Named("hostpathprovisioner").
 		Watches(&v1beta1.HostPathProvisioner{}, all).
-		Watches(&corev1.Pod{}, all)
+		Watches(&corev1.Pod{}, all).
+		Watches(&corev1.ConfigMap{}, all)
 	for _, o := range kept() {
 		b = b.Watches(o, all)
 	}

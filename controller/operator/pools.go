@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 )
 
 // pool is one pool of CSI volumes, with its directory as the agent sees it.
@@ -38,6 +39,9 @@ type layout struct {
 	prefix bool
 	// retained is what the resource no longer names and PVs still use.
 	retained []string
+	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
+	tuned   []agentenv.Variable
+	invalid []string
 }
 
 // layoutOf returns what the resource asks for, with the pools in the order of their names.
@@ -77,6 +81,7 @@ func (l layout) settle(pod *corev1.PodSpec) error {
 		set(agent, "PV_DIR", l.pvDir)
 		set(agent, "USE_NAMING_PREFIX", strconv.FormatBool(l.prefix))
 	}
+	l.pass(pod)
 	for _, d := range l.directories() {
 		create, propagate := corev1.HostPathDirectoryOrCreate, corev1.MountPropagationHostToContainer
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: d.Name,

@@ -17,20 +17,24 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// layout returns what the resource asks for, and what it no longer names while PVs use it: without its pool, a pod of such a
-// PV does not start, and its directory is never removed.
+// layout returns what the resource asks for, with the settings of the ConfigMap, and what the resource no longer names while
+// PVs use it: without its pool, a pod of such a PV does not start, and its directory is never removed.
 func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner) (layout, error) {
 	l := layoutOf(cr)
 	had, err := r.offered(ctx)
-	if err != nil || !l.drops(had) {
-		return l, err
-	}
-	u, err := r.usage(ctx)
 	if err != nil {
 		return l, err
 	}
-	l.retain(had, u)
-	return l, nil
+	if l.drops(had) {
+		u, err := r.usage(ctx)
+		if err != nil {
+			return l, err
+		}
+		l.retain(had, u)
+	}
+	settings, err := r.settings(ctx)
+	l.tune(settings)
+	return l, err
 }
 
 // offered returns what the agents offer now, according to their DaemonSet.

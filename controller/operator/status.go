@@ -43,16 +43,8 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 
 func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, ready bool) verdict {
 	switch {
-	case len(l.refused) > 0:
-		text := make([]string, len(l.refused))
-		for i, refused := range l.refused {
-			text[i] = refused.String()
-		}
-		available := yes
-		if !ready {
-			available = ""
-		}
-		return verdict{available, yes, yes, l.refused[0].reason, strings.Join(text, "; ")}
+	case len(l.refused)+len(l.invalid) > 0:
+		return l.partly(ready)
 	case ready && len(l.retained) > 0:
 		return verdict{yes, yes, no, "PoolInUse", strings.Join(l.retained, "; ")}
 	case ready:
@@ -69,6 +61,23 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 		return verdict{no, no, yes, "Degraded", "no node matches spec.workload"}
 	}
 	return verdict{no, no, yes, "Degraded", fmt.Sprintf("%d of %d agents are ready; not ready: %s", a.ready, a.desired, names(a.unready))}
+}
+
+// partly is the verdict of an installation that does not have all that is asked for.
+func (l layout) partly(ready bool) verdict {
+	v := verdict{yes, yes, yes, "SettingInvalid", ""}
+	text := []string{}
+	for _, refused := range l.refused {
+		text = append(text, refused.String())
+	}
+	if len(l.refused) > 0 {
+		v.reason = l.refused[0].reason
+	}
+	if !ready {
+		v.available = ""
+	}
+	v.message = strings.Join(append(text, l.invalid...), "; ")
+	return v
 }
 
 // names lists the first names.
@@ -157,7 +166,7 @@ func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	return all
 }
 
-// writeStatus writes the status if it differs, and records an event if the reason is new.
+// writeStatus writes the status if it differs, and records an event if the reason is new, or what is wrong with the settings.
 func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner, status v1beta1.HostPathProvisionerStatus) error {
 	if equality.Semantic.DeepEqual(cr.Status, status) {
 		return nil
@@ -169,7 +178,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	if after := progress(status); after.Reason != before.Reason {
+	if after := progress(status); after.Reason != before.Reason || after.Reason == "SettingInvalid" && after.Message != before.Message {
 		r.announce(cr, after)
 	}
 	return nil

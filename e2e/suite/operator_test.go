@@ -136,6 +136,7 @@ func TestOperator(t *testing.T) {
 		{"claims that wait", claimsWait},
 		{"upgrade", upgrades},
 		{"path", servesPath},
+		{"settings", tunes},
 		{"path to pools", switched},
 		{"quiet", quiet},
 		{"delete", deletes},

@@ -1,0 +1,112 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+)
+
+// kubeletDir is the kubelet's directory in agent.yaml.
+const kubeletDir = "/var/lib/kubelet"
+
+// settings returns the data of the ConfigMap, nil if there is none.
+func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
+	var found corev1.ConfigMap
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: agentenv.ConfigMap}, &found)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", agentenv.ConfigMap, err)
+	}
+	return found.Data, nil
+}
+
+// tune adds the settings to the layout.
+func (l *layout) tune(settings map[string]string) {
+	l.tuned, l.invalid = agentenv.Parse(settings)
+	if mode := l.value(agentenv.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(migrate.Off) {
+		l.tuned = slices.DeleteFunc(l.tuned, func(o agentenv.Variable) bool { return o.Name == agentenv.MigrateToCSI })
+		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only then there are hostPath volumes",
+			agentenv.ConfigMap, agentenv.MigrateToCSI, mode))
+	}
+}
+
+// value returns the value of a setting, "" if it is not set.
+func (l *layout) value(name string) string {
+	for _, o := range l.tuned {
+		if o.Name == name {
+			return o.Value
+		}
+	}
+	return ""
+}
+
+// pass passes the settings to the agent's container. Flags take precedence over variables, so the kubelet's directory is
+// replaced where it is: in the arguments, and in the pod's volumes and mounts.
+func (l *layout) pass(pod *corev1.PodSpec) {
+	agent := &pod.Containers[0]
+	for _, o := range l.tuned {
+		if o.Name != agentenv.KubeletDir {
+			set(agent, o.Name, o.Value)
+		}
+	}
+	to := l.value(agentenv.KubeletDir)
+	if to == "" {
+		return
+	}
+	for i, arg := range agent.Args {
+		agent.Args[i] = strings.Replace(arg, "="+kubeletDir, "="+to, 1)
+	}
+	for i, m := range agent.VolumeMounts {
+		agent.VolumeMounts[i].MountPath = below(m.MountPath, to)
+	}
+	for _, v := range pod.Volumes {
+		if v.HostPath != nil {
+			v.HostPath.Path = below(v.HostPath.Path, to)
+		}
+	}
+}
+
+// below returns a path of the kubelet's directory as a path of the other one, and any other path as it is.
+func below(path, dir string) string {
+	if rest, ok := strings.CutPrefix(path, kubeletDir+"/"); ok {
+		return dir + "/" + rest
+	}
+	return path
+}
+
+// migrates reports whether the agents may replace PVs.
+func (l *layout) migrates() bool {
+	mode := l.value(agentenv.MigrateToCSI)
+	return mode != "" && mode != string(migrate.Off)
+}
+
+// migrateRules are the additional rules of agents that replace PVs, those of manifests/examples/migrate.
+var migrateRules = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+	{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"patch"}},
+	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"csidrivers"}, Verbs: []string{"get"}},
+	{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"csinodes"}, Verbs: []string{"get"}},
+}
+
+// permitMigration adds these rules to the agents' ClusterRole.
+func permitMigration(role *unstructured.Unstructured) error {
+	rules, _, err := unstructured.NestedSlice(role.Object, "rules")
+	for i := range migrateRules {
+		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&migrateRules[i])
+		if err != nil {
+			return err
+		}
+		rules = append(rules, rule)
+	}
+	role.Object["rules"] = rules
+	return err
+}

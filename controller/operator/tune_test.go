@@ -1,0 +1,88 @@
+package operator
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+)
+
+// tuned returns the layout of a resource with these settings, and its objects.
+func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, settings map[string]string) (layout, map[string]runtime.Object) {
+	t.Helper()
+	cr := &v1beta1.HostPathProvisioner{Spec: spec}
+	l := layoutOf(cr)
+	l.tune(settings)
+	objects, err := Settings{Namespace: "ns", Image: "image:v1"}.desired(cr, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]runtime.Object{}
+	for _, o := range objects {
+		all[o.GetKind()] = o
+	}
+	return l, all
+}
+
+func TestKubeletDir(t *testing.T) {
+	_, objects := tuned(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/var/lib/kubelet2"}},
+		map[string]string{agentenv.KubeletDir: "/data/kubelet", "HPP_WORKERS": "3"})
+	text, err := yaml.Marshal(objects["DaemonSet"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]int{
+		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, agentenv.KubeletDir: 0, "name: HPP_WORKERS": 1,
+		"--kubelet-dir=/data/kubelet\n": 1, "--kubelet-registration-path=/data/kubelet/plugins/csi-hostpath/csi.sock": 1,
+		"mountPath: /data/kubelet/": 2, "path: /data/kubelet/": 3,
+	} {
+		if got := strings.Count(string(text), words); got != want {
+			t.Errorf("%d times %q, want %d:\n%s", got, words, want, text)
+		}
+	}
+}
+
+// Agents migrate only where they serve both kinds of volumes, and then have the permissions of the example.
+func TestMigrationSettings(t *testing.T) {
+	pools := v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}
+	settings := map[string]string{agentenv.MigrateToCSI: "run"}
+	l, _ := tuned(t, pools, settings)
+	if len(l.tuned) != 0 || len(l.invalid) != 1 || !strings.Contains(l.invalid[0], `MIGRATE_TO_CSI is "run"; set it to off`) {
+		t.Errorf("%+v", l)
+	}
+	if v := l.partly(false); v.reason != "SettingInvalid" || v.message != l.invalid[0] || v.available != "" {
+		t.Errorf("%+v", v)
+	}
+	file, err := os.ReadFile("../../manifests/examples/migrate/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want rbacv1.ClusterRole
+	role, _, _ := strings.Cut(string(file), "\n---\n")
+	if err := yaml.Unmarshal([]byte(role), &want); err != nil || !reflect.DeepEqual(migrateRules, want.Rules) {
+		t.Errorf("%v, %v, want the rules of the example %v", err, migrateRules, want.Rules)
+	}
+	path := v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/a"}}
+	rules := func(settings map[string]string) int {
+		_, objects := tuned(t, path, settings)
+		var role rbacv1.ClusterRole
+		text, err := yaml.Marshal(objects["ClusterRole"])
+		if err == nil {
+			err = yaml.Unmarshal(text, &role)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(role.Rules)
+	}
+	if with, without := rules(settings), rules(map[string]string{agentenv.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 7 {
+		t.Errorf("%d rules with migration, %d without", with, without)
+	}
+}
