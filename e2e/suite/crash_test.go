@@ -30,6 +30,7 @@ type crash struct {
 	n     int
 	claim *corev1.PersistentVolumeClaim
 	name  string // of the directory
+	twice bool   // the agent is killed once more while it recovers
 }
 
 // newCrash has a claim of the usual kind, or one of the CSI driver.
@@ -39,7 +40,9 @@ func newCrash(s *harness.Scene, node harness.Node, n int, csi bool) *crash {
 	if csi {
 		return newCrashOf(s, node, n, local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
 	}
-	return newCrashOf(s, node, n, harness.Options{}, harness.Claim{Node: node.Name})
+	c := newCrashOf(s, node, n, harness.Options{}, harness.Claim{Node: node.Name})
+	c.twice = true
+	return c
 }
 
 // newCrashOf has a claim and an agent of any kind.
@@ -74,15 +77,17 @@ func (c *crash) died(what string, done func() error) bool {
 	return !c.a.Alive()
 }
 
-// recover starts the agent again after a kill, and once more after another kill while it recovers. It returns the step
-// of the first.
+// recover starts the agent again after a kill, with twice once more after another kill while it recovers. It returns the
+// step of the first.
 func (c *crash) recover() (step string) {
 	c.Helper()
 	step = c.step()
-	const opening = 6 // changes at most until the records are read
-	c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(opening+c.n%6))
-	c.died("ready", c.a.Ready)
-	c.a.Kill()
+	if c.twice {
+		const opening = 6 // changes at most until the records are read
+		c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(opening+c.n%6))
+		c.died("ready", c.a.Ready)
+		c.a.Kill()
+	}
 	c.a.Restart()
 	c.a.AwaitReady()
 	return step
