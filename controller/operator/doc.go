@@ -17,7 +17,7 @@
 //	status.go     conditions and the states of the pools
 //	settings.go   the environment of the operator
 //	manager.go    what is cached and watched
-//	metrics.go    metrics of the resource and its agents
+//	monitoring.go the objects for Prometheus
 package operator
 
 //go:generate sh -c "KUBECONFIG=/dev/null ../../e2e/kubectl.sh kustomize ../../manifests/operator/agent >agent.yaml"

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -69,7 +68,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := r.register(mgr); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(collector{mgr.Elected(), r.observed}); err != nil {
+	if err := r.monitor(mgr); err != nil {
 		return err
 	}
 	live, err := kubernetes.NewForConfig(config)

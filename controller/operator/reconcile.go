@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -115,12 +116,17 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
 }
 
-// applyAll applies the objects in order and records an event for each that it writes.
+// applyAll applies the objects that the resource asks for.
 func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) error {
 	objects, err := r.desired(cr, l)
 	if err != nil {
 		return err
 	}
+	return r.applyEach(ctx, cr, objects)
+}
+
+// applyEach applies what differs in order and records an event for each object that it writes.
+func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisioner, objects []*unstructured.Unstructured) error {
 	for _, want := range objects {
 		did, err := r.apply(ctx, want)
 		switch {

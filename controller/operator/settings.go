@@ -25,6 +25,10 @@ type Settings struct {
 	PartOf, Installer string
 	// Verbosity is the level of the agents' logs.
 	Verbosity int
+	// Monitoring is the namespace of Prometheus.
+	Monitoring string
+	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that of the rules stays.
+	Runbooks string
 }
 
 // ignoredImages are variables of the existing operator for containers that the agent does not need.
@@ -36,6 +40,7 @@ func ParseSettings(version string, env func(string) string) (s Settings, ignored
 	s = Settings{
 		Namespace: namespace(), Version: version,
 		PartOf: cmp.Or(env("INSTALLER_PART_OF_LABEL"), "hostpath-provisioner"), Installer: env("INSTALLER_VERSION_LABEL"),
+		Monitoring: cmp.Or(env("MONITORING_NAMESPACE"), "monitoring"), Runbooks: env("RUNBOOK_URL_TEMPLATE"),
 		Image: cmp.Or(env("OPERATOR_IMAGE"), env("CSI_PROVISIONER_IMAGE"), env("PROVISIONER_IMAGE")),
 	}
 	for _, name := range ignoredImages {
@@ -45,6 +50,9 @@ func ParseSettings(version string, env func(string) string) (s Settings, ignored
 	}
 	if s.Image == "" {
 		return s, ignored, errors.New("OPERATOR_IMAGE is not set; set it to the image of this container, which has the agent too")
+	}
+	if s.Runbooks != "" && strings.Count(s.Runbooks, "%s") != 1 {
+		return s, ignored, fmt.Errorf("RUNBOOK_URL_TEMPLATE is %q; set it to an address with one %%s for the name of the alert", s.Runbooks)
 	}
 	s.Verbosity, err = strconv.Atoi(cmp.Or(env("VERBOSITY"), "0"))
 	if err != nil || s.Verbosity < 0 {

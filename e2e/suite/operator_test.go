@@ -138,6 +138,8 @@ func TestOperator(t *testing.T) {
 		{"path", servesPath},
 		{"settings", tunes},
 		{"path to pools", switched},
+		{"TestPrometheusMetrics/HPP CR ready", measured},
+		{"monitoring", monitored},
 		{"quiet", quiet},
 		{"delete", deletes},
 	} {

@@ -21,6 +21,7 @@ type Operator struct {
 	program      string
 	kubeconfig   string
 	log, address string
+	metrics      string
 	cmd          *exec.Cmd
 }
 
@@ -37,8 +38,9 @@ func (s *Scene) Operator() *Operator {
 	s.must("token", err)
 	program, err := s.Manager()
 	s.must("build the operator", err)
+	n := agents.Add(1)
 	o := &Operator{scene: s, program: program, kubeconfig: kubeconfig, log: s.Path("logs", "operator.log"),
-		address: loopback(agents.Add(1), 6060)}
+		address: loopback(n, 6060), metrics: loopback(n, 8443)}
 	s.Cleanup(o.finish)
 	o.Start()
 	return o
@@ -58,7 +60,7 @@ func (o *Operator) Start() {
 	log, err := os.OpenFile(o.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	s.must("open log", err)
 	defer log.Close()
-	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address=0")
+	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address="+o.metrics)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -74,6 +76,9 @@ func (o *Operator) Start() {
 		return err
 	})
 }
+
+// MetricsAddress returns the address of the operator's metrics.
+func (o *Operator) MetricsAddress() string { return o.metrics }
 
 // Stop ends the operator as a kubelet does, so that it gives up its lease.
 func (o *Operator) Stop() {

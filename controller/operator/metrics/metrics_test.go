@@ -1,4 +1,4 @@
-package operator
+package metrics
 
 import (
 	"context"
@@ -16,19 +16,16 @@ import (
 )
 
 // reading returns a collector of a resource with these statuses of Available, Progressing and Degraded, such as TFF.
-func reading(statuses string, err error) collector {
+func reading(statuses string, err error) Collector {
 	elected := make(chan struct{})
 	close(elected)
-	cr := &v1beta1.HostPathProvisioner{}
-	cr.UID = "1"
+	status := &v1beta1.HostPathProvisionerStatus{}
 	types := []v1beta1.ConditionType{v1beta1.Available, v1beta1.Progressing, v1beta1.Degraded}
 	for i, s := range statuses {
-		status := map[rune]corev1.ConditionStatus{'T': yes, 'F': no, 'U': corev1.ConditionUnknown}[s]
-		cr.Status.Conditions = append(cr.Status.Conditions, v1beta1.Condition{Type: types[i], Status: status})
+		is := map[rune]corev1.ConditionStatus{'T': corev1.ConditionTrue, 'F': corev1.ConditionFalse, 'U': corev1.ConditionUnknown}[s]
+		status.Conditions = append(status.Conditions, v1beta1.Condition{Type: types[i], Status: is})
 	}
-	return collector{elected, func(context.Context) (*v1beta1.HostPathProvisioner, agents, error) {
-		return cr, agents{desired: 3, ready: 2}, err
-	}}
+	return Collector{elected, func(context.Context) (State, error) { return State{Status: status, Desired: 3, Ready: 2}, err }}
 }
 
 func TestReadiness(t *testing.T) {
@@ -48,12 +45,10 @@ kubevirt_hpp_cr_ready ` + want + "\n"
 // Without a leader, a resource or an answer there is one series, and the agents are not counted.
 func TestReadinessUnknown(t *testing.T) {
 	none := reading("", nil)
-	none.read = func(context.Context) (*v1beta1.HostPathProvisioner, agents, error) {
-		return &v1beta1.HostPathProvisioner{}, agents{desired: 1}, nil
-	}
+	none.Read = func(context.Context) (State, error) { return State{}, nil }
 	waiting := reading("TFF", nil)
-	waiting.elected = make(chan struct{})
-	for name, c := range map[string]collector{"no resource": none, "not the leader": waiting, "an error": reading("TFF", errors.New("away"))} {
+	waiting.Elected = make(chan struct{})
+	for name, c := range map[string]Collector{"no resource": none, "not the leader": waiting, "an error": reading("TFF", errors.New("away"))} {
 		if n, got := testutil.CollectAndCount(c), testutil.ToFloat64(c); n != 1 || got != -1 {
 			t.Errorf("%s: %d series, the first is %v, want one of -1", name, n, got)
 		}
@@ -72,7 +67,7 @@ func TestMetricsFollowConventions(t *testing.T) {
 
 // The page names each metric of the operator, and no other.
 func TestMetricsPageIsComplete(t *testing.T) {
-	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	text, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +80,7 @@ func TestMetricsPageIsComplete(t *testing.T) {
 		documented[m[1]] = true
 	}
 	out := make(chan *prometheus.Desc, 10)
-	collector{}.Describe(out)
+	Collector{}.Describe(out)
 	close(out)
 	exported := 0
 	for d := range out {

@@ -1,10 +1,12 @@
-package operator
+// Package metrics exports the state of the resource that the operator serves, and of its agents.
+package metrics
 
 import (
 	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
@@ -20,40 +22,48 @@ var (
 	agentsReadyDesc   = prometheus.NewDesc("kubevirt_hpp_agents_ready", "Number of nodes that have a ready agent.", nil, nil)
 )
 
-// collector exports the state of the resource that is served, and of its agents. It reads both at every scrape.
-type collector struct {
-	// elected is closed when this process reconciles. Until then nothing is read: the cache may not have started.
-	elected <-chan struct{}
-	// read returns the resource that is served, one without a UID if there is none.
-	read func(context.Context) (*v1beta1.HostPathProvisioner, agents, error)
+// State is what is exported.
+type State struct {
+	// Status is that of the resource that is served; nil if there is none.
+	Status *v1beta1.HostPathProvisionerStatus
+	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have a ready one.
+	Desired, Ready int
+}
+
+// Collector exports the state, which it reads at every scrape.
+type Collector struct {
+	// Elected is closed when this process reconciles. Until then nothing is read: the cache may not have started.
+	Elected <-chan struct{}
+	// Read reads the state.
+	Read func(context.Context) (State, error)
 }
 
 // Describe implements prometheus.Collector.
-func (c collector) Describe(out chan<- *prometheus.Desc) {
+func (c Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{crReadyDesc, agentsDesiredDesc, agentsReadyDesc} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector. The agents have no series while they are unknown.
-func (c collector) Collect(out chan<- prometheus.Metric) {
+func (c Collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) { out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
 	select {
-	case <-c.elected:
+	case <-c.Elected:
 	default:
 		gauge(crReadyDesc, -1)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	cr, a, err := c.read(ctx)
-	if err != nil || cr.UID == "" {
+	s, err := c.Read(ctx)
+	if err != nil || s.Status == nil {
 		gauge(crReadyDesc, -1)
 		return
 	}
-	gauge(crReadyDesc, crReady(cr.Status))
-	gauge(agentsDesiredDesc, float64(a.desired))
-	gauge(agentsReadyDesc, float64(min(a.ready, a.desired)))
+	gauge(crReadyDesc, crReady(*s.Status))
+	gauge(agentsDesiredDesc, float64(s.Desired))
+	gauge(agentsReadyDesc, float64(min(s.Ready, s.Desired)))
 }
 
 // crReady is 1 if a resource with the status is available and not degraded, -1 if it has no conditions yet, and otherwise 0.
@@ -65,23 +75,13 @@ func crReady(status v1beta1.HostPathProvisionerStatus) float64 {
 	for _, c := range status.Conditions {
 		switch c.Type {
 		case v1beta1.Available:
-			available = c.Status == yes
+			available = c.Status == corev1.ConditionTrue
 		case v1beta1.Degraded:
-			degraded = c.Status == yes
+			degraded = c.Status == corev1.ConditionTrue
 		}
 	}
 	if available && !degraded {
 		return 1
 	}
 	return 0
-}
-
-// observed returns what the collector exports.
-func (r *Reconciler) observed(ctx context.Context) (*v1beta1.HostPathProvisioner, agents, error) {
-	cr, err := r.served(ctx)
-	if err != nil {
-		return cr, agents{}, err
-	}
-	a, err := r.agents(ctx)
-	return cr, a, err
 }

@@ -1,0 +1,127 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
+	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
+	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
+)
+
+// monitor exports metrics of the resource, and keeps the monitoring objects while the cluster has the Prometheus operator.
+func (r *Reconciler) monitor(mgr ctrl.Manager) error {
+	if err := registry.Registry.Register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
+		return err
+	}
+	objects, err := r.monitored(&v1beta1.HostPathProvisioner{})
+	if err != nil {
+		return err
+	}
+	keeper := &optional.Keeper{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{}, Apply: r.applyMonitored,
+		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}}
+	seen := map[string]bool{}
+	for _, o := range objects {
+		if kind := o.GroupVersionKind(); !seen[kind.Kind] {
+			seen[kind.Kind] = true
+			keeper.Kinds = append(keeper.Kinds, kind)
+		}
+	}
+	return mgr.Add(keeper)
+}
+
+// state returns what the metrics show.
+func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
+	cr, err := r.served(ctx)
+	if err != nil || cr.UID == "" {
+		return s, err
+	}
+	a, err := r.agents(ctx)
+	return metrics.State{Status: &cr.Status, Desired: a.desired, Ready: a.ready}, err
+}
+
+// applyMonitored applies what differs for the resource that is served, through the client. It does nothing without one, and
+// for one that is deleted: its objects go with it.
+func (r *Reconciler) applyMonitored(ctx context.Context, through client.Client) error {
+	cr, err := r.served(ctx)
+	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
+		return err
+	}
+	objects, err := r.monitored(cr)
+	if err != nil {
+		return err
+	}
+	other := *r
+	other.Client = through
+	err = other.applyEach(ctx, cr, objects)
+	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
+		return nil
+	}
+	return err
+}
+
+// monitored returns the objects with which Prometheus finds the operator and the agents, and its rules, in the order in which
+// they are applied.
+func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
+	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor, monitoring.PrometheusRule} {
+		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
+			o := &unstructured.Unstructured{}
+			text, err := yaml.YAMLToJSON(document)
+			if err == nil {
+				err = o.UnmarshalJSON(text) // with integers, as the cluster's objects have them
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the monitoring objects: %w", err)
+			}
+			if o.GetKind() == "PrometheusRule" {
+				if err := s.rules(o); err != nil {
+					return nil, err
+				}
+			}
+			labels := o.GetLabels()
+			labels["k8s-app"], labels[managedBy], labels["app.kubernetes.io/component"] = "hostpath-provisioner", owner, "storage"
+			o.SetLabels(labels)
+			s.place(o, cr)
+			if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found { // the account of Prometheus
+				subjects[0].(map[string]any)["namespace"] = s.Monitoring
+				o.Object["subjects"] = subjects
+			}
+			if err := seal(o); err != nil {
+				return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// rules adds the operator's rules to the agents', with its namespace and the pages that RUNBOOK_URL_TEMPLATE names.
+func (s Settings) rules(o *unstructured.Unstructured) error {
+	text := strings.ReplaceAll(monitoring.OperatorRules, "namespace='"+monitoring.Namespace+"'", "namespace='"+s.Namespace+"'")
+	var more map[string][]any
+	if err := yaml.Unmarshal([]byte(text), &more); err != nil {
+		return fmt.Errorf("read the operator's rules: %w", err)
+	}
+	groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "groups")
+	groups = append(groups, more["groups"]...)
+	for _, g := range groups {
+		for _, r := range g.(map[string]any)["rules"].([]any) {
+			rule := r.(map[string]any)
+			if annotations, ok := rule["annotations"].(map[string]any); ok && s.Runbooks != "" {
+				annotations["runbook_url"] = strings.Replace(s.Runbooks, "%s", rule["alert"].(string), 1)
+			}
+		}
+	}
+	return unstructured.SetNestedSlice(o.Object, groups, "spec", "groups")
+}
