@@ -77,7 +77,7 @@ run 'e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-pr
 run 'e2e/kubectl.sh get csinodes'
 run 'e2e/kubectl.sh -n hostpath-provisioner get csistoragecapacities'
 
-step 'A CSI claim: the scheduler knows what each node can still promise'
+step 'A CSI claim: the scheduler knows what each node has available'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/csi-claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
 run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=60s' || fail 'the pod does not run'
 run 'e2e/kubectl.sh -n demo get pods -o wide'

@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// loopRules are what the claim loop needs in the whole cluster, whichever claims it serves.
+// loopRules are what the provisioner needs in the whole cluster, whichever claims it serves.
 var loopRules = map[string]string{
 	"/persistentvolumes":             "get list watch create patch delete",
 	"/persistentvolumeclaims":        "get list watch update",

@@ -21,8 +21,8 @@ type op struct {
 	bytes int64
 }
 
-// heirUID is the UID of the claim that a volume is given to.
-const heirUID = "uid-heir"
+// nextUID is the UID of the claim that a volume is given to.
+const nextUID = "uid-next"
 
 func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
 
@@ -44,7 +44,7 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		}
 	case "reown":
 		b := binding(o.name)
-		b.Owner.UID = heirUID
+		b.Owner.UID = nextUID
 		if err = p.Transfer(o.name, binding(o.name).Owner.UID, b); err == nil {
 			v, err = p.Get(o.name)
 		}
@@ -255,7 +255,7 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	all, err := recorded(p)
 	for _, r := range all {
 		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == record.Bound, Adopted: r.Adopted,
-			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == heirUID}
+			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID}
 		if r.Migration != nil {
 			t.Migration = r.Migration.Step
 		}

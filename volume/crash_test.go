@@ -148,7 +148,7 @@ func (g ground) emptied(t *testing.T, s scene) {
 	g.held(t, w, p)
 }
 
-// startDies kills the start after the kill at the n-th step likewise, and returns
+// startDies kills the start after the kill at the n-th step, too, and returns
 // how often it did.
 func (g ground) startDies(t *testing.T, s scene, n int, left *world, answer string) (count int) {
 	t.Helper()

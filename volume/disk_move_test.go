@@ -32,7 +32,7 @@ func newMoving(t *testing.T, kind, below string) *moving {
 	return m
 }
 
-// boot starts the agent, anew if it ran.
+// boot starts the agent, again if it runs.
 func (m *moving) boot() {
 	m.Helper()
 	if m.pool != nil {

@@ -18,12 +18,12 @@ func TestPrivateDirectoryVanishes(t *testing.T) {
 		is(t, p.Delete("v"), volume.ErrNotReady)
 		is(t, p.Ready(), volume.ErrNotReady)
 		if there(filepath.Join(p.Path(), gone)) {
-			t.Errorf("%s was made anew", gone)
+			t.Errorf("%s was created again", gone)
 		}
 	}
 }
 
-// The identity is written anew in place, as an editor or a copy from elsewhere
+// The identity is written again in place, as an editor or a copy from elsewhere
 // does it, and later as it was.
 func TestIdentityChanges(t *testing.T) {
 	p := newPool(t)

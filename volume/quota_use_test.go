@@ -148,7 +148,7 @@ func limitSpace(t *testing.T, d quotaDisk) {
 	is(t, p.Ready(), volume.ErrNotReady)
 	ok(t, os.Rename(moved, p.Path()))
 	if s, err := p.Space(); err != nil || s.Estimate || s.Used < 16*mib-slack {
-		t.Errorf("opened anew: space %+v, %v", s, err)
+		t.Errorf("opened again: space %+v, %v", s, err)
 	}
 	none := spec("none", mib)
 	none.Quota = record.QuotaNone

@@ -50,7 +50,7 @@ func TestParseDataDirs(t *testing.T) {
 
 func TestDriverSettingsAreRefused(t *testing.T) {
 	clean(t)
-	// What the older driver's DaemonSet sets must not start the claim loop.
+	// What the older driver's DaemonSet sets must not start the provisioner.
 	t.Setenv("PV_DIR", `[{"name":"local","path":"x"}]`)
 	dir := t.TempDir()
 	endpoint, node := "--endpoint=unix://"+dir+"/csi.sock", "--nodeid=node-01"

@@ -41,7 +41,7 @@ func TestDue(t *testing.T) {
 		return l
 	}
 	told := func(l *sample) { l.changes++ }
-	promised := func(l *sample) { l.allocated += gib }
+	allocated := func(l *sample) { l.allocated += gib }
 	const never = time.Duration(math.MaxInt64)
 	for name, row := range map[string]struct {
 		from, to sample
@@ -49,10 +49,10 @@ func TestDue(t *testing.T) {
 	}{
 		"nothing":                  {before, before, never},
 		"told of nothing":          {before, with(100*gib, told), never},
-		"a volume, number same":    {before, with(100*gib, promised), never},
-		"a volume made":            {before, with(99*gib, promised), 0},
-		"a volume made, a bit":     {before, with(100*gib-mib, promised), 0},
-		"a volume removed":         {before, with(100*gib+mib, promised), 0},
+		"a volume, number same":    {before, with(100*gib, allocated), never},
+		"a volume made":            {before, with(99*gib, allocated), 0},
+		"a volume made, a bit":     {before, with(100*gib-mib, allocated), 0},
+		"a volume removed":         {before, with(100*gib+mib, allocated), 0},
 		"not ready":                {before, sample{}, 0},
 		"ready":                    {sample{}, before, 0},
 		"ready, with little":       {sample{}, with(mib, nil), 0},

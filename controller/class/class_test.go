@@ -259,7 +259,7 @@ func TestWholeDisk(t *testing.T) {
 		{10*gib - 1, gib, 10239 * mib},
 		{10 * mib, mib, 10 * mib},
 		{10*mib - 1, mib, 10*mib - 1},
-		{5 * gib, 7*gib + 1, 7*gib + 1}, // promised more than once
+		{5 * gib, 7*gib + 1, 7*gib + 1}, // allocated more than once
 	} {
 		if got := class.WholeDisk(row.total, row.asked); got.Value() != row.want {
 			t.Errorf("WholeDisk(%d, %d) = %d, want %d", row.total, row.asked, got.Value(), row.want)

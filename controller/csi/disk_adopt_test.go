@@ -54,7 +54,7 @@ func TestDiskOlderVolumeIsAdopted(t *testing.T) {
 }
 
 // A directory with a name of its own choice is nobody's to ask for, and where
-// the claim loop sees PVs it is the one that adopts.
+// the provisioner sees PVs it is the one that adopts.
 func TestDiskOthersDirectoryIsLeft(t *testing.T) {
 	for _, row := range []struct {
 		adopt bool

@@ -38,7 +38,7 @@ type driver struct {
 	config  csi.Config
 }
 
-// newDriver serves two pools, without a bound on what they promise.
+// newDriver serves two pools, without a bound on what they allocate.
 func newDriver(t testing.TB) *driver {
 	t.Helper()
 	return newDriverOf(t, func(*volume.Config) {})

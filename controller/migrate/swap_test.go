@@ -22,7 +22,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// oneVolume is a claim loop that knows a single volume.
+// oneVolume is a provisioner that knows a single volume.
 type oneVolume struct {
 	PVs
 	pool *volume.Pool

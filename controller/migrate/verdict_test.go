@@ -189,11 +189,11 @@ func TestSize(t *testing.T) {
 		edit func(*subject)
 		want string
 	}{
-		"as asked for":                 {func(*subject) {}, "10Mi"},
-		"grown, then less asked for":   {func(s *subject) { s.v.Bytes = 20 * mib }, "20Mi"},
-		"adopted, nothing is promised": {func(s *subject) { s.v.Bytes = 0 }, "10Mi"},
-		"no claim":                     {func(s *subject) { s.claim = nil }, "10Mi"},
-		"no claim, nothing promised":   {func(s *subject) { s.claim, s.v.Bytes = nil, 0 }, "251Gi"},
+		"as asked for":                  {func(*subject) {}, "10Mi"},
+		"grown, then less asked for":    {func(s *subject) { s.v.Bytes = 20 * mib }, "20Mi"},
+		"adopted, nothing is allocated": {func(s *subject) { s.v.Bytes = 0 }, "10Mi"},
+		"no claim":                      {func(s *subject) { s.claim = nil }, "10Mi"},
+		"no claim, nothing allocated":   {func(s *subject) { s.claim, s.v.Bytes = nil, 0 }, "251Gi"},
 	} {
 		s := ordinary(pool)
 		row.edit(&s)

@@ -94,7 +94,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, made := existing(c.backends.named(class.CSIProvisioner), fast, o.PVC, o.StorageClass); !made {
-		t.Error("its space would be promised twice")
+		t.Error("its space would be allocated twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)
 	if err != nil || pv.Spec.CSI.VolumeHandle != before.Name {

@@ -33,24 +33,24 @@ func TestShort(t *testing.T) {
 	const mi = int64(1) << 20
 	for name, row := range map[string]struct {
 		asks, has, pv string
-		promised      int64
+		allocated     int64
 		want          bool
 	}{
-		"in step":                {"10Mi", "10Mi", "10Mi", 10 * mi, false},
-		"asks for more":          {"20Mi", "10Mi", "10Mi", 10 * mi, true},
-		"volume grew":            {"20Mi", "10Mi", "10Mi", 20 * mi, true},
-		"PV grew":                {"20Mi", "10Mi", "20Mi", 20 * mi, true},
-		"PV alone is behind":     {"20Mi", "20Mi", "10Mi", 20 * mi, true},
-		"lowered, volume grew":   {"15Mi", "10Mi", "10Mi", 20 * mi, true},
-		"whole disk":             {"10Mi", "1Gi", "1Gi", 10 * mi, false},
-		"whole disk, asks":       {"20Mi", "1Gi", "1Gi", 10 * mi, true},
-		"nothing promised":       {"10Mi", "10Mi", "10Mi", 0, false},
-		"nothing promised, asks": {"20Mi", "10Mi", "10Mi", 0, true},
-		"other words":            {"10Mi", "10485760", "10240Ki", 10 * mi, false},
-		"half a byte more":       {"10485760500m", "10Mi", "10Mi", 10 * mi, true},
+		"in step":                 {"10Mi", "10Mi", "10Mi", 10 * mi, false},
+		"asks for more":           {"20Mi", "10Mi", "10Mi", 10 * mi, true},
+		"volume grew":             {"20Mi", "10Mi", "10Mi", 20 * mi, true},
+		"PV grew":                 {"20Mi", "10Mi", "20Mi", 20 * mi, true},
+		"PV alone is behind":      {"20Mi", "20Mi", "10Mi", 20 * mi, true},
+		"lowered, volume grew":    {"15Mi", "10Mi", "10Mi", 20 * mi, true},
+		"whole disk":              {"10Mi", "1Gi", "1Gi", 10 * mi, false},
+		"whole disk, asks":        {"20Mi", "1Gi", "1Gi", 10 * mi, true},
+		"nothing allocated":       {"10Mi", "10Mi", "10Mi", 0, false},
+		"nothing allocated, asks": {"20Mi", "10Mi", "10Mi", 0, true},
+		"other words":             {"10Mi", "10485760", "10240Ki", 10 * mi, false},
+		"half a byte more":        {"10485760500m", "10Mi", "10Mi", 10 * mi, true},
 	} {
 		claim, pv := pair(row.asks, row.has, row.pv)
-		if got := short(claim, pv, row.promised); got != row.want {
+		if got := short(claim, pv, row.allocated); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -58,15 +58,15 @@ func TestShort(t *testing.T) {
 
 func TestSizeOf(t *testing.T) {
 	for _, row := range []struct {
-		asks     string
-		promised int64
-		want     string
+		asks      string
+		allocated int64
+		want      string
 	}{
 		{"20Mi", 20 << 20, "20Mi"}, {"20971520", 20 << 20, "20971520"}, {"15Mi", 20 << 20, "20Mi"},
 		{"20971519500m", 20 << 20, "20971519500m"}, // a volume has whole bytes
 	} {
 		claim, _ := pair(row.asks, "10Mi", "10Mi")
-		if got := sizeOf(claim, row.promised); got.String() != row.want {
+		if got := sizeOf(claim, row.allocated); got.String() != row.want {
 			t.Errorf("%+v: %s", row, &got)
 		}
 	}

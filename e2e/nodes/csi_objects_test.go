@@ -44,7 +44,7 @@ func isRegistered(s *harness.Scene, n *cluster.Node) error {
 	return fmt.Errorf("CSINode %s has %+v", n.Name, node.Spec.Drivers)
 }
 
-// capacities returns what each node can still promise to the class, or why that is not said once for each.
+// capacities returns what each node has available to the class. The error is that of a node without exactly one object.
 func capacities(s *harness.Scene) (map[string]storagev1.CSIStorageCapacity, error) {
 	list, err := s.Client.StorageV1().CSIStorageCapacities(harness.Namespace).List(s.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -65,7 +65,7 @@ func capacities(s *harness.Scene) (map[string]storagev1.CSIStorageCapacity, erro
 	return found, nil
 }
 
-// Kubernetes knows the driver on both nodes, and what each can still promise; those objects go with the DaemonSet.
+// Kubernetes knows the driver on both nodes, and what each has available; those objects go with the DaemonSet.
 func csiRegistered(t *testing.T, s *harness.Scene) {
 	for _, n := range local.Nodes() {
 		s.Eventually(soon, "registered", func() error { return isRegistered(s, n) })

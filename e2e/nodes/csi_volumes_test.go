@@ -87,7 +87,7 @@ func csiInline(t *testing.T, s *harness.Scene) {
 	end(s, p)
 	csiGone(s, name)
 	if v := volumeOf(inspectIn(s, driver), name); v != nil {
-		t.Errorf("inspect still promises %+v", v)
+		t.Errorf("inspect still allocates %+v", v)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDeletedIsGone(t *testing.T) {
 	t.Logf("out of sight after %s", time.Since(begin).Round(time.Millisecond))
 	s.Gone(volume)
 	if v := volumeOf(inspect(s, one), volume); v != nil {
-		t.Errorf("inspect still promises %+v", v)
+		t.Errorf("inspect still allocates %+v", v)
 	}
 	s.Eventually(20*time.Second, "trash purged", func() error { return notInTrash(s, one, volume) })
 	if left := find(s, one.VolumesDir(), "for ever\n"); left != "" {

@@ -21,9 +21,9 @@ import (
 const (
 	csiPool = "/var/hpvolumes/csi"
 	mib     = int64(1) << 20
-	// promised is what the claims of these tests ask for. What is written before the kernel says no is less by what btrfs
+	// allocated is what the claims of these tests ask for. What is written before the kernel says no is less by what btrfs
 	// sets aside for its own: almostAll is surely there.
-	promised, almostAll = 64 * mib, 56 * mib
+	allocated, almostAll = 64 * mib, 56 * mib
 )
 
 // The driver on two nodes, one with a btrfs for its volumes that holds them to their size, and one with an ext4 that does
@@ -67,21 +67,21 @@ func (d *disk) detach(s *harness.Scene) {
 	d.mounted = false
 }
 
-// greedy is a script that writes more than was promised, and says what came of it.
+// greedy is a script that writes more than was allocated, and says what came of it.
 const greedy = "dd if=/dev/zero of=/data/big bs=1M count=100 2>&1; sync; stat -c 'size %s' /data/big"
 
 func limitClaim(s *harness.Scene) *corev1.PersistentVolumeClaim {
 	s.Helper()
-	return s.Create(harness.Claim{Class: csiClass, Size: strconv.FormatInt(promised, 10)})
+	return s.Create(harness.Claim{Class: csiClass, Size: strconv.FormatInt(allocated, 10)})
 }
 
-// wantRefused checks that the kernel ended a greedy script's writing where the promise ends.
+// wantRefused checks that the kernel ended a greedy script's writing where the quota ends.
 func wantRefused(s *harness.Scene, said string) {
 	s.Helper()
 	_, after, _ := strings.Cut(said, "\nsize ")
 	size, err := strconv.ParseInt(strings.TrimSpace(after), 10, 64)
-	if err != nil || !strings.Contains(said, "uota exceeded") || size < almostAll || size > promised {
-		s.Errorf("the pod was promised %d bytes and says:\n%s", promised, said)
+	if err != nil || !strings.Contains(said, "uota exceeded") || size < almostAll || size > allocated {
+		s.Errorf("the pod was allocated %d bytes and says:\n%s", allocated, said)
 	}
 }
 
@@ -101,8 +101,8 @@ func limitHolds(t *testing.T, s *harness.Scene) {
 		t.Errorf("the neighbour cannot write: %v\n%s", err, said)
 	}
 	v := volumeOf(inspectIn(s, awaitDriver(s, one)), harness.PVName(claim))
-	if v == nil || v.Quota != promised || v.Used < almostAll || v.Used > promised {
-		t.Errorf("inspect says %+v, want a limit of %d, and most of it used", v, promised)
+	if v == nil || v.Quota != allocated || v.Used < almostAll || v.Used > allocated {
+		t.Errorf("inspect says %+v, want a quota of %d, and most of it used", v, allocated)
 	}
 	said, err := inPod(full, "rm /data/big && sync && dd if=/dev/zero of=/data/next bs=1M count=32 conv=fsync")
 	if err != nil {
@@ -116,8 +116,8 @@ func limitStats(_ *testing.T, s *harness.Scene) {
 	pod{claim: claim.Name, hostname: one.Hostname, script: greedy}.run(s)
 	s.Eventually(100*time.Second, "stats", func() error { // the kubelet looks once a minute
 		v, err := statsOf(s, one, claim)
-		if err == nil && (v.CapacityBytes != promised || v.UsedBytes < almostAll || v.UsedBytes > promised || v.AvailableBytes != promised-v.UsedBytes) {
-			err = fmt.Errorf("%+v, want a capacity of %d and most of it used", v, promised)
+		if err == nil && (v.CapacityBytes != allocated || v.UsedBytes < almostAll || v.UsedBytes > allocated || v.AvailableBytes != allocated-v.UsedBytes) {
+			err = fmt.Errorf("%+v, want a capacity of %d and most of it used", v, allocated)
 		}
 		return err
 	})
@@ -160,11 +160,11 @@ func limitGrows(t *testing.T, s *harness.Scene) {
 	if said, err := inPod(p, more); err == nil {
 		t.Errorf("the pod is at its limit and wrote more: %s", said)
 	}
-	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, 2*promised)
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, 2*allocated)
 	_, err := kubectl("", "-n", s.Namespace, "patch", "pvc", claim.Name, "-p", patch)
 	must(s, "ask for more", err)
 	s.Eventually(soon, "the claim has it", func() error {
-		if has := s.Read(claim).Status.Capacity[corev1.ResourceStorage]; has.Cmp(*resource.NewQuantity(2*promised, resource.BinarySI)) != 0 {
+		if has := s.Read(claim).Status.Capacity[corev1.ResourceStorage]; has.Cmp(*resource.NewQuantity(2*allocated, resource.BinarySI)) != 0 {
 			return fmt.Errorf("it has %s; its events: %v", has.String(), s.Events(claim.UID))
 		}
 		return nil

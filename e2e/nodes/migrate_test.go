@@ -193,7 +193,7 @@ func (m *migration) podsAnew(csi bool) {
 		must(m.Scene, "delete pod", m.Client.CoreV1().Pods(p.Namespace).Delete(m.Context(), p.Name, metav1.DeleteOptions{}))
 	}
 	for name, p := range m.pods {
-		m.Eventually(soon, "pod "+name+" anew", func() error {
+		m.Eventually(soon, "pod "+name+" again", func() error {
 			now, err := m.Client.CoreV1().Pods(p.Namespace).Get(m.Context(), name, metav1.GetOptions{})
 			if err == nil && now.UID == p.UID {
 				err = errors.New("it is the one of before")
@@ -203,7 +203,7 @@ func (m *migration) podsAnew(csi bool) {
 		m.pods[name] = awaitReady(m.Scene, name)
 		m.isMounted(name, csi)
 	}
-	m.compare("pods anew")
+	m.compare("pods again")
 }
 
 // isMounted checks whether the pod has its volumes through the driver.

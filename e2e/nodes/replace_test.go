@@ -58,7 +58,7 @@ func TestReplaceOlder(t *testing.T) {
 	t.Run("permitted", csiAlone.permitted)
 }
 
-// withoutProvisioner writes the manifest anew without the container csi-provisioner, which this test does not need and which
+// withoutProvisioner writes the manifest without the container csi-provisioner, which this test does not need and which
 // takes minutes to build, and returns the file.
 func withoutProvisioner(t *testing.T, manifest string) string {
 	t.Helper()

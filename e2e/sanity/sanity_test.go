@@ -118,7 +118,7 @@ func start(t *testing.T, binary, socket string, args ...string) *agent {
 	t.Helper()
 	a := &agent{cmd: exec.Command(binary, args...), done: make(chan error, 1)}
 	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
-	// What the existing operator's DaemonSet sets: it starts no claim loop.
+	// What the existing operator's DaemonSet sets: it starts no provisioner.
 	a.cmd.Env = append(os.Environ(), "PV_DIR=[]", "NODE_NAME=node-01")
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func says(s *harness.Scene, a *harness.Agent, class string) error {
 	is := metric(s, a, "kubevirt_hpp_pool_available_bytes")
 	cut := max(0, bits.Len64(uint64(is))-11)
 	if err := s.CapacityIs(class, a.Node, func(b int64) bool { return b == is>>cut<<cut }); err != nil {
-		return fmt.Errorf("%w; %d bytes can be promised", err, is)
+		return fmt.Errorf("%w; %d bytes are available", err, is)
 	}
 	return nil
 }

@@ -167,7 +167,7 @@ func TestTwoProcesses(t *testing.T) {
 	s.Bound(hostClaim)
 	wantTree(s, host.Pool, harness.PVName(hostClaim))
 	wantTree(s, csi.Pool, harness.PVName(csiClaim))
-	for _, a := range []*harness.Agent{host, csi} { // what there is is listed anew
+	for _, a := range []*harness.Agent{host, csi} { // what there is is listed again
 		a.Stop()
 		a.Restart()
 		a.AwaitReady()
@@ -184,12 +184,12 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	for _, word := range []string{string(csiClaim.UID), csiClaim.Name} {
 		if strings.Contains(host.Log(), word) {
-			t.Errorf("the agent of hostPath claims speaks of %s", word)
+			t.Errorf("the agent of hostPath claims mentions %s", word)
 		}
 	}
 	for _, word := range []string{string(hostClaim.UID), hostClaim.Name} {
 		if strings.Contains(csi.Log(), word) {
-			t.Errorf("the agent of CSI claims speaks of %s", word)
+			t.Errorf("the agent of CSI claims mentions %s", word)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func smallCSI(s *harness.Scene, suffix string, flags ...string) *harness.Agent {
 	return s.Agent(node, local(node, flags...))
 }
 
-// The scheduler is told what a node can promise, and sends nothing there that does not fit.
+// The scheduler is told what a node has available, and sends nothing there that does not fit.
 func TestCSINoSpaceKnown(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)

@@ -73,7 +73,7 @@ func TestCSIWithPod(t *testing.T) {
 	})
 	for _, word := range []string{claim.Name, string(claim.UID)} {
 		if strings.Contains(other.Log(), word) {
-			t.Errorf("the agent of %s speaks of the claim %s", other.Node.Name, word)
+			t.Errorf("the agent of %s mentions the claim %s", other.Node.Name, word)
 		}
 	}
 	s.DeletePod(pod)
@@ -207,7 +207,7 @@ func TestCSIImmediate(t *testing.T) {
 		}
 		wantUnwritten(s, claim)
 		if strings.Contains(host.Log(), claim.Name) {
-			t.Errorf("the agent of hostPath claims speaks of %s", claim.Name)
+			t.Errorf("the agent of hostPath claims mentions %s", claim.Name)
 		}
 	}
 	for _, agent := range []*harness.Agent{a, b, host} {

@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// A pool whose disk is away must not be founded anew in its place, and nothing in it may be called deleted. Each row
+// A pool whose disk is away must not be created in its place, and nothing in it may be called deleted. Each row
 // takes the disk away in another way, and brings it back.
 func TestDiskAway(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// empty returns nil where the pool holds nothing and promises nothing any more.
+// empty returns nil where the pool holds nothing and allocates nothing any more.
 func empty(s *harness.Scene, a *harness.Agent) error {
 	r := a.Inspect()
 	switch children := s.Children(a.Pool); {

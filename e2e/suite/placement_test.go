@@ -59,19 +59,19 @@ func TestImmediateWithAnnotation(t *testing.T) {
 	wantMeta(s, a, pv)
 	wantSpec(s, a, pv, claim)
 
-	speakers := map[string]bool{}
+	sources := map[string]bool{}
 	for _, e := range s.Events(claim.UID) {
 		// An agent's first claim gets the event about a pool without quotas, and not from the library.
 		if e.Ours() && e.Reason != "QuotaNotEnforced" {
-			speakers[e.From+" "+e.Host] = true
+			sources[e.From+" "+e.Host] = true
 		}
 	}
-	if len(speakers) != 1 {
-		t.Errorf("events about the claim come from %v, want one agent", slices.Collect(maps.Keys(speakers)))
+	if len(sources) != 1 {
+		t.Errorf("events about the claim come from %v, want one agent", slices.Collect(maps.Keys(sources)))
 	}
 	for _, word := range []string{claim.Name, string(claim.UID)} {
 		if strings.Contains(other.Log(), word) {
-			t.Errorf("the agent of %s speaks of the claim %s", other.Node.Name, word)
+			t.Errorf("the agent of %s mentions the claim %s", other.Node.Name, word)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func TestAnotherProvisionersClaim(t *testing.T) {
 	for _, agent := range []*harness.Agent{a, b} {
 		for _, word := range []string{claim.Name, string(claim.UID), unplaced.Name} {
 			if strings.Contains(agent.Log(), word) {
-				t.Errorf("the agent of %s speaks of %s", agent.Node.Name, word)
+				t.Errorf("the agent of %s mentions %s", agent.Node.Name, word)
 			}
 		}
 		wantTree(s, agent.Pool)

@@ -162,7 +162,7 @@ func claimDeeds(s *harness.Scene, a, b harness.Node, kubeconfig string) {
 		{"bind", more, editClaim(pending, func(c *claim) { giveBack(c); c.Spec.VolumeName = "other" })},
 		{"label", more, editClaim(mine, func(c *claim) { c.Labels = map[string]string{"x": "y"} })},
 		{"annotate", more, editClaim(mine, func(c *claim) { c.Annotations["x"] = "y" })},
-		{"annotate anew", more, editClaim(annotated, func(c *claim) { c.Annotations[harness.AnnProvisionOnNode] = b.Name })},
+		{"annotate again", more, editClaim(annotated, func(c *claim) { c.Annotations[harness.AnnProvisionOnNode] = b.Name })},
 		{"take an annotation", more, editClaim(annotated, func(c *claim) { delete(c.Annotations, harness.AnnProvisionOnNode) })},
 		{"hold", more, editClaim(mine, func(c *claim) { c.Finalizers = append(c.Finalizers, "example.com/hold") })},
 		{"let go", more, editClaim(mine, func(c *claim) { c.Finalizers = nil })},

@@ -135,7 +135,7 @@ func deletePV(pv *corev1.PersistentVolume) func(context.Context, kubernetes.Inte
 	}
 }
 
-// editClaim would write the claim anew, changed.
+// editClaim would write the changed claim.
 func editClaim(claim *corev1.PersistentVolumeClaim, edit func(*corev1.PersistentVolumeClaim)) func(context.Context, kubernetes.Interface) error {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		claims := client.CoreV1().PersistentVolumeClaims(claim.Namespace)

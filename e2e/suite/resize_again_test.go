@@ -149,7 +149,7 @@ func lastKill(a *harness.Agent) string {
 	return all[len(all)-1][1]
 }
 
-// The PVs of older provisioners say the whole disk's size, which is never taken back; what is promised grows.
+// The PVs of older provisioners say the whole disk's size, which is never taken back; what is allocated grows.
 func TestGrowAdopted(t *testing.T) {
 	t.Parallel()
 	s, a := oneNode(t)
@@ -163,7 +163,7 @@ func TestGrowAdopted(t *testing.T) {
 	a.Restart()
 	a.AwaitReady()
 	ask(s, claim, "20Mi")
-	s.Eventually(15*time.Second, "promise", func() error {
+	s.Eventually(15*time.Second, "allocation", func() error {
 		if v := a.Volume(harness.PVName(claim)); v.Bytes != 20<<20 {
 			return fmt.Errorf("the volume has %d bytes", v.Bytes)
 		}

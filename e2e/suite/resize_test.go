@@ -162,7 +162,7 @@ func TestGrow(t *testing.T) {
 			}
 		}
 		if other := agents[1-i].Log(); strings.Contains(other, harness.PVName(claims[i][0])) {
-			t.Errorf("the agent of the other node speaks of %s", harness.PVName(claims[i][0]))
+			t.Errorf("the agent of the other node mentions %s", harness.PVName(claims[i][0]))
 		}
 	}
 }
@@ -266,8 +266,8 @@ func TestGrowOfManyAtOnce(t *testing.T) {
 		}
 		return a.MetricIs(float64(many<<20+fit*more), "kubevirt_hpp_pool_allocated_bytes")
 	})
-	if promised := metric(s, a, "kubevirt_hpp_pool_allocated_bytes"); promised > room {
-		t.Errorf("%d bytes promised, there were %d", promised, room)
+	if allocated := metric(s, a, "kubevirt_hpp_pool_allocated_bytes"); allocated > room {
+		t.Errorf("%d bytes allocated, there were %d", allocated, room)
 	}
 }
 

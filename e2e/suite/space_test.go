@@ -34,7 +34,7 @@ func metric(s *harness.Scene, a *harness.Agent, name string) int64 {
 
 func bytes(n int64) string { return fmt.Sprint(n) }
 
-// half is more than half of what the pool can promise, in bytes: two do not fit.
+// half is more than half of what the pool has available, in bytes: two do not fit.
 func half(s *harness.Scene, a *harness.Agent) int64 {
 	s.Helper()
 	return metric(s, a, "kubevirt_hpp_pool_available_bytes")*6/10 + 1
@@ -59,7 +59,7 @@ func TestNoSpaceImmediate(t *testing.T) {
 	size := half(s, a)
 	first := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
 	s.Bound(first)
-	// The promise alone does not make room for the second: the data has to go too.
+	// The allocation alone does not make room for the second: the data has to go too.
 	s.Write(filepath.Join(a.Pool, harness.PVName(first)), "data", make([]byte, size-1<<20))
 
 	second := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
@@ -133,7 +133,7 @@ func TestNoSpaceDelayedWithAnnotation(t *testing.T) {
 	s.Bound(second)
 }
 
-// What is promised on a pool never exceeds it, whoever comes first.
+// What is allocated on a pool never exceeds it, whoever comes first.
 func TestSpaceOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -164,7 +164,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever compares a PV with df gets the disk's size there, by a flag. What is promised stays what was asked for.
+// Whoever compares a PV with df gets the disk's size there, by a flag. What is allocated stays what was asked for.
 func TestWholeDisk(t *testing.T) {
 	s := env.Scene(t)
 	node := s.Node("01")
@@ -182,7 +182,7 @@ func TestWholeDisk(t *testing.T) {
 			t.Errorf("the PV %s shows %d bytes, want %d", pv.Name, got, want)
 		}
 		if v := a.Volume(pv.Name); v.Bytes != 8<<20 {
-			t.Errorf("promised %d bytes, want 8Mi", v.Bytes)
+			t.Errorf("allocated %d bytes, want 8Mi", v.Bytes)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (f *findings) pvs(s Sight) {
 		case v.State != "bound" || v.PV != pv.Name || v.Missing:
 			f.add(Lost, "PV %s (%s): its record is %+v", pv.Name, pv.Status.Phase, v)
 		case v.Bytes < capacity:
-			f.add(Lost, "PV %s has %d bytes, its record promises %d", pv.Name, capacity, v.Bytes)
+			f.add(Lost, "PV %s has %d bytes, its record allocates %d", pv.Name, capacity, v.Bytes)
 		}
 	}
 }

@@ -20,19 +20,19 @@ func once[K ~string](f *findings, seen map[K]string, key K, value, format string
 
 // disk checks that its pools contain only what is needed, and that no more is allocated than the disk has.
 func (f *findings) disk(s Sight, d SeenDisk) {
-	var promised int64
+	var allocated int64
 	limited := 0
 	for _, p := range d.Pools {
 		f.pool(s, p)
-		promised += p.Allocated
+		allocated += p.Allocated
 		for _, v := range p.Volumes {
 			if v.Quota > 0 {
 				limited++
 			}
 		}
 	}
-	if promised > d.Total {
-		f.add(Double, "%s: %d bytes are promised of a disk of %d", d.Filesystem, promised, d.Total)
+	if allocated > d.Total {
+		f.add(Double, "%s: %d bytes are allocated of a disk of %d", d.Filesystem, allocated, d.Total)
 	}
 	if len(d.Limits) > limited {
 		f.add(Leaked, "%s: %d volumes have limits, and there are these: %v", d.Filesystem, limited, d.Limits)
@@ -64,7 +64,7 @@ func (f *findings) pool(s Sight, p SeenPool) {
 		}
 	}
 	if p.Allocated > recorded {
-		f.add(Leaked, "the agent of %s holds %d bytes promised, its records say %d", short(p.Path), p.Allocated, recorded)
+		f.add(Leaked, "the agent of %s holds %d bytes allocated, its records say %d", short(p.Path), p.Allocated, recorded)
 	}
 	if p.Allocated < recorded {
 		f.add(Double, "the agent of %s holds %d bytes allocated, its records have %d: the rest can be allocated twice", short(p.Path), p.Allocated, recorded)
@@ -86,7 +86,7 @@ func Rest(s Sight) []Finding {
 	for _, d := range s.Disks {
 		for _, p := range d.Pools {
 			if all := slices.Concat(p.Directories, p.Staging, p.Trash); len(all)+len(p.Volumes) > 0 || p.Allocated != 0 {
-				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes promised", short(p.Path), all, len(p.Volumes), p.Allocated)
+				f.add(Leaked, "after all was deleted: %s holds %v, %d records, %d bytes allocated", short(p.Path), all, len(p.Volumes), p.Allocated)
 			}
 		}
 		if len(d.Limits) > 0 {

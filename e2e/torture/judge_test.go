@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 		{"record gone", "has no record", Lost, func(s *Sight) { pool(s).Volumes = pool(s).Volumes[1:] }},
 		{"record not bound", "its record is", Lost, func(s *Sight) { pool(s).Volumes[0].State = "ready" }},
 		{"record damaged", "damaged", Lost, func(s *Sight) { pool(s).Damaged = []string{"x"} }},
-		{"less than the PV says", "promises", Lost, func(s *Sight) { pool(s).Volumes[0].Bytes-- }},
+		{"less than the PV says", "allocates", Lost, func(s *Sight) { pool(s).Volumes[0].Bytes-- }},
 		{"PV in no pool", "in no pool", Lost, func(s *Sight) { s.PVs[0].Directory = "/c/pvc-used" }},
 		{"PV stays", "it stays", Leaked, func(s *Sight) {
 			s.PVs[1].Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
@@ -94,7 +94,7 @@ func TestJudge(t *testing.T) {
 		{"staging", "staging", Leaked, func(s *Sight) { other(s).Staging = []string{"x"} }},
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
 		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},
-		{"promise to nobody", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
+		{"allocation without a record", "holds", Leaked, func(s *Sight) { pool(s).Allocated++ }},
 		{"silent", "no event has the reason", Leaked, func(s *Sight) { delete(s.Warned, "large") }},
 		{"Pending with room", "is Pending", Leaked, func(s *Sight) { s.Claims[1] = claimOf("large", size, corev1.ClaimPending) }},
 		{"silent growth", "its status has no reason", Leaked, func(s *Sight) { grow(&s.Claims[0], 1<<40) }},
@@ -113,10 +113,10 @@ func TestJudge(t *testing.T) {
 		}},
 		{"two directories", "and in", Double, func(s *Sight) { other(s).Directories = []string{"pvc-used"} }},
 		{"one directory of two", "is named by", Double, func(s *Sight) { s.PVs[1].Directory = s.PVs[0].Directory }},
-		{"too much promised", "of a disk", Double, func(s *Sight) {
+		{"too much allocated", "of a disk", Double, func(s *Sight) {
 			pool(s).Volumes[0].Bytes, pool(s).Allocated = 1<<30, 1<<30+size
 		}},
-		{"promise forgotten", "allocated twice", Double, func(s *Sight) { pool(s).Allocated-- }},
+		{"allocation forgotten", "allocated twice", Double, func(s *Sight) { pool(s).Allocated-- }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()

@@ -21,7 +21,7 @@ func TestPoolLimits(t *testing.T) {
 	run(t, m, "-test.run=^TestVMLimits$")
 }
 
-// The tests of volume/quota, likewise.
+// The tests of volume/quota, too.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	m := limits(t, "./volume/quota")

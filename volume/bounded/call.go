@@ -77,7 +77,7 @@ func (c *Call) enter(to phase) error {
 	return nil
 }
 
-// StillWanted returns errLeft if the caller has left. The caller then has an error that promises
+// StillWanted returns errLeft if the caller has left. The caller then has an error that says
 // that nothing was done, so the call must not begin its work.
 func (c *Call) StillWanted() error {
 	if c == nil {

@@ -123,11 +123,11 @@ func partitions(dir string) (all []string) {
 // keep others from an exclusive open. Any other error means that the loop devices cannot be
 // read.
 func loop(d Device) error {
-	family := map[Number]bool{d.Number: true}
+	own := map[Number]bool{d.Number: true}
 	for _, part := range partitions(attributes(d.Number)) {
 		var n Number
 		if _, err := fmt.Sscanf(attribute(part, "dev"), "%d:%d", &n.Major, &n.Minor); err == nil {
-			family[n] = true
+			own[n] = true
 		}
 	}
 	attached, err := filepath.Glob("/sys/block/loop*/loop")
@@ -141,7 +141,7 @@ func loop(d Device) error {
 		case errors.Is(err, unix.ENXIO): // detached meanwhile
 		case err != nil:
 			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
-		case family[backing]:
+		case own[backing]:
 			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by it, as for a pod that uses it as a block device", name)}
 		}
 	}

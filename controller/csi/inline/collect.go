@@ -21,7 +21,7 @@ const (
 	collectFirst = 5 * time.Second
 	// collectEvery is the pause between two checks. A volume is deleted at the second
 	// check that misses its pod, so this is also how long the kubelet has to make
-	// the directories of its pods anew, should somebody have removed them all.
+	// the directories of its pods again if they were all removed.
 	collectEvery = time.Minute
 )
 

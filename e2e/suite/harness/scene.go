@@ -102,7 +102,7 @@ func (s *Scene) Eventually(within time.Duration, what string, ask func() error) 
 	s.Within(max(within, least), what, ask)
 }
 
-// Within calls ask until it returns nil, and ends the test after that time, in which the agent promises a result.
+// Within calls ask until it returns nil, and ends the test after that time, in which the agent guarantees a result.
 func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	s.Helper()
 	end := time.Now().Add(within)
