@@ -133,7 +133,7 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // layers are the packages below controller, the lowest layer first. A package
 // imports those of lower layers alone; those of one layer do not know each other.
 var layers = [][]string{
-	{"class", "sleep"},                         // what both sides of a claim agree on; how loops wait
+	{"class", "informers", "sleep"},            // what both sides of a claim agree on; how loops watch and wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
 	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each

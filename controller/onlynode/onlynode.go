@@ -19,6 +19,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/informers"
 )
 
 // Events records Warnings, once for each topic.
@@ -77,31 +78,16 @@ func (g *Guard) Run(ctx context.Context) {
 			return nodes.Watch(ctx, o)
 		},
 	}, g.client), &corev1.Node{}, 0, cache.Indexers{})
-	again := func() {
-		if !informer.HasSynced() {
-			return
-		}
+	err := informers.Run(ctx, func() {
 		var all []*corev1.Node
 		for _, obj := range informer.GetStore().List() {
 			all = append(all, obj.(*corev1.Node))
 		}
 		g.check(ctx, all)
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { again() },
-		UpdateFunc: func(any, any) { again() },
-		DeleteFunc: func(any) { again() },
-	})
+	}, informer)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot watch nodes; a second node is noticed at the next start")
-		return
 	}
-	go func() { // handlers may have run before the store was complete
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			again()
-		}
-	}()
-	informer.RunWithContext(ctx)
 }
 
 // check stores the result of the check.
