@@ -78,6 +78,7 @@ func TestLocalPathRules(t *testing.T) {
 	const at = "local-path"
 	want := maps.Clone(loopRules)
 	want["apps/deployments local-path-provisioner"] = "list watch"
+	want["/pods"] = "list watch"
 	role, binding := one[*rbacv1.ClusterRole](t, at), one[*rbacv1.ClusterRoleBinding](t, at)
 	wantRules(t, at, role.Rules, want)
 	if role.Name != localPathName || binding.Name != localPathName || binding.RoleRef.Name != localPathName ||

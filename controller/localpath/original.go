@@ -4,95 +4,141 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/informers"
 )
 
 // deployment is the name of the local-path provisioner's Deployment, whose namespace
-// differs: kube-system with k3s, local-path-storage elsewhere.
+// differs: kube-system with k3s, local-path-storage elsewhere. Helm gives it other names.
 const deployment = "local-path-provisioner"
 
-// Original watches for the local-path provisioner itself. It and the agents would both
-// serve each new claim of the class. The caller runs it.
+// Original watches for the local-path provisioner itself: its Deployment, and the helper
+// pods that it starts on this node. It and the agents would both serve each new claim of
+// the class. The caller runs it.
 type Original struct {
-	informer cache.SharedIndexInformer
-	recorder *events.Recorder
-	node     string
-	changed  func()
-	unread   atomic.Pointer[error] // why the Deployments cannot be read; nil if they can
+	deployments cache.SharedIndexInformer
+	pods        cache.SharedIndexInformer // of this node, those that have not ended
+	recorder    *events.Recorder
+	node        string
+	changed     func()
+	unread      atomic.Pointer[error] // why they cannot be read; nil if they can
 }
 
 // NewOriginal returns an Original that is not run yet. changed is called when the
 // provisioner has gone, or was never there; it must not block.
 func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, changed func()) *Original {
-	o := &Original{recorder: recorder, node: node, changed: changed}
-	lw := cache.NewFilteredListWatchFromClient(client.AppsV1().RESTClient(), "deployments", metav1.NamespaceAll, func(l *metav1.ListOptions) {
-		// The ClusterRole names this object, so that agents can read no other Deployment.
-		l.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, deployment).String()
+	return &Original{
+		recorder: recorder, node: node, changed: changed,
+		deployments: watched(client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{},
+			// The ClusterRole names this object, so that agents can read no other Deployment.
+			fields.OneTermEqualSelector(metav1.ObjectNameField, deployment)),
+		pods: watched(client.CoreV1().RESTClient(), "pods", &corev1.Pod{}, fields.AndSelectors(
+			fields.OneTermEqualSelector("spec.nodeName", node),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+			fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)))),
+	}
+}
+
+// watched returns an informer of the objects that a field selector selects.
+func watched(client cache.Getter, resource string, of runtime.Object, which fields.Selector) cache.SharedIndexInformer {
+	lw := cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(l *metav1.ListOptions) {
+		l.FieldSelector = which.String()
 	})
-	o.informer = cache.NewSharedIndexInformer(lw, &appsv1.Deployment{}, 0, cache.Indexers{})
-	return o
+	return cache.NewSharedIndexInformer(lw, of, 0, cache.Indexers{})
 }
 
 // Run watches until the context ends, and records an event on the Node when it finds the
 // provisioner.
 func (o *Original) Run(ctx context.Context) {
-	check := func(any) {
-		if !o.informer.HasSynced() {
-			return // the check below runs when it has
-		}
-		if err := o.Running(); err != nil {
-			o.recorder.Warn(ctx, *events.Node(o.node), "original", events.OriginalRunning, err.Error())
-		} else {
-			o.changed()
-		}
+	failed := func(ctx context.Context, r *cache.Reflector, err error) {
+		o.unread.Store(&err)
+		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}
-	_, err := o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: check, UpdateFunc: func(_, now any) { check(now) }, DeleteFunc: check,
-	})
+	waits := true // new claims do, until the first check
+	err := errors.Join(
+		o.pods.SetTransform(slim),
+		o.deployments.SetWatchErrorHandlerWithContext(failed),
+		o.pods.SetWatchErrorHandlerWithContext(failed))
 	if err == nil {
-		err = o.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			o.unread.Store(&err)
-			cache.DefaultWatchErrorHandler(ctx, r, err)
-		})
+		err = informers.Run(ctx, func() {
+			found := o.Running()
+			switch {
+			case found != nil:
+				o.recorder.Warn(ctx, *events.Node(o.node), "original", events.OriginalRunning, found.Error())
+			case waits:
+				o.changed()
+			}
+			waits = found != nil
+		}, o.deployments, o.pods)
 	}
 	if err != nil { // only an informer that has run refuses these
 		o.unread.Store(&err)
 	}
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), o.informer.HasSynced) {
-			check(nil)
-		}
-	}()
-	o.informer.RunWithContext(ctx)
 }
 
 // Known reports whether Running has an answer. It has none shortly after the start.
-func (o *Original) Known() bool { return o.informer.HasSynced() || o.unread.Load() != nil }
+func (o *Original) Known() bool { return o.synced() || o.unread.Load() != nil }
 
-// Running returns an error that names the Deployment while the provisioner runs, or why
-// that is not known. New claims wait meanwhile.
+func (o *Original) synced() bool { return o.deployments.HasSynced() && o.pods.HasSynced() }
+
+// Running returns an error that names the Deployment or a helper pod while the
+// provisioner runs, or why that is not known. New claims wait meanwhile.
 func (o *Original) Running() error {
-	if !o.informer.HasSynced() {
-		if err := o.unread.Load(); err != nil {
-			return fmt.Errorf("it is not known whether the local-path provisioner runs too: %w", *err)
-		}
-		return errors.New("it is not known yet whether the local-path provisioner runs too")
-	}
-	for _, object := range o.informer.GetStore().List() {
+	const remedy = "scale it to 0 or delete it; with k3s, add local-storage to disable in its configuration"
+	for _, object := range o.deployments.GetStore().List() {
 		d := object.(*appsv1.Deployment)
 		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.Replicas == 0 {
 			continue
 		}
-		return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: "+
-			"scale it to 0 or delete it; with k3s, add local-storage to disable in its configuration", d.Namespace, d.Name)
+		return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: %s", d.Namespace, d.Name, remedy)
 	}
-	return nil
+	for _, object := range o.pods.GetStore().List() {
+		if p := object.(*corev1.Pod); isHelper(p) {
+			return fmt.Errorf("the local-path provisioner runs too, its helper pod %s/%s is on this node, and both would serve new claims: "+
+				"find its Deployment and %s", p.Namespace, p.Name, remedy)
+		}
+	}
+	if o.synced() {
+		return nil
+	}
+	if err := o.unread.Load(); err != nil {
+		return fmt.Errorf("it is not known whether the local-path provisioner runs too: %w", *err)
+	}
+	return errors.New("it is not known yet whether the local-path provisioner runs too")
+}
+
+// isHelper reports whether the local-path provisioner started the pod to create or remove
+// a volume's directory: by its name, and by the volume with the directory's parent. A
+// tenant whose pods cannot use host paths cannot keep the node's claims waiting.
+func isHelper(p *corev1.Pod) bool {
+	named := strings.HasPrefix(p.Name, "helper-pod-create-") || strings.HasPrefix(p.Name, "helper-pod-delete-")
+	return named && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" && v.HostPath != nil })
+}
+
+// slim removes from a pod what isHelper does not need, so that the memory of an agent
+// does not grow with the pods of its node.
+func slim(object any) (any, error) {
+	p, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	now := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+	}}
+	if isHelper(p) {
+		now.Spec.Volumes = p.Spec.Volumes
+	}
+	return now, nil
 }

@@ -67,6 +67,43 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	gone()
 	s.Bound(again)
 	a.AwaitReady()
+	waitsForHelper(s, a, class)
+}
+
+// waitsForHelper checks that a helper pod keeps new claims waiting until it has ended, without a Deployment of that name.
+func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
+	s.Helper()
+	helper := func(name string, node harness.Node) *corev1.Pod {
+		s.Helper()
+		made, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{
+				NodeName:   node.Name,
+				Containers: []corev1.Container{{Name: "local-path-create", Image: "registry.invalid/busybox"}},
+				Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					HostPath: &corev1.HostPathVolumeSource{Path: node.Pool},
+				}}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			s.Fatal(err)
+		}
+		return made
+	}
+	helper("helper-pod-create-pvc-elsewhere", s.Node("02"))
+	here := helper("helper-pod-create-pvc-here", a.Node)
+	a.AwaitUnready("its helper pod " + s.Namespace + "/" + here.Name + " is on this node")
+	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
+	s.AwaitWarning(waits.UID, harness.ReasonFailed, "its helper pod")
+	if err := s.IsPending(waits); err != nil {
+		s.Error(err)
+	}
+	here.Status.Phase = corev1.PodSucceeded
+	if _, err := s.Client.CoreV1().Pods(s.Namespace).UpdateStatus(s.Context(), here, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.Bound(waits)
+	a.AwaitReady()
 }
 
 // Both served the claim: the agent was killed before it saved its PV, and that of the local-path provisioner is there when it
