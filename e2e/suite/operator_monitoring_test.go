@@ -80,6 +80,11 @@ func (o *operated) monitoringApplied() {
 func measured(_ *testing.T, o *operated) {
 	o.healthy()
 	o.metricsHave("kubevirt_hpp_cr_ready 1", "kubevirt_hpp_agents_desired 2", "kubevirt_hpp_agents_ready 2")
+	if _, body, err := scrape(o.operator.MetricsAddress(), ""); err != nil {
+		o.Error(err)
+	} else if err := exported(operatorRules, body); err != nil {
+		o.Error(err)
+	}
 	o.breaks(o.nodes[0].Name)
 	defer o.breaks("")
 	o.metricsHave("kubevirt_hpp_cr_ready 0", "kubevirt_hpp_agents_desired 2", "kubevirt_hpp_agents_ready 1")
