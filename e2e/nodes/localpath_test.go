@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,17 +23,28 @@ const (
 	localPathBase = "/var/hpvolumes/local-path"
 )
 
-// Each form renders, and the API server accepts its objects.
-func TestLocalPathForms(t *testing.T) {
+// Each kustomization renders with kubectl, and the API server accepts the objects of manifests/local-path.
+func TestKustomizations(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{"local-path", "local-path/k3s", "local-path/kind", "local-path/microk8s"} {
-		text, err := kubectl("", "kustomize", filepath.Join(root, "manifests", form))
-		if err == nil {
+	manifests := filepath.Join(root, "manifests")
+	rendered := 0
+	err := filepath.WalkDir(manifests, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(path) != "kustomization.yaml" {
+			return err
+		}
+		dir := filepath.Dir(path)
+		text, err := kubectl("", "kustomize", dir)
+		if parent := filepath.Base(filepath.Dir(dir)); err == nil && (filepath.Base(dir) == "local-path" || parent == "local-path") {
 			_, err = kubectl(text, "apply", "--dry-run=server", "-f", "-")
 		}
 		if err != nil {
-			t.Errorf("%s: %v", form, err)
+			t.Errorf("%s: %v", dir, err)
 		}
+		rendered++
+		return nil
+	})
+	if err != nil || rendered < 20 {
+		t.Errorf("%d kustomizations, %v", rendered, err)
 	}
 }
 
