@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 // forced is the annotation with which a resource is deleted although volumes are in use.
@@ -61,8 +62,8 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	status := *cr.Status.DeepCopy()
 	slices.Sort(used)
 	r.conditions(&status, verdict{"", yes, no, "VolumesInUse", fmt.Sprintf(
-		"waits until %d volumes are deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
-		len(used), names(used), forced)}, nil)
+		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
+		events.Count(len(used), "volume"), names(used), forced)}, nil)
 	return r.writeStatus(ctx, cr, status)
 }
 

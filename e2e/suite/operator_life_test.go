@@ -249,7 +249,7 @@ func deletes(_ *testing.T, o *operated) {
 	if err := resources(o.Scene).Delete(o.Context(), serving, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
-	o.await("TTF", "VolumesInUse", "waits until 1 volumes are deleted: PV in-use")
+	o.await("TTF", "VolumesInUse", "waits for 1 volume to be deleted: PV in-use")
 	if err := o.kind("/v1/serviceaccounts").Delete(o.Context(), agents, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
