@@ -1,15 +1,19 @@
 package suite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -106,28 +110,31 @@ func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
 	a.AwaitReady()
 }
 
-// Both served the claim: the agent was killed before it saved its PV, and that of the local-path provisioner is there when it
-// starts again. Of the agent's empty directory nothing stays; but if both have the same directory, the volume is that PV's.
+// Both served the claim: the PV of the local-path provisioner was saved before the agent's. Of the agent's empty directory
+// nothing stays; but if both have the same directory, the volume is that PV's.
 func TestLocalPathBothServed(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		name string
-		same bool // the PV names the agent's directory, and a pod has written into it
-	}{{"another directory", false}, {"the same directory", true}} {
+		name   string
+		killed bool // the agent, before it saved its PV; if not, the API server refuses that PV until the other is there
+		same   bool // the PV names the agent's directory, and a pod has written into it
+	}{{"another directory", true, false}, {"the same directory", true, true}, {"another directory, not killed", false, false}} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			bothServed(t, row.same)
+			bothServed(t, row.killed, row.same)
 		})
 	}
 }
 
-func bothServed(t *testing.T, same bool) {
+func bothServed(t *testing.T, killed, same bool) {
 	t.Helper()
 	s := env.Scene(t)
 	node := s.Node("01")
 	second := s.Path("pools", "second")
 	o := localPathOptions(s, node.Pool, second)
-	o.Program = mustFaulty(t)
+	if killed {
+		o.Program = mustFaulty(t)
+	}
 	a := s.Later(node, o)
 	claim := s.Create(harness.Claim{Name: "data", Class: localPathClass(s, "class", nil)})
 	ours := filepath.Join(node.Pool, localPathDirectory(claim))
@@ -135,23 +142,36 @@ func bothServed(t *testing.T, same bool) {
 	if same {
 		path = ours
 	}
-	a.RestartWith("HPP_KILL_AT=create.sync")
-	selectNode(s, claim, node)
-	s.Eventually(20*time.Second, "killed", func() error {
-		if a.Alive() {
-			return errors.New("it runs")
-		}
-		return nil
-	})
+	allow := func() {}
+	if killed {
+		a.RestartWith("HPP_KILL_AT=create.sync")
+		selectNode(s, claim, node)
+		s.Eventually(20*time.Second, "killed", func() error {
+			if a.Alive() {
+				return errors.New("it runs")
+			}
+			return nil
+		})
+	} else {
+		a.Restart()
+		a.AwaitReady()
+		allow = refusePV(s, harness.PVName(claim))
+		defer allow()
+		selectNode(s, claim, node)
+		s.AwaitWarning(claim.UID, harness.ReasonFailed, "its PV cannot be saved")
+	}
 	if err := harness.Exists(ours); err != nil {
 		t.Fatal(err)
 	}
 	saveTheirs(s, a, claim, path)
+	allow()
 	if same {
 		s.Write(path, "data", []byte("precious"))
 	}
-	a.Restart()
-	a.AwaitReady()
+	if killed {
+		a.Restart()
+		a.AwaitReady()
+	}
 	s.Eventually(30*time.Second, "bound", func() error { return s.IsBound(claim) })
 	s.Eventually(unfinished, "the volume is that of the PV", func() error {
 		if !same {
@@ -173,6 +193,51 @@ func bothServed(t *testing.T, same bool) {
 	s.Delete(claim)
 	s.Gone(harness.PVName(claim))
 	s.Eventually(10*time.Second, "nothing left", func() error { return firstError(harness.Missing(ours), harness.Missing(path)) })
+}
+
+// refusePV lets the API server refuse an agent's PV of that name until allow is called. It admits any other PV.
+func refusePV(s *harness.Scene, name string) (allow func()) {
+	s.Helper()
+	policies, bindings := s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	meta := metav1.ObjectMeta{Name: s.Name}
+	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumes"}},
+	}}
+	_, err := policies.Create(s.Context(), &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
+		Validations: []admissionv1.Validation{{
+			Expression: fmt.Sprintf("object.metadata.name != %q || !(%q in object.metadata.annotations)", name, harness.AnnPool),
+			Message:    "refused by the test",
+		}},
+	}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = bindings.Create(s.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	try := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{harness.AnnPool: ""}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
+		},
+	}
+	s.Eventually(20*time.Second, "refused", func() error { // policies take effect later
+		_, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), try, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "refused by the test") {
+			return fmt.Errorf("not refused: %w", err)
+		}
+		return nil
+	})
+	return func() {
+		_ = bindings.Delete(context.Background(), s.Name, metav1.DeleteOptions{})
+		_ = policies.Delete(context.Background(), s.Name, metav1.DeleteOptions{})
+	}
 }
 
 func mustFaulty(t *testing.T) string {
