@@ -59,9 +59,10 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 		}
 		switch err := pool.RollBack(v.Name); {
 		case err == nil:
-			log.Info("Removed an empty volume whose claim is gone and whose PV was never saved", "volume", v.Name)
+			log.Info("Removed an empty volume that no PV needs", "volume", v.Name)
 			p.changed(pool)
 			p.claims.Retry()
+			p.SweepSoon() // another provisioner may have saved the claim's PV, which has no node label
 		case errors.Is(err, fault.ErrNotEmpty):
 			log.Error(err, "Kept a volume without PV and claim: it is not empty", "volume", v.Name, "path", v.Path)
 		default:
