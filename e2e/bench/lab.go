@@ -38,7 +38,7 @@ type lab struct {
 func newLab(ctx context.Context, o options) (*lab, error) {
 	l := &lab{options: o, begin: time.Now()}
 	l.say("building the agent, starting a control plane")
-	env, err := harness.Settings{Dir: o.dir, Release: true, Durable: true, ExtraArgs: map[string][]string{"kube-controller-manager": {
+	env, err := harness.Settings{Dir: o.dir, Durable: true, ExtraArgs: map[string][]string{"kube-controller-manager": {
 		fmt.Sprintf("--kube-api-qps=%d", o.qps), fmt.Sprintf("--kube-api-burst=%d", o.qps*3/2),
 	}}}.Start(ctx, os.Stderr)
 	if err != nil {

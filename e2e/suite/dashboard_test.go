@@ -51,13 +51,14 @@ func TestDashboard(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 	}
+	breakOne(s, first)
+	s.Create(harness.Claim{Class: harness.ClassCSI, Selected: second.Node.Name, Size: "1Ti"}) // refused
+	failing(s, second)
+	// After the last start of the first agent: a new process exports no counters of what it has not done.
 	gone := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: first.Node.Name})
 	pv := s.Bound(gone)
 	s.Delete(gone)
 	s.Gone(pv.Name)
-	breakOne(s, first)
-	s.Create(harness.Claim{Class: harness.ClassCSI, Selected: second.Node.Name, Size: "1Ti"}) // refused
-	failing(s, second)
 
 	panels, err := monitoring.Panels(dashboardFile)
 	if err != nil || len(panels) < 12 {

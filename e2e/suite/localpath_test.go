@@ -22,7 +22,7 @@ func localPathOptions(s *harness.Scene, paths ...string) harness.Options {
 	s.Helper()
 	file := s.Path("config", "config.json")
 	writeConfig(s, file, map[string]any{"nodePathMap": []any{map[string]any{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": paths}}})
-	return harness.Options{Env: []string{"COMPAT=local-path", "HPP_LOCAL_PATH_CONFIG=" + file}}
+	return harness.Options{Kubeconfig: s.LocalPathKubeconfig, Env: []string{"COMPAT=local-path", "HPP_LOCAL_PATH_CONFIG=" + file}}
 }
 
 // writeConfig replaces config.json at once, as the kubelet does.

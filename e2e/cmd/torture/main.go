@@ -50,7 +50,7 @@ func run(ctx context.Context, verbose bool, config torture.Config) int {
 		log = os.Stderr
 	}
 	fmt.Printf("seed %d, %s; building the agent and starting a control plane\n", config.Seed, config.For)
-	env, err := harness.Settings{RaceFaults: true}.Start(ctx, log)
+	env, err := harness.Settings{Race: true}.Start(ctx, log)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		return 1

@@ -135,7 +135,7 @@ func (s *Scene) Inspect(pool string) Report {
 
 // Report returns the report of the pool in a directory. The error has the output of inspect.
 func (e *Env) Report(pool string) (r Report, err error) {
-	out, err := exec.Command(e.Inspector, "inspect", "-o", "json", pool).Output()
+	out, err := exec.Command(e.Agent, "inspect", "-o", "json", pool).Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
 		return r, fmt.Errorf("%s: %w\n%s", pool, err, failed.Stderr)

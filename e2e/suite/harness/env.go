@@ -18,23 +18,24 @@ import (
 )
 
 // The agents' namespace and accounts. CSIAccount is that of agents with a CSI driver,
-// DiskAccount that of the command disks.
+// DiskAccount that of the command disks. LocalPathAccount is of the tests: in manifests/local-path
+// it is Account, which here has the permissions of manifests/legacy.
 const (
 	Namespace   = "hostpath-provisioner"
 	Account     = "hostpath-provisioner-admin"
 	CSIAccount  = "hostpath-provisioner-admin-csi"
 	DiskAccount = "hostpath-provisioner-admin-disks"
+
+	LocalPathAccount = "hostpath-provisioner-local-path"
 )
 
 // Settings are the settings of an Env. The zero value is that of tests.
 type Settings struct {
 	// Dir is an empty directory, or one to create; empty means a new temporary one.
 	Dir string
-	// Release builds the agent without the race detector.
-	Release bool
-	// RaceFaults builds the agent that kills itself with the race detector. By default it has none: the tests that kill
-	// an agent at each step start it hundreds of times, and a start with the detector costs a CPU second.
-	RaceFaults bool
+	// Race builds Faulty with the race detector. By default only Racing has it: tests start agents hundreds of times, and a
+	// start with the detector takes a CPU second.
+	Race bool
 	// Durable and ExtraArgs are options of the control plane; see cluster.Options.
 	Durable   bool
 	ExtraArgs map[string][]string
@@ -46,17 +47,16 @@ type Env struct {
 	Dir    string
 	Plane  *cluster.ControlPlane
 	Client kubernetes.Interface
-	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig those of DiskAccount.
-	Kubeconfig, CSIKubeconfig, DisksKubeconfig string
-	// Agent is the program, built with the race detector.
+	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig those of DiskAccount, and
+	// LocalPathKubeconfig those of LocalPathAccount.
+	Kubeconfig, CSIKubeconfig, DisksKubeconfig, LocalPathKubeconfig string
+	// Agent is the program as it is released.
 	Agent string
-	// Inspector is the program as it is released. Tests run it often, and with the race detector it is many times
-	// slower.
-	Inspector string
 	// Settings apply whenever a control plane starts.
 	Settings Settings
 
 	faulty  func() (string, error)
+	racing  func() (string, error)
 	manager func() (string, error)
 	counter atomic.Int64
 	homes   sync.Map // from the UID of an object to the namespace of its events, if known
@@ -75,15 +75,15 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Dir: dir, Settings: s}
-	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", s.RaceFaults, "-tags=faults") })
-	e.manager = sync.OnceValues(func() (string, error) { return e.buildCommand("hostpath-operator", "manager", !s.Release) })
-	var built, shipped error
-	var both sync.WaitGroup
-	both.Go(func() { e.Agent, built = e.build("agent", !s.Release) })
-	both.Go(func() { e.Inspector, shipped = e.build("inspector", false) })
+	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", s.Race, "-tags=faults") })
+	e.racing = sync.OnceValues(func() (string, error) { return e.build("agent-race", true) })
+	e.manager = sync.OnceValues(func() (string, error) { return e.buildCommand("hostpath-operator", "manager", true) })
+	var built error
+	var beside sync.WaitGroup
+	beside.Go(func() { e.Agent, built = e.build("agent", false) })
 	err = e.StartPlane(ctx, log)
-	both.Wait()
-	if err := errors.Join(err, built, shipped); err != nil {
+	beside.Wait()
+	if err := errors.Join(err, built); err != nil {
 		return nil, errors.Join(err, e.Stop(true))
 	}
 	return e, nil
@@ -117,11 +117,21 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 			return err
 		}
 	}
+	if err := e.kubectl("-n", Namespace, "create", "serviceaccount", LocalPathAccount); err != nil {
+		return err
+	}
+	if err := e.kubectl("patch", "clusterrolebinding", LocalPathAccount, "--type=json",
+		`-p=[{"op":"replace","path":"/subjects/0/name","value":"`+LocalPathAccount+`"}]`); err != nil {
+		return err
+	}
 	// No kubelet runs their pods; the agents are processes.
 	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
 		return err
 	}
 	if e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account); err != nil {
+		return err
+	}
+	if e.LocalPathKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, LocalPathAccount); err != nil {
 		return err
 	}
 	if e.DisksKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, DiskAccount); err != nil {
@@ -147,12 +157,15 @@ func (e *Env) Apply(name string) error {
 // Faulty returns the agent built with the tag faults, which can kill itself at a step.
 func (e *Env) Faulty() (string, error) { return e.faulty() }
 
-// Manager returns the operator.
+// Racing returns the agent built with the race detector, for tests of many calls at once.
+func (e *Env) Racing() (string, error) { return e.racing() }
+
+// Manager returns the operator, built with the race detector.
 func (e *Env) Manager() (string, error) { return e.manager() }
 
 // Another returns an Env with the same programs, for another control plane whose API server has additional flags.
 func (e *Env) Another(dir string, flags ...string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, Inspector: e.Inspector, faulty: e.faulty, manager: e.manager, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
+	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, racing: e.racing, manager: e.manager, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
 // Stop ends the control plane and removes the directory, with keep except its logs.
@@ -166,7 +179,7 @@ func (e *Env) Stop(keep bool) error {
 		return os.RemoveAll(e.Dir)
 	}
 	fmt.Fprintf(os.Stderr, "the logs are kept in %s\n", e.Dir)
-	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "inspector", "agent-faults", "manager"} {
+	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "agent-faults", "agent-race", "manager"} {
 		if err := os.RemoveAll(filepath.Join(e.Dir, dir)); err != nil {
 			return err
 		}
