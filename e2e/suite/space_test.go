@@ -55,10 +55,11 @@ func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVol
 		want := metric(s, a, "kubevirt_hpp_pool_available_bytes")
 		for _, e := range s.Events(claim.UID) {
 			if said := regexp.MustCompile(`\bavailable (\d+)`).FindStringSubmatch(e.Message); said != nil {
-				if n, err := strconv.ParseInt(said[1], 10, 64); err != nil || max(n-want, want-n) > blocks {
-					return fmt.Errorf("%q, %v; want %d available", e.Message, err, want)
+				n, err := strconv.ParseInt(said[1], 10, 64)
+				if err == nil && max(n-want, want-n) > blocks {
+					err = fmt.Errorf("%q; want %d available", e.Message, want)
 				}
-				return nil
+				return err
 			}
 		}
 		return errors.New("no event has them")
@@ -149,7 +150,7 @@ func TestNoSpaceDelayedWithAnnotation(t *testing.T) {
 	s.Bound(second)
 }
 
-// What is allocated on a pool never exceeds it, whoever comes first.
+// What is allocated on a pool never exceeds it, in any order of claims.
 func TestSpaceOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
@@ -180,7 +181,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever compares a PV with df gets the disk's size there, by a flag. What is allocated stays what was asked for.
+// A flag sets the capacity of PVs to the size that df shows. What is allocated stays what was asked for.
 func TestWholeDisk(t *testing.T) {
 	s := env.Scene(t)
 	node := s.Node("01")
