@@ -137,7 +137,7 @@ func TestDeleteNeverFollows(t *testing.T) {
 	consistent(t, p)
 }
 
-// Where nobody can say what was asked for, nothing is allocated, and the data
+// If the requested size is not known, nothing is allocated, and the data
 // is not the volume's.
 func TestAdoptWithoutPromise(t *testing.T) {
 	p := newPool(t)

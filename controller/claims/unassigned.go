@@ -6,13 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 const (
@@ -142,7 +141,7 @@ func (r *unservedRecorder) record(claim corev1.ObjectReference, where placement,
 
 // isMissing reports whether the API server answers that the node does not exist. It
 // returns false for any other error.
-func (r *unservedRecorder) isMissing(node string) bool {
-	_, err := r.client.CoreV1().Nodes().Get(r.ctx, node, metav1.GetOptions{})
-	return apierrors.IsNotFound(err)
+func (r *unservedRecorder) isMissing(name string) bool {
+	node, err := live.Node(r.ctx, r.client, name)
+	return node == nil && err == nil
 }

@@ -50,6 +50,18 @@ func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, nam
 	return claim, nil
 }
 
+// Node returns the Node of that name, nil if there is none. An error is an Unanswered.
+func Node(ctx context.Context, client kubernetes.Interface, name string) (*corev1.Node, error) {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, Unanswered{Request: "read node " + name, Err: err}
+	}
+	return node, nil
+}
+
 // Cluster returns the cluster's identity, which is the UID of the namespace
 // kube-system, or "" if the agent may not read it or if it does not exist. An error
 // is an Unanswered.

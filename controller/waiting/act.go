@@ -6,13 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Topics of the events that agents do not record.
@@ -29,15 +30,15 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		r.warn(ctx, claim, topic, message)
 		return nil
 	}
-	switch _, err := r.Live.CoreV1().Nodes().Get(ctx, p.node, metav1.GetOptions{}); {
-	case apierrors.IsNotFound(err) && p.chosen:
+	switch node, err := live.Node(ctx, r.Live, p.node); {
+	case err != nil:
+		return err
+	case node == nil && p.chosen:
 		return r.giveBack(ctx, claim, p)
-	case apierrors.IsNotFound(err):
+	case node == nil:
 		topic, message := claims.NodeMissing(p.node)
 		r.warn(ctx, claim, topic, message)
 		return nil
-	case err != nil:
-		return fmt.Errorf("read node %s: %w", p.node, err)
 	}
 	why, err := r.agentMissing(ctx, p.node)
 	if err == nil && why != "" {
@@ -87,18 +88,12 @@ func IsReady(pod *corev1.Pod) bool {
 // giveBack removes the scheduler's choice of a node that does not exist. It does nothing if
 // the claim changed since it was read.
 func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place) error {
-	all := r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace)
-	now, err := all.Get(ctx, claim.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read the claim: %w", err)
-	case now.UID != claim.UID, now.Spec.VolumeName != "", now.Annotations[class.AnnSelectedNode] != p.node:
-		return nil
+	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
+	if now == nil || now.Spec.VolumeName != "" || now.Annotations[class.AnnSelectedNode] != p.node {
+		return err
 	}
 	delete(now.Annotations, class.AnnSelectedNode)
-	if _, err := all.Update(ctx, now, metav1.UpdateOptions{}); err != nil {
+	if _, err := r.Live.CoreV1().PersistentVolumeClaims(now.Namespace).Update(ctx, now, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("remove the annotation %s: %w", class.AnnSelectedNode, err)
 	}
 	r.Events.Note(ctx, events.Claim(claim), topicNodeGone+" "+p.node, events.NodeGone, fmt.Sprintf(

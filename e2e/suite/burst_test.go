@@ -15,12 +15,8 @@ import (
 // Not parallel: its claims per second are to be read, and claims of other tests would wait behind these to be bound.
 func TestBurst(t *testing.T) {
 	const many = 100
-	program, err := env.Racing()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := env.Scene(t)
-	a := s.Agent(s.Node("01"), harness.Options{Program: program})
+	a := s.Agent(s.Node("01"), harness.Options{Program: built(t, env.Racing)})
 	claims := make([]*corev1.PersistentVolumeClaim, many)
 	begin := time.Now()
 	var wg sync.WaitGroup

@@ -48,12 +48,8 @@ func newCrash(s *harness.Scene, node harness.Node, n int, csi bool) *crash {
 // newCrashOf has a claim and an agent of any kind.
 func newCrashOf(s *harness.Scene, node harness.Node, n int, o harness.Options, claim harness.Claim) *crash {
 	s.Helper()
-	program, err := env.Faulty()
-	if err != nil {
-		s.Fatal(err)
-	}
 	c := &crash{Scene: s, n: n}
-	o.Program = program
+	o.Program = built(s.TB, env.Faulty)
 	c.a = s.Later(node, o)
 	c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
 	c.claim = s.Create(claim)

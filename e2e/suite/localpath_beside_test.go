@@ -133,7 +133,7 @@ func bothServed(t *testing.T, killed, same bool) {
 	second := s.Path("pools", "second")
 	o := localPathOptions(s, node.Pool, second)
 	if killed {
-		o.Program = mustFaulty(t)
+		o.Program = built(t, env.Faulty)
 	}
 	a := s.Later(node, o)
 	claim := s.Create(harness.Claim{Name: "data", Class: localPathClass(s, "class", nil)})
@@ -238,15 +238,6 @@ func refusePV(s *harness.Scene, name string) (allow func()) {
 		_ = bindings.Delete(context.Background(), s.Name, metav1.DeleteOptions{})
 		_ = policies.Delete(context.Background(), s.Name, metav1.DeleteOptions{})
 	}
-}
-
-func mustFaulty(t *testing.T) string {
-	t.Helper()
-	program, err := env.Faulty()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return program
 }
 
 // selectNode is what the scheduler does.

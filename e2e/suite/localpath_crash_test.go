@@ -54,7 +54,7 @@ func adoptKilled(t *testing.T, n int) (step string) {
 	s := env.Scene(t)
 	node := s.Node("01")
 	o := localPathOptions(s, node.Pool)
-	o.Program = mustFaulty(t)
+	o.Program = built(t, env.Faulty)
 	a := s.Later(node, o)
 	h := newTheirs(s, a, otherProvisioners[1+n%2])
 	expandable(s, h.pv.Spec.StorageClassName)

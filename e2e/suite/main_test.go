@@ -50,3 +50,13 @@ func run(m *testing.M) int {
 	}
 	return code
 }
+
+// built returns a program of env that is built when a test first needs it: env.Faulty or env.Racing.
+func built(t harness.TB, program func() (string, error)) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -16,10 +16,7 @@ var migrationSteps = []string{"begin", "retain", "cutover", "delete", "release",
 func killedAs(s *harness.Scene, a *harness.Agent, o harness.Options, step string) {
 	s.Helper()
 	a.Stop()
-	var err error
-	if o.Program, err = env.Faulty(); err != nil {
-		s.Fatal(err)
-	}
+	o.Program = built(s.TB, env.Faulty)
 	o.Env = append(o.Env, "HPP_KILL_AT="+step)
 	a.RestartAs(o)
 	s.Eventually(time.Minute, "killed before "+step, func() error {

@@ -104,11 +104,7 @@ func TestGrowIsResumed(t *testing.T) {
 func TestGrowKilled(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
-	program, err := env.Faulty()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := s.Agent(s.Node("01"), harness.Options{Program: program})
+	a := s.Agent(s.Node("01"), harness.Options{Program: built(t, env.Faulty)})
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Bound(claim)
 	s.Eventually(10*time.Second, "bound", func() error { return a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) })

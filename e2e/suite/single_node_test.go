@@ -391,11 +391,7 @@ func singleKilledAdopting(t *testing.T, own *harness.Env) {
 // faulty are the options of an agent that can kill itself.
 func faulty(t *testing.T) harness.Options {
 	t.Helper()
-	program, err := env.Faulty()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return harness.Options{Program: program}
+	return harness.Options{Program: built(t, env.Faulty)}
 }
 
 // again waits until the agent has ended, or done returns nil. It starts an agent again that has ended, and reports whether

@@ -132,12 +132,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 // watch returns a channel that receives after changes of the objects and of their owner, until the context ends.
 func (k *Keeper) watch(ctx context.Context, own cache.Cache) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
-	wake := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // a change waits already
-		}
-	}
+	wake := func() { sleep.Wake(changed) }
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { wake() }, UpdateFunc: func(any, any) { wake() }, DeleteFunc: func(any) { wake() },
 	}
