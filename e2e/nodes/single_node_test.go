@@ -67,8 +67,9 @@ func TestSingleNode(t *testing.T) {
 		t.Error(err)
 	}
 	cordon(s, other, true)
+	served := s.Bound(waiting)
 	s.Delete(waiting)
-	s.Gone(s.Bound(waiting).Name)
+	s.Gone(served.Name)
 }
 
 // singleNodeClaim creates a claim as manifests/single-node/test-claim.yaml does: of the default class.
