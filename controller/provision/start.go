@@ -115,13 +115,26 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		lib.FailedDeleteThreshold(0),
 		lib.AddFinalizer(true),
 		lib.NodesLister(thisNode{c.info.Node()}),
-		lib.ClaimsInformer(local),
+		lib.ClaimsInformer(watchedClaims{local}),
 		lib.VolumesInformer(c.pvs.Informer()),
 		lib.ClassesInformer(c.claims.Classes()),
 		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.metrics),
 	)
 }
+
+// watchedClaims is an informer whose store only the watch changes. After it has returned a
+// claim to the scheduler, the library writes the claim without its node to the store. If the
+// watch has reported the scheduler's next choice by then, the store would lose it: a claim
+// that is placed here again would wait for ever.
+type watchedClaims struct{ cache.SharedIndexInformer }
+
+// GetStore returns the store for the library, which only calls Update.
+func (w watchedClaims) GetStore() cache.Store { return neverUpdated{w.SharedIndexInformer.GetStore()} }
+
+type neverUpdated struct{ cache.Store }
+
+func (neverUpdated) Update(any) error { return nil }
 
 // thisNode is a NodeLister that always returns this node. If the lister returned "not
 // found", the library would remove the scheduler's choice from the claim; ShouldProvision
