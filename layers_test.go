@@ -78,6 +78,8 @@ var arrows = []struct {
 	{from: "volume/health", may: []string{"golang.org/x/sys", module + "/volume/file", module + "/volume/mount",
 		module + "/volume/pooldir", module + "/volume/record", module + "/volume/space"},
 		why: "volumes are checked without a way to change them"},
+	{from: "volume/poolmount", may: []string{"golang.org/x/sys", module + "/volume/file", module + "/volume/mount"},
+		why: "the directory of a pool is mounted without opening the pool"},
 	{from: "volume/device", may: []string{"golang.org/x/sys", module + "/volume/mount"},
 		why: "a raw disk has no pool"},
 	{from: "volume/file", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/tree"},
@@ -137,7 +139,7 @@ var layers = [][]string{
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
 	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each
-	{"agent", "disks", "operator"}, // joins them; installs them
+	{"agent", "disks", "holder", "operator"}, // joins them; installs them
 }
 
 // layerOf is the layer of a package below controller, -1 for any other.

@@ -27,6 +27,9 @@ type Info struct {
 	// Options are the options of this mount, Super those of the filesystem.
 	Options, Super string
 	Type, Source   string
+	// Peers is the peer group to which mounts on this one propagate, and Master the one from which they
+	// come; 0 is none. A copy of a mount in another namespace has one of them in common with it.
+	Peers, Master int
 	// Removed is true if Root was removed after it was mounted.
 	Removed bool
 }
@@ -80,6 +83,14 @@ func parseLine(line string) (Info, error) {
 		return Info{}, fmt.Errorf("%q has too few fields", line)
 	}
 	info := Info{Point: unescape(head[4]), Options: head[5], Type: unescape(tail[0]), Source: unescape(tail[1])}
+	for _, field := range head[6:] {
+		switch name, group, _ := strings.Cut(field, ":"); name {
+		case "shared":
+			info.Peers, _ = strconv.Atoi(group) // 0 if the kernel ever writes another thing
+		case "master":
+			info.Master, _ = strconv.Atoi(group)
+		}
+	}
 	info.Root, info.Removed = strings.CutSuffix(unescape(head[3]), removedMark)
 	if len(tail) > 2 {
 		info.Super = tail[2]

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		t.Fatalf("%d mounts", len(all))
 	}
 	want := mount.Info{ID: 50, Parent: 27, Major: 254, Root: "/var/pool", Point: "/var/pool",
-		Options: "rw,relatime", Super: "rw", Type: "ext4", Source: "/dev/vda"}
+		Options: "rw,relatime", Super: "rw", Type: "ext4", Source: "/dev/vda", Peers: 1, Master: 2}
 	if all[2] != want {
 		t.Errorf("got  %+v\nwant %+v", all[2], want)
 	}

@@ -54,8 +54,9 @@ func SameFilesystem(a, b string) (bool, error) {
 // mountID returns the ID of the mount through which the descriptor fd was opened. It reads /proc,
 // which has the ID for O_PATH descriptors too and does not call the filesystem; see
 // proc_pid_fdinfo(5).
-func mountID(fd int) (int, error) {
-	path := "/proc/self/fdinfo/" + strconv.Itoa(fd)
+func mountID(fd int) (int, error) { return mountIDIn("/proc/self/fdinfo/" + strconv.Itoa(fd)) }
+
+func mountIDIn(path string) (int, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
