@@ -2,6 +2,7 @@
 // turns the claims of its node into directories and PVs, and serves them through CSI.
 //
 //	disks.go      the commands that offer raw disks, and print them
+//	hold.go       the commands that mount the filesystem of a claim for a pool, and unmount it
 //	inspect.go    the command that prints pools
 //	migrate.go    the command that prints the plan of the migration
 //	version.go    the command that prints the version
@@ -34,10 +35,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		switch args[0] {
 		case "disks":
 			return offerDisks(ctx, args[1:], out)
+		case "hold":
+			return holdClaim(ctx, args[1:], out)
 		case "inspect":
 			return runInspect(args[1:], out)
 		case "migrate":
 			return printPlan(ctx, args[1:], out)
+		case "unmount":
+			return unmountPool(ctx, args[1:], out)
 		case "version":
 			return printVersion(args[1:], out)
 		}

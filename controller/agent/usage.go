@@ -64,6 +64,7 @@ Usage:
   hostpath-provisioner --endpoint=unix:///csi/csi.sock --nodeid=NODE --datadir=JSON
                                                driver-only mode, with the standard sidecars
   hostpath-provisioner disks [flags]           offer raw disks as local PVs; disks --help explains
+  hostpath-provisioner hold, unmount           a claim's filesystem as the disk of a pool; --help explains
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
   hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs
