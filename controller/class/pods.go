@@ -25,3 +25,13 @@ func ClaimUsers(pods []corev1.Pod) map[string]string {
 	}
 	return all
 }
+
+// PodReady reports whether the kubelet found all containers of the pod ready.
+func PodReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

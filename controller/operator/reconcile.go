@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/waiting"
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // finalizer keeps a resource until the objects are removed in order.
@@ -170,7 +170,7 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, &ds) && !waiting.IsReady(&pod) && pod.Spec.NodeName != "" {
+		if metav1.IsControlledBy(&pod, &ds) && !class.PodReady(&pod) && pod.Spec.NodeName != "" {
 			a.unready = append(a.unready, pod.Spec.NodeName)
 		}
 	}

@@ -63,7 +63,7 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 		if pod.Spec.NodeName != node || metav1.GetControllerOf(pod) == nil || metav1.GetControllerOf(pod).Kind != "DaemonSet" {
 			continue
 		}
-		if IsReady(pod) {
+		if class.PodReady(pod) {
 			return "", nil
 		}
 		name = pod.Name
@@ -73,16 +73,6 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 	}
 	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the HostPathProvisioner, taints of the node), "+
 		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
-}
-
-// IsReady reports whether the kubelet found all containers of the pod ready.
-func IsReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // giveBack removes the scheduler's choice of a node that does not exist. It does nothing if
