@@ -51,6 +51,7 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place, foreign boo
 	if foreign {
 		delete(pv.Labels, LabelNode)
 		delete(pv.Annotations, AnnPool)
+		delete(pv.Annotations, AnnNodeUID)
 	}
 	pv.Spec.Capacity = now.Spec.Capacity.DeepCopy()
 	return pv

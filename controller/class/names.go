@@ -42,6 +42,11 @@ const (
 	AnnPolicy = "hostpath-provisioner.kubevirt.io/reclaim-policy"
 	// AnnMigrated on a claim is the UID of the PV that replaced its first one.
 	AnnMigrated = "hostpath-provisioner.kubevirt.io/migrated"
+	// AnnNodeUID on a PV is the UID of the Node whose agent last bound the volume: a
+	// Node with another one was created since, and may be another machine.
+	AnnNodeUID = "hostpath-provisioner.kubevirt.io/node-uid"
+	// AnnNodeGone on a class is the policy for its volumes on nodes that are gone.
+	AnnNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
 	// own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"

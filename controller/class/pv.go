@@ -10,6 +10,7 @@ import (
 type Place struct {
 	Node     string // the Node's name
 	Hostname string // its kubernetes.io/hostname label, which may differ
+	NodeUID  string // the Node's UID, "" if unknown
 	Pool     string // the pool's UUID
 }
 
@@ -42,15 +43,19 @@ func Leaving(pv *corev1.PersistentVolume) bool {
 }
 
 // newPV returns the part of a PV that is the same for both backends: the claim's
-// size, modes and class, the node's label and the pool's UUID.
+// size, modes and class, the node's label and UID, and the pool's UUID.
 func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
+	annotations := map[string]string{AnnPool: at.Pool}
+	if at.NodeUID != "" {
+		annotations[AnnNodeUID] = at.NodeUID
+	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      map[string]string{LabelNode: LabelValue(at.Node)},
-			Annotations: map[string]string{AnnPool: at.Pool},
+			Annotations: annotations,
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			PersistentVolumeReclaimPolicy: policy,

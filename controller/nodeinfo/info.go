@@ -59,6 +59,9 @@ func (i *Info) Node() *corev1.Node { return i.node }
 // of PVs match.
 func (i *Info) Hostname() string { return i.node.Labels[corev1.LabelHostname] }
 
+// UID returns the Node's UID. Another Node of the same name has another one.
+func (i *Info) UID() string { return string(i.node.UID) }
+
 // Cluster returns the cluster's identity, "" as long as it is unknown.
 func (i *Info) Cluster() string {
 	if known := i.cluster.Load(); known != nil {

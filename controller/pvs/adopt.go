@@ -43,7 +43,7 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	return p.annotatePool(ctx, pv, pool)
+	return p.annotate(ctx, pv, pool)
 }
 
 // adopt creates a record for the directory of a PV, if the PV's backend allows that. It

@@ -84,7 +84,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	if changed {
 		p.changed(pool)
 	}
-	return p.annotatePool(ctx, pv, pool)
+	return p.annotate(ctx, pv, pool)
 }
 
 // binding returns the fields of a record whose volume is bound to the PV and the claim.
@@ -106,13 +106,22 @@ func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.Persis
 	}
 }
 
-// annotatePool writes the pool's UUID on the PV of an adopted volume, so that the agent
-// can verify the pool by it. It does nothing if the PV has a UUID.
-func (p *PVs) annotatePool(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
-	if pv.Annotations[class.AnnPool] != "" || !p.node.MayPatchPVs() {
+// annotate writes the pool's UUID on the PV of an adopted volume, so that the agent can
+// verify the pool by it. It writes the Node's UID on the PV of any volume: if the Node was
+// created again, the operator would take the volume for lost with the older one. It does
+// nothing if the PV has both.
+func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
+	missing := map[string]string{}
+	if pv.Annotations[class.AnnPool] == "" {
+		missing[class.AnnPool] = pool.ID()
+	}
+	if pv.Annotations[class.AnnNodeUID] != p.node.UID() {
+		missing[class.AnnNodeUID] = p.node.UID()
+	}
+	if len(missing) == 0 || !p.node.MayPatchPVs() {
 		return nil
 	}
-	return p.patchMeta(ctx, pv, "annotations", class.AnnPool, pool.ID())
+	return p.patchMeta(ctx, pv, "annotations", missing)
 }
 
 // current returns the saved PV of that name, nil if there is none. It reads the API

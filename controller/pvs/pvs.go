@@ -51,6 +51,7 @@ type Config struct {
 type Node interface {
 	Name() string
 	Hostname() string // the label kubernetes.io/hostname
+	UID() string      // that of the Node
 	Cluster() string  // the cluster's identity, "" if unknown
 	MayPatchPVs() bool
 }

@@ -83,19 +83,19 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			p.refuse(ctx, &pv, err)
 			continue
 		}
-		if err := p.patchMeta(ctx, &pv, "labels", class.LabelNode, class.LabelValue(p.node.Name())); err != nil {
+		if err := p.patchMeta(ctx, &pv, "labels", map[string]string{class.LabelNode: class.LabelValue(p.node.Name())}); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
 		}
 	}
 	return later
 }
 
-// patchMeta sets one label or annotation of a PV. It does nothing if the PV is gone or if
+// patchMeta sets labels or annotations of a PV. It does nothing if the PV is gone or if
 // another PV has its name by now.
-func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field, key, value string) error {
+func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values map[string]string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,
-		field: map[string]string{key: value},
+		field: values,
 	}})
 	if err != nil {
 		return err
