@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Topics of the events that agents do not record.
@@ -34,7 +33,12 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 	case err != nil:
 		return err
 	case node == nil && p.chosen:
-		return r.giveBack(ctx, claim, p)
+		_, err := r.giveBack(ctx, claim, p, nil)
+		return err
+	case p.chosen && !node.CreationTimestamp.Before(&claim.CreationTimestamp):
+		if given, err := r.giveBack(ctx, claim, p, node); given || err != nil {
+			return err
+		}
 	case node == nil:
 		topic, message := claims.NodeMissing(p.node)
 		r.warn(ctx, claim, topic, message)
@@ -73,20 +77,4 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 	}
 	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the HostPathProvisioner, taints of the node), "+
 		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
-}
-
-// giveBack removes the scheduler's choice of a node that does not exist. It does nothing if
-// the claim changed since it was read.
-func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place) error {
-	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
-	if now == nil || now.Spec.VolumeName != "" || now.Annotations[class.AnnSelectedNode] != p.node {
-		return err
-	}
-	delete(now.Annotations, class.AnnSelectedNode)
-	if _, err := r.Live.CoreV1().PersistentVolumeClaims(now.Namespace).Update(ctx, now, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("remove the annotation %s: %w", class.AnnSelectedNode, err)
-	}
-	r.Events.Note(ctx, events.Claim(claim), topicNodeGone+" "+p.node, events.NodeGone, fmt.Sprintf(
-		"node %s, which the scheduler had chosen for this claim, does not exist any more: the scheduler chooses again", p.node))
-	return nil
 }

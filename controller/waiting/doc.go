@@ -3,7 +3,8 @@
 //
 //	reconcile.go  watches claims, and waits before it acts
 //	place.go      the node of a claim, and who chose it
-//	act.go        records an event, or gives the claim back to the scheduler
+//	act.go        records an event
+//	giveback.go   gives the claim back to the scheduler
 //
 // A claim gets an event if
 //
@@ -12,7 +13,8 @@
 //   - its node has no agent, or one that is not ready.
 //
 // If the scheduler chose a node that was deleted since, the choice is removed, so that the
-// scheduler chooses again. A node that is not ready is not a deleted one.
+// scheduler chooses again. A Node of the same name that was created after the choice is
+// another node. A node that is not ready is not a deleted one.
 //
 // Agents record an event about a node that does not exist, or that is not named, too: for
 // clusters without an operator. They do nothing if the operator's event exists.
