@@ -36,7 +36,9 @@ const (
 	VolumeFailedDelete      = "VolumeFailedDelete" // the library's
 	VolumeKept              = "VolumeKept"
 	VolumeMissing           = "VolumeMissing"
+	VolumeNodeGone          = "VolumeNodeGone"
 	VolumeRefused           = "VolumeRefused"
+	VolumeReleased          = "VolumeReleased"
 	VolumeResizeFailed      = "VolumeResizeFailed" // this and the next are those of the external resizer
 	VolumeResizeSuccessful  = "VolumeResizeSuccessful"
 )
@@ -103,6 +105,11 @@ var reasons = []Reason{
 	{Name: VolumeMissing, Type: "Warning", Object: "PV",
 		When:   "the directory of the volume was removed while its disk is mounted",
 		Action: "restore it from a backup, or delete the claim"},
+	{Name: VolumeNodeGone, Type: "Warning", Object: "PV and claim",
+		When:   "the operator found the volume's node gone for the grace period, and the volume is kept",
+		Action: "bring the node back, or run the commands of the message to give the data up; see [node-gone.md](../node-gone.md)"},
+	{Name: VolumeReleased, Type: "Normal", Object: "PV and claim",
+		When: "the operator deletes the object, as the class asks for volumes whose node is gone"},
 	{Name: PoolNotReady, Type: "Warning", Object: "node",
 		When:   "a pool cannot be opened or does not respond; no volume is created or deleted there",
 		Action: "repair or mount the disk; the agent opens the pool again by itself"},

@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,11 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
@@ -71,7 +75,9 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := r.monitor(mgr); err != nil {
 		return err
 	}
-	live, err := kubernetes.NewForConfig(config)
+	direct := rest.CopyConfig(config)
+	direct.QPS, direct.Burst = 20, 40 // the client's own defaults let the volumes of one node delay waiting claims for minutes
+	live, err := kubernetes.NewForConfig(direct)
 	if err != nil {
 		return err
 	}
@@ -79,6 +85,10 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	defer recorder.Close()
 	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder}
 	if err := claims.Register(mgr); err != nil {
+		return err
+	}
+	nodes := &nodegone.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Grace: r.nodeGoneGrace}
+	if err := errors.Join(nodes.Register(mgr), registry.Registry.Register(nodes)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -101,6 +111,8 @@ func (s Settings) cached() cache.Options {
 		cached.ByObject[o] = by
 	}
 	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
 	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", agentenv.ConfigMap)}
 	return cached

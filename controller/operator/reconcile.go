@@ -33,7 +33,7 @@ type Reconciler struct {
 	Settings
 	// Client reads from the cache.
 	Client client.Client
-	// Live reads from the API server. PVs and the pods of other namespaces are not cached.
+	// Live reads from the API server: the pods of other namespaces, which are not cached, and PVs, which a decision needs.
 	Live client.Reader
 	// Events records events.
 	Events events.EventRecorder

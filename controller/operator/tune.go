@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,6 +28,23 @@ func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", agentenv.ConfigMap, err)
 	}
 	return found.Data, nil
+}
+
+// defaultNodeGoneGrace is the setting's value if it is not set.
+const defaultNodeGoneGrace = 5 * time.Minute
+
+// nodeGoneGrace returns the setting, or the default if it is not set or invalid.
+func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
+	data, err := r.settings(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var l layout
+	l.tuned, _ = agentenv.Parse(data)
+	if d, err := time.ParseDuration(l.value(agentenv.NodeGoneGrace)); err == nil {
+		return d, nil
+	}
+	return defaultNodeGoneGrace, nil
 }
 
 // tune adds the settings to the layout.
@@ -54,7 +72,7 @@ func (l *layout) value(name string) string {
 func (l *layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
 	for _, o := range l.tuned {
-		if o.Name != agentenv.KubeletDir {
+		if o.Name != agentenv.KubeletDir && o.Name != agentenv.NodeGoneGrace {
 			set(agent, o.Name, o.Value)
 		}
 	}

@@ -28,13 +28,16 @@ const (
 	MigrateToCSI = "MIGRATE_TO_CSI"
 )
 
+// NodeGoneGrace is a setting of the operator itself. Agents do not get it.
+const NodeGoneGrace = "nodeGoneGrace"
+
 // Variable is a variable of the agent with its value.
 type Variable struct{ Name, Value string }
 
 // check returns what a value has to be, or "" if it is.
 type check func(value string) (want string)
 
-// checks are the variables that the ConfigMap may have.
+// checks are the variables of the agent that the ConfigMap may have.
 var checks = map[string]check{
 	"HPP_RESERVE": func(v string) string {
 		q, err := resource.ParseQuantity(v)
@@ -55,14 +58,14 @@ var checks = map[string]check{
 	"HPP_DIRECTORY_MODE":     parsed(record.ParseMode),
 	MigrateToCSI:             parsed(migrate.ParseMode),
 	"MIGRATE_FROM":           parsed(class.ParseProvisioners),
-	"HPP_ORPHAN_GRACE": func(v string) string {
-		d, err := time.ParseDuration(v)
-		return unless(err == nil && d >= 0, "a duration such as 24h")
-	},
+	"HPP_ORPHAN_GRACE":       duration("24h"),
 	KubeletDir: func(v string) string {
 		return unless(filepath.IsAbs(v) && filepath.Clean(v) == v && v != "/", "an absolute path without . and ..")
 	},
 }
+
+// own are the settings of the operator.
+var own = map[string]check{NodeGoneGrace: duration("5m")}
 
 // derived are variables that the operator sets itself, each with its source.
 var derived = map[string]string{
@@ -71,7 +74,7 @@ var derived = map[string]string{
 	"HPP_V": "VERBOSITY of the operator",
 }
 
-// Names returns the variables that the ConfigMap may have.
+// Names returns the variables of the agent that the ConfigMap may have.
 func Names() []string { return slices.Sorted(maps.Keys(checks)) }
 
 // Parse returns the valid settings, and what is wrong with the others, both in the order of their names. An empty value counts
@@ -97,12 +100,22 @@ func wrong(name, value string) string {
 		return "it comes from " + source + ", so remove it"
 	}
 	if !known {
+		ok, known = own[name]
+	}
+	if !known {
 		return "there is no such setting, so remove it"
 	}
 	if want := ok(value); want != "" {
 		return "set it to " + want
 	}
 	return ""
+}
+
+func duration(example string) check {
+	return func(v string) string {
+		d, err := time.ParseDuration(v)
+		return unless(err == nil && d >= 0, "a duration such as "+example)
+	}
 }
 
 func unless(ok bool, want string) string {

@@ -10,7 +10,7 @@ import (
 func TestParse(t *testing.T) {
 	valid, problems := Parse(map[string]string{
 		"HPP_RESERVE": "10Gi", "HPP_WORKERS": "0", "HPP_ORPHANS": "delete", "HPP_CAPACITY": "", "HPP_RESERV": "1Gi", "PV_DIR": "/a",
-		KubeletDir: "/var/lib/k0s/../kubelet",
+		KubeletDir: "/var/lib/k0s/../kubelet", NodeGoneGrace: "-5m",
 	})
 	if want := []Variable{{"HPP_ORPHANS", "delete"}, {"HPP_RESERVE", "10Gi"}}; !slices.Equal(valid, want) {
 		t.Errorf("valid %v, want %v", valid, want)
@@ -20,6 +20,7 @@ func TestParse(t *testing.T) {
 		`ConfigMap hostpath-provisioner-settings: HPP_RESERV is "1Gi"; there is no such setting, so remove it`,
 		`ConfigMap hostpath-provisioner-settings: HPP_WORKERS is "0"; set it to a number above zero`,
 		`ConfigMap hostpath-provisioner-settings: PV_DIR is "/a"; it comes from spec.pathConfig.path, so remove it`,
+		`ConfigMap hostpath-provisioner-settings: nodeGoneGrace is "-5m"; set it to a duration such as 5m`,
 	}
 	if !slices.Equal(problems, want) {
 		t.Errorf("problems\n%s\nwant\n%s", strings.Join(problems, "\n"), strings.Join(want, "\n"))
@@ -32,7 +33,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range Names() {
+	for _, name := range append(Names(), NodeGoneGrace) {
 		if !strings.Contains(string(page), "`"+name+"`") {
 			t.Errorf("docs/operator.md does not list %s", name)
 		}

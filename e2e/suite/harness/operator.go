@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Operator is the operator as a process of this machine, with the permissions of manifests/operator.
@@ -79,6 +81,29 @@ func (o *Operator) Start() {
 
 // MetricsAddress returns the address of the operator's metrics.
 func (o *Operator) MetricsAddress() string { return o.metrics }
+
+// Through has the next Start reach the API server at another address, whose certificate is not verified.
+func (o *Operator) Through(address string) {
+	s := o.scene
+	s.Helper()
+	config, err := clientcmd.LoadFromFile(o.kubeconfig)
+	s.must("read kubeconfig", err)
+	for _, c := range config.Clusters {
+		*c = clientcmdapi.Cluster{Server: address, InsecureSkipTLSVerify: true}
+	}
+	o.kubeconfig = s.Path("operator", "kubeconfig")
+	s.must("write kubeconfig", clientcmd.WriteToFile(*config, o.kubeconfig))
+}
+
+// Kill kills the operator, and returns when it has ended. It removes the lease, which another operator would await.
+func (o *Operator) Kill() {
+	s := o.scene
+	s.Helper()
+	_ = o.cmd.Process.Kill()
+	_ = o.cmd.Wait() // it was killed
+	err := s.Client.CoordinationV1().Leases(Namespace).Delete(s.Context(), OperatorAccount+"-lock", metav1.DeleteOptions{})
+	s.must("remove the lease", err)
+}
 
 // Stop ends the operator as a kubelet does, so that it gives up its lease.
 func (o *Operator) Stop() {

@@ -1,0 +1,169 @@
+package nodegone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
+)
+
+const (
+	// again is the time after which a node that is gone is checked again.
+	again = time.Minute
+	// soon is the same while the volumes of the node are released.
+	soon = 5 * time.Second
+)
+
+// Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with a manager.
+type Reconciler struct {
+	// Namespace is that of the agents and of their capacity objects.
+	Namespace string
+	// Cache has PVs, capacity objects, and the metadata of nodes, with the indexes that Register makes.
+	Cache client.Reader
+	// Live reads whatever is decided by, and writes.
+	Live   kubernetes.Interface
+	Events *events.Recorder
+	// Grace returns for how long a node is gone before anything happens.
+	Grace func(context.Context) (time.Duration, error)
+
+	since map[string]seen // by the node's name; used by one worker
+
+	mu     sync.Mutex
+	counts map[string]tally // by the node's name; guarded by mu
+}
+
+// seen is when a node was first seen to be gone.
+type seen struct {
+	at  time.Time
+	uid types.UID // of the Node that took its place, "" if there is none
+}
+
+// byNode is the index of objects by the name of their node.
+const byNode = "node"
+
+// Register has the manager run the reconciler while it leads. Requests have the name of a node.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	r.since, r.counts = map[string]seen{}, map[string]tally{}
+	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
+		for _, node := range nodesOf(o) {
+			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
+		}
+		return all
+	})
+	b := builder.ControllerManagedBy(mgr).Named("nodegone").WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{})
+	for _, o := range []client.Object{&corev1.PersistentVolume{}, &storagev1.CSIStorageCapacity{}} {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, byNode, nodesOf); err != nil {
+			return err
+		}
+		b = b.Watches(o, requests)
+	}
+	return b.Complete(r)
+}
+
+// nodesOf returns the name of the node of a PV or a capacity object, none if it is not one of the provisioners'.
+func nodesOf(o client.Object) []string {
+	switch o := o.(type) {
+	case *corev1.PersistentVolume:
+		if h, ok := homeOf(o); ok {
+			return []string{h.node}
+		}
+	case *storagev1.CSIStorageCapacity:
+		if node := capacityNode(o); node != "" {
+			return []string{node}
+		}
+	}
+	return nil
+}
+
+// Reconcile acts on what a node has that is gone for the grace period. It does nothing for any other node.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	l, err := r.lost(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(l.pvs)+len(l.capacities) == 0 {
+		delete(r.since, req.Name)
+		r.count(req.Name, tally{})
+		return reconcile.Result{}, nil
+	}
+	first, ok := r.since[req.Name]
+	if !ok || first.uid != l.uid {
+		first = seen{time.Now(), l.uid}
+		r.since[req.Name] = first
+	}
+	grace, err := r.Grace(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if rest := grace - time.Since(first.at); rest > 0 {
+		return reconcile.Result{RequeueAfter: min(rest, again)}, nil // the grace period may change
+	}
+	t, err := r.act(ctx, l.pvs)
+	r.count(req.Name, t)
+	err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))
+	if t[removing] > 0 {
+		return reconcile.Result{RequeueAfter: soon}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// lost is what a node has that is gone, according to the cache.
+type lost struct {
+	uid        types.UID // of the Node that took its place, "" if there is none
+	pvs        []corev1.PersistentVolume
+	capacities []storagev1.CSIStorageCapacity // none if there is a Node: its agent has them
+}
+
+func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) {
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	err = r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
+	exists := !apierrors.IsNotFound(err)
+	if exists && err != nil {
+		return l, fmt.Errorf("read node %s: %w", name, err)
+	}
+	of := client.MatchingFields{byNode: name}
+	var pvs corev1.PersistentVolumeList
+	if err := r.Cache.List(ctx, &pvs, of); err != nil {
+		return l, fmt.Errorf("list the PVs of node %s: %w", name, err)
+	}
+	for _, pv := range pvs.Items {
+		if h, _ := homeOf(&pv); !exists || !h.isNode(node.UID) {
+			l.pvs = append(l.pvs, pv)
+		}
+	}
+	if exists {
+		l.uid = node.UID
+		return l, nil
+	}
+	var capacities storagev1.CSIStorageCapacityList
+	if err := r.Cache.List(ctx, &capacities, client.InNamespace(r.Namespace), of); err != nil {
+		return l, fmt.Errorf("list the capacity objects of node %s: %w", name, err)
+	}
+	l.capacities = capacities.Items
+	return l, nil
+}
+
+// capacityNode returns the node of a capacity object of the driver, "" if it is another driver's.
+func capacityNode(o *storagev1.CSIStorageCapacity) string {
+	if o.NodeTopology == nil || len(o.NodeTopology.MatchExpressions) > 0 || len(o.NodeTopology.MatchLabels) != 1 {
+		return ""
+	}
+	return o.NodeTopology.MatchLabels[class.TopologyNode]
+}

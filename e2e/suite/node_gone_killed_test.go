@@ -1,0 +1,128 @@
+package suite
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// gate passes requests on to the API server. It holds a write of a claim or a PV back, or its answer, and reports it.
+type gate struct {
+	proxy *httputil.ReverseProxy
+	held  chan string // receives "method path" of a write that is held
+
+	mu     sync.Mutex
+	before bool // hold the request; otherwise hold the answer
+	open   bool // hold nothing
+}
+
+// newGate returns a gate to the scene's API server, and its address.
+func newGate(s *harness.Scene) (*gate, string) {
+	s.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())
+	if err != nil {
+		s.Fatal(err)
+	}
+	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", ""
+	transport, err := rest.TransportFor(&rest.Config{Host: config.Host, TLSClientConfig: config.TLSClientConfig}) // the token is the operator's
+	if err != nil {
+		s.Fatal(err)
+	}
+	to, err := url.Parse(config.Host)
+	if err != nil {
+		s.Fatal(err)
+	}
+	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), held: make(chan string, 100)}
+	g.proxy.Transport, g.proxy.FlushInterval = transport, -1
+	server := httptest.NewTLSServer(g) // clients send a token over TLS alone
+	s.Cleanup(func() {
+		_ = server.Listener.Close() // Close would await the operator, which connects again
+		server.CloseClientConnections()
+	})
+	return g, server.URL
+}
+
+// next has the gate hold the next write before or after the API server gets it.
+func (g *gate) next(before bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.before = before
+}
+
+// opens has the gate hold nothing any more.
+func (g *gate) opens() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = true
+}
+
+// ServeHTTP implements http.Handler. A client whose write is held gets no answer.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	what := r.Method + " " + r.URL.Path
+	g.mu.Lock()
+	before, holds := g.before, !g.open && r.Method != http.MethodGet &&
+		(strings.Contains(r.URL.Path, "/persistentvolumes/") || strings.Contains(r.URL.Path, "/persistentvolumeclaims/"))
+	g.mu.Unlock()
+	switch {
+	case !holds:
+		g.proxy.ServeHTTP(w, r)
+		return
+	case !before:
+		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	g.held <- what
+	<-r.Context().Done() // the client is killed
+}
+
+// killed has the operator killed at each of its writes, before the API server gets it and after. What it began is finished by
+// the next operator, and a volume that is kept is not touched.
+func (g *goneScene) killed() {
+	edit := func(policy string) func(*storagev1.StorageClass) {
+		return func(c *storagev1.StorageClass) { c.Annotations = map[string]string{annNodeGone: policy} }
+	}
+	g.agent.Restart()
+	g.agent.AwaitReady()
+	released := g.Create(harness.Claim{Class: g.Class("killed", edit("release")), Node: g.node.Name})
+	kept := g.Create(harness.Claim{Class: g.Class("killed-kept", edit("keep")), Node: g.node.Name})
+	g.Bound(released)
+	g.Bound(kept)
+	g.agent.Stop()
+	gate, address := newGate(g.Scene)
+	g.operator.Kill()
+	g.operator.Through(address)
+	g.remove()
+	var kills []string
+	for before := true; ; before = !before {
+		gate.next(before)
+		g.operator.Start()
+		if g.IsGone(harness.PVName(released)) == nil {
+			break
+		}
+		select {
+		case what := <-gate.held:
+			g.operator.Kill()
+			kills = append(kills, what)
+		case <-time.After(time.Minute):
+			g.Fatalf("after kills at %q: no further write, %v", kills, g.IsGone(harness.PVName(released)))
+		}
+	}
+	g.Logf("killed at %q", kills)
+	if len(kills) != 6 {
+		g.Errorf("killed %d times, want it before and after the claim's deletion, the PV's, and the removal of the finalizer", len(kills))
+	}
+	gate.opens()
+	g.ClaimGone(released)
+	g.Bound(kept)
+	awaitEvent(g.Scene, released.UID, "VolumeReleased", "so the claim is deleted")
+	g.Eventually(time.Minute, "metrics", func() error { return g.counts(1, 0, 0) })
+}

@@ -1,0 +1,252 @@
+package suite
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+const (
+	annNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
+	annNodeUID  = "hostpath-provisioner.kubevirt.io/node-uid"
+	// goneGrace is the setting nodeGoneGrace of the tests.
+	goneGrace = 2 * time.Second
+)
+
+// goneScene is a control plane with the operator, and volumes of every policy and both backends on one node.
+type goneScene struct {
+	*harness.Scene
+	operator *harness.Operator
+	audit    string
+	node     harness.Node
+	agent    *harness.Agent
+	waits    *corev1.PersistentVolumeClaim // for a node that is created later
+	csiPool  string
+	volumes  map[string][]*corev1.PersistentVolumeClaim // by policy, "" for a class without the annotation
+}
+
+// TestNodeGone has a node deleted under volumes of all policies. Each step leaves the cluster for the next one.
+func TestNodeGone(t *testing.T) {
+	t.Parallel()
+	e, audit := audited(t)
+	g := &goneScene{Scene: e.Scene(t), audit: audit, volumes: map[string][]*corev1.PersistentVolumeClaim{}}
+	g.operator = g.Operator()
+	g.settings(goneGrace.String())
+	g.fill()
+	for _, step := range []struct {
+		name string
+		run  func(*goneScene)
+	}{
+		{"node not ready", (*goneScene).notReady},
+		{"node deleted", (*goneScene).deleted},
+		{"node back", (*goneScene).back},
+		{"node replaced under a claim", (*goneScene).replaced},
+		{"operator killed", (*goneScene).killed},
+		{"permissions", (*goneScene).permissions},
+	} {
+		ok := t.Run(step.name, func(t *testing.T) {
+			scene, part := *g.Scene, *g
+			scene.TB = t
+			part.Scene = &scene
+			step.run(&part)
+			g.node = part.node
+		})
+		if !ok {
+			t.FailNow()
+		}
+	}
+}
+
+// settings writes the operator's settings.
+func (g *goneScene) settings(grace string) {
+	g.Helper()
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Namespace, Name: "hostpath-provisioner-settings"},
+		Data: map[string]string{"nodeGoneGrace": grace}}
+	if _, err := g.Client.CoreV1().ConfigMaps(harness.Namespace).Create(g.Context(), settings, metav1.CreateOptions{}); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// fill creates the volumes.
+func (g *goneScene) fill() {
+	g.node = g.Node("01")
+	g.csiPool = g.node.Pool + "-csi"
+	g.agent = g.Agent(g.node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, g.csiPool)})
+	for _, policy := range []string{"", "release", "delete"} {
+		edit := func(c *storagev1.StorageClass) {
+			delayed := storagev1.VolumeBindingWaitForFirstConsumer
+			if c.VolumeBindingMode = &delayed; policy != "" {
+				c.Annotations = map[string]string{annNodeGone: policy}
+			}
+		}
+		for _, class := range []string{g.Class("path"+policy, edit), g.CSIClass("csi"+policy, edit)} {
+			claim := g.Create(harness.Claim{Class: class, Selected: g.node.Name})
+			g.Bound(claim)
+			g.Write(g.directory(claim), "data", []byte("precious"))
+			g.volumes[policy] = append(g.volumes[policy], claim)
+		}
+	}
+	g.Eventually(time.Minute, "bound on the disk", func() error { // the agent defers that
+		for _, pool := range []string{g.node.Pool, g.csiPool} {
+			for _, v := range g.Inspect(pool).Volumes {
+				if v.State != "bound" {
+					return fmt.Errorf("%s is %s", v.Name, v.State)
+				}
+			}
+		}
+		return nil
+	})
+	g.waits = g.Create(harness.Claim{Class: g.ClassName("csi"), Selected: g.Name + "-node-02"})
+	time.Sleep(time.Second) // creation times have no fractions
+	g.Node("02")
+	g.Eventually(time.Minute, "capacity", func() error { _, err := g.Capacity(g.ClassName("csi"), g.node); return err })
+}
+
+// directory returns the directory of a claim's volume.
+func (g *goneScene) directory(claim *corev1.PersistentVolumeClaim) string {
+	if strings.Contains(*claim.Spec.StorageClassName, "-csi") {
+		return filepath.Join(g.csiPool, harness.PVName(claim))
+	}
+	return filepath.Join(g.node.Pool, harness.PVName(claim))
+}
+
+// notReady has the agent and its node fail. Nothing happens, however long it takes.
+func (g *goneScene) notReady() {
+	g.agent.Stop()
+	g.Shell(`kubectl taint node ` + g.node.Name + ` node.kubernetes.io/unreachable:NoExecute`)
+	g.Always(3*goneGrace, "untouched", func() error { return g.counts(0, 0, 0) })
+	for _, claims := range g.volumes {
+		for _, claim := range claims {
+			if c := g.Read(claim); c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil {
+				g.Errorf("claim %s: %+v", claim.Name, c.Status)
+			}
+		}
+	}
+}
+
+// deleted has the node deleted: each volume is treated by its policy.
+func (g *goneScene) deleted() {
+	begin := time.Now()
+	g.remove()
+	for _, claim := range g.volumes["release"] {
+		g.ClaimGone(claim)
+		g.Gone(harness.PVName(claim))
+	}
+	g.Logf("claims and PVs of the policy release were gone after %s, of which %s were the grace period", time.Since(begin).Round(time.Millisecond), goneGrace)
+	for _, claim := range g.volumes["delete"] {
+		g.ClaimGone(claim)
+		g.Released(harness.PVName(claim))
+	}
+	for _, claim := range g.volumes[""] {
+		pv := g.Bound(claim)
+		words := fmt.Sprintf("node %s does not exist any more.*kubectl -n %s delete pvc %s; kubectl delete pv %s", g.node.Name, g.Namespace, claim.Name, pv.Name)
+		awaitEvent(g.Scene, claim.UID, "VolumeNodeGone", words)
+		awaitEvent(g.Scene, pv.UID, "VolumeNodeGone", words)
+	}
+	g.Eventually(time.Minute, "metrics", func() error { return g.counts(2, 0, 2) })
+	g.Eventually(time.Minute, "capacity objects gone", func() error {
+		if all := g.Capacities(g.ClassName("csi"), g.node); len(all) > 0 {
+			return fmt.Errorf("%d objects", len(all))
+		}
+		return nil
+	})
+}
+
+// remove deletes the node.
+func (g *goneScene) remove() {
+	g.Helper()
+	if err := g.Client.CoreV1().Nodes().Delete(g.Context(), g.node.Name, metav1.DeleteOptions{}); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// back has a node of the same name with the same disk: the agent has the volumes that were kept, deletes what it may, and
+// reports the others.
+func (g *goneScene) back() {
+	pool := g.node.Pool
+	g.node = g.NodeNamed(g.node.Name, g.node.Hostname)
+	g.node.Pool = pool
+	g.Always(3*goneGrace, "a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
+	g.agent.Restart()
+	g.agent.AwaitReady()
+	g.Eventually(time.Minute, "metrics", func() error { return g.counts(0, 0, 0) })
+	node, err := g.Client.CoreV1().Nodes().Get(g.Context(), g.node.Name, metav1.GetOptions{})
+	if err != nil {
+		g.Fatal(err)
+	}
+	for _, claim := range g.volumes[""] {
+		if uid := g.Bound(claim).Annotations[annNodeUID]; uid != string(node.UID) {
+			g.Errorf("the PV of claim %s has the node's UID %q, want %q", claim.Name, uid, node.UID)
+		}
+	}
+	for _, claim := range g.volumes["delete"] {
+		g.Gone(harness.PVName(claim))
+		g.Eventually(time.Minute, "directory gone", func() error { return harness.Missing(g.directory(claim)) })
+	}
+	g.Eventually(firstLook, "orphans", func() error {
+		return errors.Join(g.agent.MetricIs(1, "kubevirt_hpp_orphans", `kind="record"`, `pool="hostpath"`), g.agent.MetricIs(1, "kubevirt_hpp_orphans", `kind="record"`, `pool="local"`))
+	})
+	for _, policy := range []string{"", "release"} {
+		for _, claim := range g.volumes[policy] {
+			if data, err := os.ReadFile(filepath.Join(g.directory(claim), "data")); string(data) != "precious" {
+				g.Errorf("data of %s: %q, %v", claim.Name, data, err)
+			}
+		}
+	}
+	for _, claim := range g.volumes[""] {
+		g.Bound(claim)
+		g.Delete(claim)
+		g.Gone(harness.PVName(claim)) // its agent has it
+	}
+	g.agent.Stop()
+}
+
+// replaced has a claim whose node is younger than the scheduler's choice: the scheduler chooses again. A younger choice stays.
+func (g *goneScene) replaced() {
+	g.Eventually(time.Minute, "given back", func() error {
+		if on := g.Read(g.waits).Annotations[harness.AnnSelectedNode]; on != "" {
+			return g.NotYet(g.waits.UID, "it is for %s", on)
+		}
+		return nil
+	})
+	awaitEvent(g.Scene, g.waits.UID, "NodeGone", "another node has its name")
+	g.Shell(fmt.Sprintf("kubectl -n %s annotate pvc %s %s=%s-node-02", g.Namespace, g.waits.Name, harness.AnnSelectedNode, g.Name))
+	g.Eventually(time.Minute, "no agent", func() error { return g.Warned(g.waits.UID, harness.ReasonFailed, "no agent runs on node") })
+	if g.Read(g.waits).Annotations[harness.AnnSelectedNode] == "" {
+		g.Error("a choice of the node that exists was given back")
+	}
+	g.Delete(g.waits)
+}
+
+// counts returns nil if the operator counts so many PVs of nodes that are gone.
+func (g *goneScene) counts(kept, removing, released int) error {
+	status, body, err := scrape(g.operator.MetricsAddress(), "")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
+	}
+	for state, n := range map[string]int{"kept": kept, "removing": removing, "released": released} {
+		if line := fmt.Sprintf("kubevirt_hpp_gone_node_pvs{state=%q} %d\n", state, n); err == nil && !strings.Contains(body, line) {
+			err = fmt.Errorf("no %q", line)
+		}
+	}
+	return err
+}
+
+// permissions compares what the operator asked for with what it may.
+func (g *goneScene) permissions() {
+	_, refused := asked(g.Scene, g.audit, harness.OperatorAccount)
+	for what := range refused {
+		g.Errorf("the operator may not %s", what)
+	}
+}
