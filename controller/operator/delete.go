@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 // forced is the annotation with which a resource is deleted although volumes are in use.
@@ -37,7 +38,13 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 			return reconcile.Result{RequeueAfter: recheck}, r.wait(ctx, cr, used)
 		}
 	}
-	left, err := r.removeAll(ctx, cr)
+	left, err := r.removeAll(ctx, cr, "DaemonSet")
+	if left == "" && err == nil {
+		left, err = r.releaseClaims(ctx, cr)
+	}
+	if left == "" && err == nil {
+		left, err = r.removeAll(ctx, cr)
+	}
 	if err != nil || left != "" {
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
@@ -67,8 +74,19 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	return r.writeStatus(ctx, cr, status)
 }
 
-// removeAll deletes the objects in reverse order, and returns one that is still there, or "".
-func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
+// releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
+func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
+	found, err := r.claims(cr).Keep(ctx, cr, claimpools.Wanted{Settled: true, Deleted: true})
+	if err != nil || len(found.Left) == 0 {
+		return "", err
+	}
+	status := *cr.Status.DeepCopy()
+	r.conditions(&status, verdict{no, yes, no, "PoolUnmounting", names(found.Left)}, nil)
+	return found.Left[0], r.writeStatus(ctx, cr, status)
+}
+
+// removeAll deletes the objects, or those of one kind, in reverse order, and returns one that is still there, or "".
+func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, kinds ...string) (left string, err error) {
 	objects, err := r.objects(cr)
 	if err != nil {
 		return "", err
@@ -78,6 +96,9 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		return slices.Index(order, a.GetKind()) - slices.Index(order, b.GetKind())
 	})
 	for _, o := range objects {
+		if len(kinds) > 0 && !slices.Contains(kinds, o.GetKind()) {
+			continue
+		}
 		have := &unstructured.Unstructured{}
 		have.SetGroupVersionKind(o.GroupVersionKind())
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), have)

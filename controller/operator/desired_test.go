@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
@@ -56,7 +57,7 @@ func TestAgentOfPools(t *testing.T) {
 	for _, v := range agent.Env {
 		env[v.Name] = v.Value
 	}
-	if got, want := env["DATADIR"], `[{"name":"Bad_Name","path":"/srv/a/csi"},{"name":"b","path":"/srv/b/csi"}]`; got != want || env["PROVISION"] != "csi" {
+	if got, want := env["DATADIR"], `[{"name":"Bad_Name","path":"/srv/a/csi"},{"name":"b","path":"/srv/b/csi"},{"name":"shared","path":"/srv/c/csi","mount":"/srv/c/csi"}]`; got != want || env["PROVISION"] != "csi" {
 		t.Errorf("variables %v, want pools %s", env, want)
 	}
 	mounts := map[string]string{}
@@ -68,14 +69,17 @@ func TestAgentOfPools(t *testing.T) {
 			t.Errorf("volume %s is %s, mounted at %s", v.Name, v.HostPath.Path, mounts[v.Name])
 		}
 	}
-	if mounts["pool-b"] != "/srv/b" || mounts["pool-9565b606"] != "/srv/a" || len(mounts) != 5 {
+	if mounts["pool-b"] != "/srv/b" || mounts["pool-9565b606"] != "/srv/a" || len(mounts) != 6 {
 		t.Errorf("mounts %v", mounts)
 	}
 }
 
+// onBlock is a template that is refused.
+var onBlock = &corev1.PersistentVolumeClaimSpec{VolumeMode: ptr.To(corev1.PersistentVolumeBlock)}
+
 // A resource without a pool that can be offered leaves the agents as they are.
 func TestNoPoolNoDaemonSet(t *testing.T) {
-	p := pod(t, v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}}}})
+	p := pod(t, v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a", PVCTemplate: onBlock}}})
 	if len(p.Containers) != 0 {
 		t.Errorf("pod %+v", p)
 	}
@@ -84,7 +88,7 @@ func TestNoPoolNoDaemonSet(t *testing.T) {
 func TestRefusedPools(t *testing.T) {
 	shared := &corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}
 	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{
-		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}, SnapshotProvider: "reflink"},
+		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: onBlock, SnapshotProvider: "reflink"},
 	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
 	l := layoutOf(cr)
 	ready := agents{desired: 2, ready: 2}
@@ -105,8 +109,8 @@ func TestRefusedPools(t *testing.T) {
 }
 
 func TestRetain(t *testing.T) {
-	had := layout{pools: []pool{{"legacy", "/a/csi"}, {"moved", "/b/csi"}, {"unused", "/c/csi"}}, pvDir: "/a", prefix: true}
-	l := layout{pools: []pool{{"local", "/a/csi"}, {"moved", "/d/csi"}}}
+	had := layout{pools: []pool{{Name: "legacy", Path: "/a/csi"}, {Name: "moved", Path: "/b/csi", Mount: "/b/csi"}, {Name: "unused", Path: "/c/csi"}}, pvDir: "/a", prefix: true}
+	l := layout{pools: []pool{{Name: "local", Path: "/a/csi"}, {Name: "moved", Path: "/d/csi"}}}
 	if !l.drops(had) || (&had).drops(had) {
 		t.Error("drops")
 	}
@@ -114,7 +118,7 @@ func TestRetain(t *testing.T) {
 	if len(l.pools) != 2 || l.pools[0] != had.pools[0] || l.pools[1] != had.pools[1] || l.pvDir != "/a" || !l.prefix || len(l.retained) != 3 {
 		t.Errorf("%+v", l)
 	}
-	dirs := layout{pools: []pool{{"other", "/e/csi"}}, pvDir: "/a"}.directories()
+	dirs := layout{pools: []pool{{Name: "other", Path: "/e/csi"}}, pvDir: "/a"}.directories()
 	if len(dirs) != 2 || dirs[1].Path != "/a" {
 		t.Errorf("directories %v", dirs)
 	}

@@ -5,7 +5,7 @@
 // nothing while nothing differs.
 //
 //	desired.go    the objects that a resource asks for
-//	pools.go      the pools, volumes and mounts of the agent
+//	pools.go      the pools, volumes and mounts of the agent; claimpools has the disks of pools on claims
 //	tune.go       settings of the ConfigMap, which agentenv validates
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it

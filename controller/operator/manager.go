@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,12 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
 
@@ -113,6 +116,7 @@ func (s Settings) cached() cache.Options {
 	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
 	cached.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
 	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", agentenv.ConfigMap)}
 	return cached
@@ -121,7 +125,7 @@ func (s Settings) cached() cache.Options {
 // kept are the kinds of the objects that are kept.
 func kept() (all []*unstructured.Unstructured) {
 	for _, kind := range [][2]string{
-		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"storage.k8s.io/v1", "CSIDriver"},
+		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"storage.k8s.io/v1", "CSIDriver"},
 		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
 		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
 	} {
@@ -135,7 +139,7 @@ func kept() (all []*unstructured.Unstructured) {
 
 func namespaced(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
-	case "ServiceAccount", "DaemonSet", "Role", "RoleBinding":
+	case "ServiceAccount", "DaemonSet", "Deployment", "Role", "RoleBinding":
 		return true
 	}
 	return false
@@ -147,7 +151,9 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 	b := builder.ControllerManagedBy(mgr).Named("hostpathprovisioner").
 		Watches(&v1beta1.HostPathProvisioner{}, all).
 		Watches(&corev1.Pod{}, all).
-		Watches(&corev1.ConfigMap{}, all)
+		Watches(&corev1.ConfigMap{}, all).
+		Watches(&batchv1.Job{}, all).
+		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(claimpools.IsClaim)))
 	for _, o := range kept() {
 		b = b.Watches(o, all)
 	}

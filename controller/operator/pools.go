@@ -15,12 +15,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 // pool is one pool of CSI volumes, with its directory as the agent sees it.
 type pool struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
+	// Mount is Path if the pool is not to be used before a filesystem is mounted there.
+	Mount string `json:"mount,omitempty"`
 }
 
 // refusal is why a pool of the resource is not offered.
@@ -39,6 +42,9 @@ type layout struct {
 	prefix bool
 	// retained is what the resource no longer names and PVs still use.
 	retained []string
+	// templates are those of pools on claims, and claims is what was found of these.
+	templates map[pool]*corev1.PersistentVolumeClaimSpec
+	claims    claimpools.Result
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
 	tuned   []agentenv.Variable
 	invalid []string
@@ -48,23 +54,35 @@ type layout struct {
 func layoutOf(cr *v1beta1.HostPathProvisioner) (l layout) {
 	if c := cr.Spec.PathConfig; c != nil {
 		path := filepath.Clean(c.Path)
-		return layout{pvDir: path, prefix: c.UseNamingPrefix, pools: []pool{{class.DefaultPool, filepath.Join(path, "csi")}}}
+		return layout{pvDir: path, prefix: c.UseNamingPrefix, pools: []pool{{Name: class.DefaultPool, Path: filepath.Join(path, "csi")}}}
 	}
+	l.templates = map[pool]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range cr.Spec.StoragePools {
-		switch {
-		case p.PVCTemplate == nil:
-			l.pools = append(l.pools, pool{p.Name, filepath.Join(filepath.Clean(p.Path), "csi")})
-		case slices.Contains(p.PVCTemplate.AccessModes, corev1.ReadWriteMany):
-			l.refused = append(l.refused, refusal{p.Name, "SharedPoolUnsupported",
-				"nodes cannot share a pool; remove pvcTemplate, or request ReadWriteOnce"})
-		default:
-			l.refused = append(l.refused, refusal{p.Name, "StoragePoolNotReady",
-				"pools from pvcTemplate are not offered yet; mount a disk at its path on every node, and remove pvcTemplate"})
+		path := filepath.Join(filepath.Clean(p.Path), "csi")
+		if p.PVCTemplate == nil {
+			l.pools = append(l.pools, pool{Name: p.Name, Path: path})
+			continue
 		}
+		if reason, message := claimpools.Refused(p.PVCTemplate); reason != "" {
+			l.refused = append(l.refused, refusal{p.Name, reason, message})
+			continue
+		}
+		on := pool{p.Name, path, path}
+		l.pools, l.templates[on] = append(l.pools, on), p.PVCTemplate
 	}
 	slices.SortFunc(l.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.refused, func(a, b refusal) int { return cmp.Compare(a.pool, b.pool) })
 	return l
+}
+
+// onClaims returns the pools on claims. One that stays because PVs use it has no template.
+func (l layout) onClaims() (all []claimpools.Pool) {
+	for _, p := range l.pools {
+		if p.Mount != "" {
+			all = append(all, claimpools.Pool{Name: p.Name, Path: p.Path, Template: l.templates[p]})
+		}
+	}
+	return all
 }
 
 // settle gives the agent's container its pools: variables, and a volume with a mount for each directory. The mounts have the
@@ -97,11 +115,11 @@ func (l layout) directories() (all []pool) {
 	found := false
 	for _, p := range l.pools {
 		dir := filepath.Dir(p.Path)
-		all = append(all, pool{volumeName(p.Name), dir})
+		all = append(all, pool{Name: volumeName(p.Name), Path: dir})
 		found = found || dir == l.pvDir
 	}
 	if l.pvDir != "" && !found {
-		all = append(all, pool{"hostpath-volumes", l.pvDir})
+		all = append(all, pool{Name: "hostpath-volumes", Path: l.pvDir})
 	}
 	return all
 }

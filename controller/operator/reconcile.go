@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -20,6 +21,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 // finalizer keeps a resource until the objects are removed in order.
@@ -110,10 +112,40 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 		return 0, err
 	}
 	agents.waiting = waiting
-	if len(l.retained) > 0 {
+	if waiting == "" {
+		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: agents.nodes, Settled: agents.settled}
+		if l.claims, err = r.claims(cr).Keep(ctx, cr, wanted); err != nil {
+			return 0, err
+		}
+	}
+	again = l.claims.Again
+	if len(l.retained) > 0 && again == 0 {
 		again = recheck
 	}
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
+}
+
+// claims returns what keeps the claims of pools.
+func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper {
+	return &claimpools.Keeper{
+		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now,
+		Event: func(eventtype, reason, message string) {
+			r.Events.Eventf(cr, nil, eventtype, reason, "Reconcile", "%s", message)
+		},
+		Apply: func(ctx context.Context, o client.Object) error {
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			if err != nil {
+				return err
+			}
+			delete(fields, "status")
+			want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
+			r.place(want, cr)
+			if err := seal(want); err != nil {
+				return err
+			}
+			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
+		},
+	}
 }
 
 // applyAll applies the objects that the resource asks for.
@@ -150,6 +182,9 @@ type agents struct {
 	rolling bool
 	// unready are the nodes of pods that are not ready.
 	unready []string
+	// nodes are those of the pods, and settled is true if no other node is to have one.
+	nodes   []claimpools.Node
+	settled bool
 	// waiting is what has to be gone before the agents are installed, or "".
 	waiting string
 }
@@ -162,18 +197,26 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 	s := ds.Status
 	a.desired, a.ready = int(s.DesiredNumberScheduled), int(s.NumberReady)
 	a.rolling = s.ObservedGeneration != ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled
-	if a.ready >= a.desired {
-		return a, nil
-	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, &ds) && !class.PodReady(&pod) && pod.Spec.NodeName != "" {
+		if !metav1.IsControlledBy(&pod, &ds) || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		node := claimpools.Node{Name: pod.Spec.NodeName}
+		if class.PodReady(&pod) {
+			for _, p := range offeredBy(pod.Spec).pools {
+				node.Offered = append(node.Offered, p.Name)
+			}
+		} else {
 			a.unready = append(a.unready, pod.Spec.NodeName)
 		}
+		a.nodes = append(a.nodes, node)
 	}
+	a.settled = s.ObservedGeneration == ds.Generation && len(a.nodes) == a.desired
+	slices.SortFunc(a.nodes, func(a, b claimpools.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(a.unready)
 	a.unready = slices.Compact(a.unready)
 	return a, nil

@@ -43,11 +43,16 @@ func (r *Reconciler) offered(ctx context.Context) (l layout, err error) {
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, &ds); err != nil {
 		return l, client.IgnoreNotFound(err)
 	}
-	for _, c := range ds.Spec.Template.Spec.Containers {
+	return offeredBy(ds.Spec.Template.Spec), nil
+}
+
+// offeredBy returns what the agent of the pod offers.
+func offeredBy(pod corev1.PodSpec) (l layout) {
+	for _, c := range pod.Containers {
 		for _, v := range c.Env {
 			switch {
 			case v.Name == "DATADIR" && json.Unmarshal([]byte(v.Value), &l.pools) != nil:
-				return layout{}, nil // it is not the operator's, which replaces it
+				return layout{} // it is not the operator's, which replaces it
 			case v.Name == "PV_DIR" && filepath.IsAbs(v.Value):
 				l.pvDir = v.Value
 			case v.Name == "USE_NAMING_PREFIX":
@@ -55,7 +60,7 @@ func (r *Reconciler) offered(ctx context.Context) (l layout, err error) {
 			}
 		}
 	}
-	return l, nil
+	return l
 }
 
 // drops reports whether the layout lacks something of the one before.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
 const (
@@ -42,9 +43,15 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 }
 
 func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, ready bool) verdict {
+	problems, waits := l.onClaimsNotReady()
 	switch {
-	case len(l.refused)+len(l.invalid) > 0:
+	case len(l.refused)+len(problems)+len(l.invalid) > 0:
+		l.refused = append(slices.Clone(l.refused), problems...)
 		return l.partly(ready)
+	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.rolling:
+		return verdict{"", yes, yes, claimpools.NotReady, strings.Join(waits, "; ")}
+	case ready && len(l.claims.Left) > 0:
+		return verdict{yes, yes, no, "PoolUnmounting", names(l.claims.Left)}
 	case ready && len(l.retained) > 0:
 		return verdict{yes, yes, no, "PoolInUse", strings.Join(l.retained, "; ")}
 	case ready:
@@ -61,6 +68,19 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 		return verdict{no, no, yes, "Degraded", "no node matches spec.workload"}
 	}
 	return verdict{no, no, yes, "Degraded", fmt.Sprintf("%d of %d agents are ready; not ready: %s", a.ready, a.desired, names(a.unready))}
+}
+
+// onClaimsNotReady returns what the user has to do for the pools on claims, and what these wait for.
+func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
+	for _, s := range l.claims.States {
+		for _, p := range s.Problems {
+			problems = append(problems, refusal{s.Name, claimpools.NotReady, p})
+		}
+		for _, w := range s.Waits {
+			waits = append(waits, "pool "+s.Name+": "+w)
+		}
+	}
+	return problems, waits
 }
 
 // partly is the verdict of an installation that does not have all that is asked for.
@@ -157,6 +177,9 @@ func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 		if a.desired > 0 && a.ready >= a.desired && !a.rolling {
 			s.Phase = v1beta1.Ready
 		}
+		if p.Mount != "" {
+			s = l.onClaim(p.Name, a.desired)
+		}
 		all = append(all, s)
 	}
 	for _, refused := range l.refused {
@@ -164,6 +187,16 @@ func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	}
 	slices.SortFunc(all, func(a, b v1beta1.StoragePoolStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// onClaim returns the state of a pool on claims.
+func (l layout) onClaim(name string, desired int) v1beta1.StoragePoolStatus {
+	for _, s := range l.claims.States {
+		if s.Name == name {
+			return s.StoragePoolStatus
+		}
+	}
+	return v1beta1.StoragePoolStatus{Name: name, Phase: v1beta1.Preparing, DesiredReady: desired}
 }
 
 // writeStatus writes the status if it differs, and records an event if the reason is new, or what is wrong with the settings.
@@ -178,11 +211,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvis
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	if after := progress(status); after.Reason != before.Reason || after.Reason == "SettingInvalid" && after.Message != before.Message {
+	if after := progress(status); after.Reason != before.Reason || slices.Contains(told, after.Reason) && after.Message != before.Message {
 		r.announce(cr, after)
 	}
 	return nil
 }
+
+// told are the reasons for which a new message is an event too.
+var told = []string{"SettingInvalid", claimpools.NotReady, claimpools.Unsupported}
 
 // progress is the condition whose reason is always the verdict's.
 func progress(status v1beta1.HostPathProvisionerStatus) (found v1beta1.Condition) {
@@ -200,7 +236,7 @@ func (r *Reconciler) announce(cr *v1beta1.HostPathProvisioner, c v1beta1.Conditi
 	switch reason {
 	case "Complete":
 		reason, message = "ProvisionerHealthy", "Provisioner Healthy"
-	case "DeployStarted", "UpgradeStarted", "RolloutStarted", "PoolInUse", "VolumesInUse":
+	case "DeployStarted", "UpgradeStarted", "RolloutStarted", "PoolInUse", "PoolUnmounting", "VolumesInUse":
 	default:
 		kind = corev1.EventTypeWarning
 	}

@@ -99,6 +99,7 @@ func (r *Reconciler) takeOver(ctx context.Context, o *unstructured.Unstructured,
 // fixed are the fields that the API server does not let change.
 var fixed = map[string][][]string{
 	"DaemonSet":          {{"spec", "selector"}},
+	"Deployment":         {{"spec", "selector"}},
 	"CSIDriver":          {{"spec", "attachRequired"}, {"spec", "volumeLifecycleModes"}},
 	"RoleBinding":        {{"roleRef"}},
 	"ClusterRoleBinding": {{"roleRef"}},

@@ -1,0 +1,143 @@
+package claimpools
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// Claims of the existing operator are found by these names.
+func TestNames(t *testing.T) {
+	long := strings.Repeat("n", 60)
+	for _, row := range []struct{ pool, node, claim, job string }{
+		{"local", "node-01", "hpp-pool-local-node-01", "cleanup-pool-local-node-01"},
+		{"local", "node-01.example.com", "hpp-pool-local-node-01.example.com", "cleanup-pool-local-node-01-example-com"},
+		{"p", long[:52], "hpp-pool-p-" + long[:52], "cleanup-pool-47546598"},
+		{"p", long[:53], "hpp-pool-2405476e", "cleanup-pool-3fdc8242"},
+	} {
+		claim, job := NameOf(row.pool, row.node), jobOf(row.pool, row.node)
+		if claim != row.claim || job != row.job || len(validation.IsDNS1123Subdomain(claim)) > 0 || len(validation.IsDNS1123Label(job)) > 0 {
+			t.Errorf("%s, %s: claim %s, job %s, want %s and %s", row.pool, row.node, claim, job, row.claim, row.job)
+		}
+	}
+}
+
+func spec(change func(*corev1.PersistentVolumeClaimSpec)) *corev1.PersistentVolumeClaimSpec {
+	s := &corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To("fast"),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
+	change(s)
+	return s
+}
+
+func TestTemplates(t *testing.T) {
+	claim := spec(func(s *corev1.PersistentVolumeClaimSpec) {
+		s.VolumeName, s.VolumeMode = "pv", ptr.To(corev1.PersistentVolumeFilesystem)
+	})
+	for name, row := range map[string]struct {
+		change          func(*corev1.PersistentVolumeClaimSpec)
+		refused, differ string
+	}{
+		"the same":  {func(*corev1.PersistentVolumeClaimSpec) {}, "", ""},
+		"default":   {func(s *corev1.PersistentVolumeClaimSpec) { s.StorageClassName = nil }, "", ""},
+		"no class":  {func(s *corev1.PersistentVolumeClaimSpec) { s.StorageClassName = ptr.To("") }, "", "storageClassName"},
+		"a PV":      {func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeName = "other" }, "", "volumeName"},
+		"selector":  {func(s *corev1.PersistentVolumeClaimSpec) { s.Selector = &metav1.LabelSelector{} }, "", "selector"},
+		"source":    {func(s *corev1.PersistentVolumeClaimSpec) { s.DataSource = &corev1.TypedLocalObjectReference{} }, "", "dataSource"},
+		"pod":       {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadWriteOncePod }, "", "accessModes"},
+		"block":     {func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, "volumeMode Block", ""},
+		"shared":    {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadWriteMany }, "nodes cannot share a pool", "accessModes"},
+		"read only": {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadOnlyMany }, "written to", "accessModes"},
+	} {
+		template := spec(row.change)
+		if _, message := Refused(template); (message == "") != (row.refused == "") || !strings.Contains(message, row.refused) {
+			t.Errorf("%s: %q, want words %q", name, message, row.refused)
+		}
+		if got := differs(template, claim); got != row.differ {
+			t.Errorf("%s: differs in %q, want %q", name, got, row.differ)
+		}
+	}
+}
+
+// The Deployment has what the mount needs and no more: the directory above the pool's, and the node by its name.
+func TestHolder(t *testing.T) {
+	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{Workload: v1beta1.NodePlacement{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}}}
+	k := &Keeper{Namespace: "ns", Image: "image:v1"}
+	d := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
+	job := k.unmounter(cr, d, "node-01")
+	for name, p := range map[string]corev1.PodSpec{"holder": d.Spec.Template.Spec, "unmounter": job.Spec.Template.Spec} {
+		c := p.Containers[0]
+		for _, v := range p.Volumes {
+			if v.HostPath != nil && v.HostPath.Path != "/srv/local" {
+				t.Errorf("%s has %s of the host", name, v.HostPath.Path)
+			}
+		}
+		if m := c.VolumeMounts[0]; m.MountPath != "/srv/local" || *m.MountPropagation != corev1.MountPropagationBidirectional {
+			t.Errorf("%s: mount %+v", name, m)
+		}
+		if len(p.Tolerations) != 1 || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Name != "hpp-pool-local-node-01" || len(d.OwnerReferences) != 0 ||
+		!reflect.DeepEqual(d.Spec.Selector.MatchLabels, map[string]string{"hpp-pool": "local-hpp"}) || d.Spec.Template.Spec.HostPID {
+		t.Errorf("%+v", d)
+	}
+	if *job.Spec.ActiveDeadlineSeconds <= int64(unmountFor.Seconds()) || job.OwnerReferences[0].Name != d.Name || !job.Spec.Template.Spec.HostPID {
+		t.Errorf("%+v", job.Spec)
+	}
+	older := k.holder(cr, Pool{Name: "local"}, "")
+	p := &older.Spec.Template.Spec
+	p.Containers[0].Command, p.Containers[0].Args = []string{"/usr/bin/mounter", "--mountPath", "/srv/local/csi", "--hostPath", "/host"}, nil
+	p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0] = corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-01"}}}}
+	for _, d := range []*appsv1.Deployment{d, older} {
+		if nodeOf(d) != "node-01" || pathOf(d) != "/srv/local/csi" || poolOf(d) != "local" {
+			t.Errorf("node %s, path %s, pool %s", nodeOf(d), pathOf(d), poolOf(d))
+		}
+	}
+}
+
+func TestState(t *testing.T) {
+	claim := func(name string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}
+	}
+	ready := &appsv1.Deployment{Status: appsv1.DeploymentStatus{ReadyReplicas: 1}}
+	offers, starts := Node{Name: "n", Offered: []string{"other", "p"}}, Node{Name: "n", Offered: []string{"other"}}
+	for name, row := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		d     *appsv1.Deployment
+		node  Node
+		phase v1beta1.StoragePoolPhase
+		waits string
+	}{
+		"ready":      {claim("c", corev1.ClaimBound), ready, offers, v1beta1.Ready, ""},
+		"no agent":   {claim("c", corev1.ClaimBound), ready, starts, v1beta1.Mounting, "the agent on node n does not offer the pool yet"},
+		"no holder":  {claim("c", corev1.ClaimBound), nil, offers, v1beta1.Mounting, "claim c is not mounted on node n yet"},
+		"starting":   {claim("c", corev1.ClaimBound), &appsv1.Deployment{}, offers, v1beta1.Mounting, "claim c is not mounted on node n yet"},
+		"changed":    {claim("c", corev1.ClaimBound), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: ready.Status}, offers, v1beta1.Mounting, "claim c is not mounted"},
+		"pending":    {claim("c", corev1.ClaimPending), ready, offers, v1beta1.Preparing, "claim c is not bound yet"},
+		"none found": {nil, nil, offers, v1beta1.Preparing, ""},
+	} {
+		s := newState(Pool{Name: "p"}, 2)
+		s.see(claim("b", corev1.ClaimBound), "")
+		s.hold(claim("b", corev1.ClaimBound), ready, offers)
+		s.see(row.claim, "")
+		s.hold(row.claim, row.d, row.node)
+		s.finish()
+		if s.Phase != row.phase || s.CurrentReady > 2 || (s.Phase == v1beta1.Ready) != (s.CurrentReady == 2) || !strings.Contains(strings.Join(s.Waits, "\n"), row.waits) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := newState(Pool{Name: "p"}, 0); s.Phase != v1beta1.Preparing {
+		t.Errorf("without nodes: %+v", s)
+	}
+}

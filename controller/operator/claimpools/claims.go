@@ -1,0 +1,142 @@
+package claimpools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// claim returns the claim of the pool on the node, which it creates, or raises its request. The problem describes what of the
+// template the claim cannot have, or why it is Pending. The claim is nil if there is none.
+func (k *Keeper) claim(ctx context.Context, p Pool, node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
+	claim = &corev1.PersistentVolumeClaim{}
+	name := NameOf(p.Name, node)
+	err = k.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: name}, claim)
+	switch {
+	case apierrors.IsNotFound(err):
+		return k.create(ctx, p, name)
+	case err != nil:
+		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
+	case claim.DeletionTimestamp != nil:
+		return claim, "claim " + name + " is deleted; its data goes with it as soon as no pod uses it", nil
+	case claim.Status.Phase == corev1.ClaimLost:
+		return claim, fmt.Sprintf("claim %s lost its PV %s", name, claim.Spec.VolumeName), nil
+	}
+	if p.Template != nil {
+		if problem, err = k.follow(ctx, claim, p.Template); problem != "" || err != nil {
+			return claim, problem, err
+		}
+	}
+	if claim.Status.Phase != corev1.ClaimBound {
+		problem, err = k.pending(ctx, claim)
+	}
+	return claim, problem, err
+}
+
+func (k *Keeper) create(ctx context.Context, p Pool, name string) (*corev1.PersistentVolumeClaim, string, error) {
+	if p.Template == nil {
+		return nil, "claim " + name + " is gone", nil
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: k.Namespace, Labels: k.labels(p.Name)}, Spec: *p.Template.DeepCopy()}
+	err := k.Client.Create(ctx, claim)
+	switch {
+	case apierrors.IsAlreadyExists(err): // the cache is behind
+		return nil, "", nil
+	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err): // the user has to change something
+		return nil, fmt.Sprintf("claim %s: %v", name, err), nil
+	case err != nil:
+		return nil, "", fmt.Errorf("create claim %s: %w", name, err)
+	}
+	k.Event(corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
+	return claim, "", nil
+}
+
+// follow raises the claim's request to that of the template, and describes what else differs.
+func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim, template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
+	if what := differs(template, &claim.Spec); what != "" {
+		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove the pool, "+
+			"delete its claims, and add it again", what, claim.Name), nil
+	}
+	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	switch want.Cmp(have) {
+	case 0:
+		return "", nil
+	case -1:
+		return fmt.Sprintf("pvcTemplate requests %s, and claim %s has %s: claims do not shrink; set it back", &want, claim.Name, &have), nil
+	}
+	raised := claim.DeepCopy()
+	raised.Spec.Resources.Requests[corev1.ResourceStorage] = want
+	err = k.Client.Patch(ctx, raised, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the class does not let volumes grow
+		return fmt.Sprintf("claim %s does not grow to %s: %v", claim.Name, &want, err), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("raise the request of claim %s: %w", claim.Name, err)
+	}
+	k.Event(corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
+	return "", nil
+}
+
+// differs returns a key of the template that the claim has another value of. What a template leaves out, the API server set.
+func differs(template, claim *corev1.PersistentVolumeClaimSpec) string {
+	class := func(s *corev1.PersistentVolumeClaimSpec) string {
+		if s.StorageClassName == nil {
+			return ""
+		}
+		return *s.StorageClassName
+	}
+	modes := slices.Sorted(slices.Values(template.AccessModes))
+	switch {
+	case template.StorageClassName != nil && (claim.StorageClassName == nil || class(template) != class(claim)):
+		return "storageClassName"
+	case !slices.Equal(modes, slices.Sorted(slices.Values(claim.AccessModes))):
+		return "accessModes"
+	case template.VolumeName != "" && template.VolumeName != claim.VolumeName:
+		return "volumeName"
+	case template.Selector != nil && !equality.Semantic.DeepEqual(template.Selector, claim.Selector):
+		return "selector"
+	case template.DataSource != nil && !equality.Semantic.DeepEqual(template.DataSource, claim.DataSource):
+		return "dataSource"
+	}
+	return ""
+}
+
+// expected are events of claims that become bound without help.
+var expected = []string{"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
+
+// pending returns the last event of a claim that is not bound, "" if it says no more than that the claim waits.
+func (k *Keeper) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) (string, error) {
+	var list corev1.EventList
+	err := k.Live.List(ctx, &list, client.InNamespace(k.Namespace), client.MatchingFields{"involvedObject.uid": string(claim.UID)})
+	if err != nil {
+		return "", fmt.Errorf("list the events of claim %s: %w", claim.Name, err)
+	}
+	if len(list.Items) == 0 {
+		return "", nil
+	}
+	last := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return timeOf(a).Compare(timeOf(b).Time) })
+	if slices.Contains(expected, last.Reason) {
+		return "", nil
+	}
+	return fmt.Sprintf("claim %s is not bound: %s: %s", claim.Name, last.Reason, last.Message), nil
+}
+
+// timeOf is when the event was last recorded, in either form of events.
+func timeOf(e corev1.Event) *metav1.Time {
+	switch {
+	case e.Series != nil:
+		return &metav1.Time{Time: e.Series.LastObservedTime.Time}
+	case !e.LastTimestamp.IsZero():
+		return &e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return &metav1.Time{Time: e.EventTime.Time}
+	}
+	return &e.CreationTimestamp
+}

@@ -1,0 +1,121 @@
+package claimpools
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// claimDir is where the container has the claim. No pool can be there.
+const claimDir = "/run/claim"
+
+// port is that of the probes.
+const port = 9898
+
+// holder returns the Deployment of the pool on the node.
+func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
+	labels := map[string]string{holderLabel: labelOf(p.Name)}
+	name := NameOf(p.Name, node)
+	pod := k.pod(cr, node, p.Path, "holder", "hold", "--claim="+claimDir, "--path="+p.Path)
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "claim", MountPath: claimDir})
+	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: port, Protocol: corev1.ProtocolTCP}}
+	c.LivenessProbe = &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 3}
+	c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 3}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: k.Namespace, Labels: k.labels(p.Name)},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}
+}
+
+func get(path string) corev1.ProbeHandler {
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}
+}
+
+// labels returns those of a claim, a Deployment or a Job.
+func (k *Keeper) labels(pool string) map[string]string {
+	return map[string]string{poolLabel: labelOf(pool), "k8s-app": "hostpath-provisioner", "app.kubernetes.io/component": "storage",
+		"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}
+}
+
+// pod returns a pod on the node with the directory above that of the pool, at the path of the host.
+func (k *Keeper) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, args ...string) corev1.PodSpec {
+	above := filepath.Dir(path)
+	policy := cr.Spec.ImagePullPolicy
+	if policy == "" {
+		policy = corev1.PullIfNotPresent
+	}
+	return corev1.PodSpec{
+		ServiceAccountName: "hostpath-provisioner-admin-csi", AutomountServiceAccountToken: new(bool), EnableServiceLinks: new(bool),
+		PriorityClassName: "system-node-critical", TerminationGracePeriodSeconds: ptr.To[int64](10),
+		Tolerations: cr.Spec.Workload.Tolerations,
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},
+		Containers: []corev1.Container{{
+			Name: name, Image: k.Image, ImagePullPolicy: policy, Args: args,
+			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			// Only a privileged container may make mounts that the host sees.
+			SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true),
+				RunAsNonRoot: new(bool), RunAsUser: new(int64)},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			},
+			VolumeMounts: []corev1.VolumeMount{{Name: "pool", MountPath: above, MountPropagation: ptr.To(corev1.MountPropagationBidirectional)}},
+		}},
+		Volumes: []corev1.Volume{{Name: "pool", VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: above, Type: ptr.To(corev1.HostPathDirectoryOrCreate)}}}},
+	}
+}
+
+// nodeOf returns the node of a Deployment, also of one of the existing operator.
+func nodeOf(d *appsv1.Deployment) string {
+	a := d.Spec.Template.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, t := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, r := range slices.Concat(t.MatchFields, t.MatchExpressions) {
+			if len(r.Values) == 1 && (r.Key == metav1.ObjectNameField || r.Key == corev1.LabelHostname) {
+				return r.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// pathOf returns the directory at which the Deployment's pod mounts, also one of the existing operator.
+func pathOf(d *appsv1.Deployment) string {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		words := slices.Concat(c.Command, c.Args)
+		for i, word := range words {
+			if path, ok := strings.CutPrefix(word, "--path="); ok {
+				return path
+			}
+			if word == "--mountPath" && i+1 < len(words) {
+				return words[i+1]
+			}
+		}
+	}
+	return ""
+}
+
+// poolOf returns the name of the Deployment's pool.
+func poolOf(d *appsv1.Deployment) string { return strings.TrimSuffix(d.Labels[poolLabel], "-hpp") }

@@ -1,0 +1,163 @@
+package claimpools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// again is the time after which a state is read again that no watch shows: the events of a claim, the end of a pod.
+const again = 5 * time.Second
+
+// Keeper keeps the objects of the pools.
+type Keeper struct {
+	Namespace string
+	// Image is that of the pods.
+	Image string
+	// Client reads claims, Deployments and Jobs from the cache.
+	Client client.Client
+	// Live reads nodes, pods and events from the API server.
+	Live client.Reader
+	// Apply makes the cluster's object the desired one, with the resource as its owner.
+	Apply func(context.Context, client.Object) error
+	// Event records an event on the resource.
+	Event func(eventtype, reason, message string)
+	Now   func() time.Time
+}
+
+// Wanted is what there should be.
+type Wanted struct {
+	Pools []Pool
+	Nodes []Node
+	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because of a node.
+	Settled bool
+	// Deleted is true if the resource is deleted: then a node that is not ready is not waited for.
+	Deleted bool
+}
+
+// Keep does the next steps. It returns the states of the pools, and what of others is still mounted.
+func (k *Keeper) Keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, w Wanted) (Result, error) {
+	var r Result
+	have, err := k.holders(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, p := range w.Pools {
+		s := newState(p, len(w.Nodes))
+		for _, node := range w.Nodes {
+			name := NameOf(p.Name, node.Name)
+			d := have[name]
+			if d != nil && pathOf(d) != p.Path {
+				continue // it is unmounted there first
+			}
+			delete(have, name)
+			if err := k.keep(ctx, cr, &s, node, d); err != nil {
+				return r, err
+			}
+		}
+		s.finish()
+		r.States = append(r.States, s)
+		r.soon(s.Phase != v1beta1.Ready)
+	}
+	for _, d := range have {
+		if !w.Settled && w.named(d) {
+			continue
+		}
+		left, err := k.release(ctx, cr, d, w.Deleted)
+		if err != nil {
+			return r, err
+		}
+		if left != "" {
+			r.Left = append(r.Left, left)
+			r.soon(true)
+		}
+	}
+	slices.Sort(r.Left)
+	return r, nil
+}
+
+// named reports whether the Deployment's pool is wanted at its path.
+func (w Wanted) named(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == poolOf(d) && p.Path == pathOf(d) })
+}
+
+// keep keeps the claim and the Deployment of the pool on the node. Both are created at once: a claim may wait for its pod.
+func (k *Keeper) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, s *State, node Node, d *appsv1.Deployment) error {
+	claim, problem, err := k.claim(ctx, s.pool, node.Name)
+	if err != nil {
+		return err
+	}
+	s.see(claim, problem)
+	stopped, err := k.stop(ctx, s.pool.Name, node.Name)
+	if err != nil || !stopped {
+		return err
+	}
+	if err := k.Apply(ctx, k.holder(cr, s.pool, node.Name)); err != nil {
+		return err
+	}
+	s.hold(claim, d, node)
+	return nil
+}
+
+// stop deletes a Job that unmounts the pool on the node, and reports whether it and its pods are gone.
+func (k *Keeper) stop(ctx context.Context, pool, node string) (bool, error) {
+	job, err := k.job(ctx, jobOf(pool, node))
+	if job == nil || err != nil {
+		return err == nil, err
+	}
+	return false, k.remove(ctx, job)
+}
+
+// holders returns the Deployments of pools by their names.
+func (k *Keeper) holders(ctx context.Context) (map[string]*appsv1.Deployment, error) {
+	// Unstructured, as all that is applied: one cache for both.
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apps/v1")
+	list.SetKind("DeploymentList")
+	if err := k.Client.List(ctx, list, client.InNamespace(k.Namespace), client.HasLabels{poolLabel}); err != nil {
+		return nil, fmt.Errorf("list the Deployments of pools: %w", err)
+	}
+	all := map[string]*appsv1.Deployment{}
+	for _, o := range list.Items {
+		d := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+			return nil, err
+		}
+		all[d.Name] = d
+	}
+	return all, nil
+}
+
+// job returns the Job of that name, nil if there is none.
+func (k *Keeper) job(ctx context.Context, name string) (*batchv1.Job, error) {
+	job := &batchv1.Job{}
+	err := k.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: name}, job)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read Job %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return job, nil
+}
+
+// remove deletes an object and waits for what belongs to it.
+func (k *Keeper) remove(ctx context.Context, o client.Object) error {
+	if o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	err := k.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}, client.PropagationPolicy("Foreground"))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s: %w", o.GetName(), err)
+	}
+	return nil
+}

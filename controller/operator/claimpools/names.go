@@ -1,0 +1,43 @@
+package claimpools
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The labels of the existing operator. Its claims and Deployments are found by their names.
+const (
+	// poolLabel is on claims and Deployments, holderLabel on the pods of a pool.
+	poolLabel   = "kubevirt.io.hostpath-provisioner/storagePool"
+	holderLabel = "hpp-pool"
+)
+
+// labelOf returns the value of both labels.
+func labelOf(pool string) string { return pool + "-hpp" }
+
+// NameOf returns the name of the claim and the Deployment of a pool on a node. That the existing operator shortens a long name
+// in this way must stay: claims with data have these names.
+func NameOf(pool, node string) string { return short("hpp-pool", pool+"-"+node) }
+
+// jobOf returns the name of the Job. A Job's name becomes a label of its pods.
+func jobOf(pool, node string) string {
+	return strings.ReplaceAll(short("cleanup-pool", pool+"-"+node), ".", "-")
+}
+
+// short joins a prefix and a name, and replaces the name by the FNV-1a hash of both if they are longer than a label.
+func short(prefix, name string) string {
+	all := prefix + "-" + name
+	if len(all) <= validation.DNS1123LabelMaxLength {
+		return all
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(all)) // it returns no error
+	return fmt.Sprintf("%s-%08x", prefix, h.Sum32())
+}
+
+// IsClaim reports whether the object is a claim of a pool, or a Deployment or Job for one.
+func IsClaim(o client.Object) bool { return o.GetLabels()[poolLabel] != "" }

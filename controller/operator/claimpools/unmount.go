@@ -1,0 +1,48 @@
+package claimpools
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+const (
+	// unmountFor is how long one Job tries, and jobFor how long it may exist until it has to be over.
+	unmountFor = time.Minute
+	jobFor     = 2 * time.Minute
+	// retryAfter is the time after which a Job that failed is replaced by another one.
+	retryAfter = 15 * time.Second
+)
+
+// unmounter returns the Job that unmounts what the Deployment's pod mounted. It belongs to the Deployment: the Job of another
+// Deployment of that name proves nothing about this one.
+func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
+	pod := k.pod(cr, node, pathOf(d), "unmount", "unmount", "--path="+pathOf(d), "--deadline="+unmountFor.String())
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.HostPID = true // to name the processes that use the mount
+	pool := poolOf(d)
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: jobOf(pool, node), Namespace: k.Namespace, Labels: k.labels(pool),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())), TTLSecondsAfterFinished: ptr.To[int32](300),
+			Template: corev1.PodTemplateSpec{Spec: pod},
+		},
+	}
+}
+
+// ended returns when and how the Job ended.
+func ended(job *batchv1.Job) (how batchv1.JobConditionType, at metav1.Time, message string) {
+	for _, c := range job.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			return c.Type, c.LastTransitionTime, c.Message
+		}
+	}
+	return "", metav1.Time{}, ""
+}
