@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -133,6 +134,26 @@ func (o *Operator) finish() {
 // Kubelets sets the pods of the agents' DaemonSets ready, and removes those that are deleted, as kubelets do, until the test
 // ends. Pods on nodes for which broken returns true are not ready.
 func (s *Scene) Kubelets(broken func(node string) bool) {
+	s.eachPod(func(ctx context.Context, pods corev1client.PodInterface, pod *corev1.Pod) {
+		if pod.DeletionTimestamp != nil {
+			_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}) // or at the next pass
+			return
+		}
+		want := corev1.ConditionTrue
+		if broken(pod.Spec.NodeName) {
+			want = corev1.ConditionFalse
+		}
+		if pod.Spec.NodeName == "" || ready(pod) == want || OfJob(pod) {
+			return
+		}
+		patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
+			want, time.Now().UTC().Format(time.RFC3339))
+		_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status") // as above
+	})
+}
+
+// eachPod calls do for each pod of the agents' namespace, again and again until the test ends.
+func (s *Scene) eachPod(do func(context.Context, corev1client.PodInterface, *corev1.Pod)) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	s.Cleanup(func() { stop(); <-done })
@@ -144,21 +165,8 @@ func (s *Scene) Kubelets(broken func(node string) bool) {
 			if err != nil {
 				continue // the API server may be away
 			}
-			for _, pod := range list.Items {
-				if pod.DeletionTimestamp != nil {
-					_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}) // or at the next pass
-					continue
-				}
-				want := corev1.ConditionTrue
-				if broken(pod.Spec.NodeName) {
-					want = corev1.ConditionFalse
-				}
-				if pod.Spec.NodeName == "" || ready(&pod) == want {
-					continue
-				}
-				patch := fmt.Sprintf(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`,
-					want, time.Now().UTC().Format(time.RFC3339))
-				_, _ = pods.Patch(ctx, pod.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status") // as above
+			for i := range list.Items {
+				do(ctx, pods, &list.Items[i])
 			}
 		}
 	}()
