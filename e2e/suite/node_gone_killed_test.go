@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,18 +17,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// gate passes requests on to the API server. It holds a write of a claim or a PV back, or its answer, and reports it.
+// gate passes requests on to the API server. It holds a write to one of the paths back, or its answer, and reports it.
 type gate struct {
 	proxy *httputil.ReverseProxy
 	held  chan string // receives "method path" of a write that is held
+	paths []string    // parts of the paths of writes that are held
 
 	mu     sync.Mutex
 	before bool // hold the request; otherwise hold the answer
 	open   bool // hold nothing
 }
 
-// newGate returns a gate to the scene's API server, and its address.
-func newGate(s *harness.Scene) (*gate, string) {
+// newGate returns a gate to the scene's API server, and its address. It holds writes whose path has one of the parts.
+func newGate(s *harness.Scene, paths ...string) (*gate, string) {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())
 	if err != nil {
@@ -42,7 +44,7 @@ func newGate(s *harness.Scene) (*gate, string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), held: make(chan string, 100)}
+	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), held: make(chan string, 100), paths: paths}
 	g.proxy.Transport, g.proxy.FlushInterval = transport, -1
 	server := httptest.NewTLSServer(g) // clients send a token over TLS alone
 	s.Cleanup(func() {
@@ -71,7 +73,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := r.Method + " " + r.URL.Path
 	g.mu.Lock()
 	before, holds := g.before, !g.open && r.Method != http.MethodGet &&
-		(strings.Contains(r.URL.Path, "/persistentvolumes/") || strings.Contains(r.URL.Path, "/persistentvolumeclaims/"))
+		slices.ContainsFunc(g.paths, func(part string) bool { return strings.Contains(r.URL.Path, part) })
 	g.mu.Unlock()
 	switch {
 	case !holds:
@@ -97,7 +99,7 @@ func (g *goneScene) killed() {
 	g.Bound(released)
 	g.Bound(kept)
 	g.agent.Stop()
-	gate, address := newGate(g.Scene)
+	gate, address := newGate(g.Scene, "/persistentvolumes/", "/persistentvolumeclaims/")
 	g.operator.Kill()
 	g.operator.Through(address)
 	g.remove()

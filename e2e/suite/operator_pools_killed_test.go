@@ -1,0 +1,87 @@
+package suite
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// poolsKilled has the operator killed at each of its writes for a pool that comes and goes, before the API server gets it and
+// after.
+func poolsKilled(o *onClaims) {
+	for _, node := range o.nodes { // one was not ready
+		patch := []byte(`{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+		if _, err := o.Client.CoreV1().Nodes().Patch(o.Context(), node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			o.Fatal(err)
+		}
+	}
+	o.back("killed")
+	gate, address := newGate(o.Scene, "/persistentvolumeclaims", "/deployments", "/jobs")
+	o.operator.Kill()
+	o.operator.Through(address)
+	plain := map[string]any{"name": "plain", "path": "/srv/plain"}
+	o.create(serving, map[string]any{"storagePools": []any{plain, poolOn("killed", backing, nil)}})
+	came := o.killedUntil(gate, func() error { return o.states("killed Ready 2/2 [Bound Bound], plain Ready 2/2 []") })
+	claims := map[string]types.UID{}
+	for _, node := range o.nodes {
+		claims[on("killed", node)] = o.get("/v1/persistentvolumeclaims", on("killed", node)).GetUID()
+	}
+	o.setPools(plain)
+	went := o.killedUntil(gate, func() error {
+		left, err := o.kind("apps/v1/deployments").List(o.Context(), metav1.ListOptions{LabelSelector: "kubevirt.io.hostpath-provisioner/storagePool"})
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("%d Deployments are left", len(left.Items))
+		}
+		return err
+	})
+	// A claim and a Deployment for each node; then the end of the pod, a Job, and the deletion of the Deployment.
+	if len(came) < 2*2*2 || len(went) < 2*2*3 {
+		o.Errorf("killed at %q and %q", came, went)
+	}
+	gate.opens()
+	o.operator.Start()
+	o.healthy()
+	for name, uid := range claims {
+		if now := o.get("/v1/persistentvolumeclaims", name).GetUID(); now != uid {
+			o.Errorf("claim %s has UID %s, before %s", name, now, uid)
+		}
+	}
+	o.Eventually(time.Minute, "no Jobs", func() error {
+		jobs, err := o.Client.BatchV1().Jobs(harness.Namespace).List(o.Context(), metav1.ListOptions{})
+		if err == nil && len(jobs.Items) > 0 {
+			err = fmt.Errorf("%+v", jobs.Items[0].Status)
+		}
+		return err
+	})
+}
+
+// killedUntil kills the operator at each write, before and after it by turns, until done returns nil. It returns the writes.
+func (o *onClaims) killedUntil(gate *gate, done func() error) (kills []string) {
+	o.Helper()
+	for before := true; ; before = !before {
+		gate.next(before)
+		o.operator.Start()
+		for end := time.Now().Add(time.Minute); ; {
+			select {
+			case what := <-gate.held:
+				o.operator.Kill()
+				kills = append(kills, what)
+			case <-time.After(200 * time.Millisecond):
+				err := done()
+				if err == nil {
+					o.operator.Kill()
+					return kills
+				}
+				if time.Now().After(end) {
+					o.Fatalf("after kills at %q: no further write, %v", kills, err)
+				}
+				continue
+			}
+			break
+		}
+	}
+}
