@@ -33,6 +33,7 @@ type goneScene struct {
 	agent    *harness.Agent
 	waits    *corev1.PersistentVolumeClaim // for a node that is created later
 	csiPool  string
+	pvs      map[string]*corev1.PersistentVolume        // by claim, as they were made
 	volumes  map[string][]*corev1.PersistentVolumeClaim // by policy, "" for a class without the annotation
 }
 
@@ -40,7 +41,7 @@ type goneScene struct {
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
 	e, audit := audited(t)
-	g := &goneScene{Scene: e.Scene(t), audit: audit, volumes: map[string][]*corev1.PersistentVolumeClaim{}}
+	g := &goneScene{Scene: e.Scene(t), audit: audit, volumes: map[string][]*corev1.PersistentVolumeClaim{}, pvs: map[string]*corev1.PersistentVolume{}}
 	g.operator = g.Operator()
 	g.settings(goneGrace.String())
 	g.fill()
@@ -95,6 +96,7 @@ func (g *goneScene) fill() {
 			g.Bound(claim)
 			g.Write(g.directory(claim), "data", []byte("precious"))
 			g.volumes[policy] = append(g.volumes[policy], claim)
+			g.pvs[claim.Name] = g.PV(harness.PVName(claim))
 		}
 	}
 	g.Eventually(time.Minute, "bound on the disk", func() error { // the agent defers that
@@ -204,6 +206,9 @@ func (g *goneScene) back() {
 			}
 		}
 	}
+	for _, claim := range g.volumes["release"] {
+		g.again(claim)
+	}
 	for _, claim := range g.volumes[""] {
 		g.Bound(claim)
 		g.Delete(claim)
@@ -227,6 +232,34 @@ func (g *goneScene) replaced() {
 		g.Error("a choice of the node that exists was given back")
 	}
 	g.Delete(g.waits)
+}
+
+// again gives the data of a released volume to a new claim, as the page describes it.
+func (g *goneScene) again(was *corev1.PersistentVolumeClaim) {
+	g.Helper()
+	pv, name := g.pvs[was.Name], "again-"+was.Name
+	pv.UID, pv.ResourceVersion, pv.Finalizers, pv.Status = "", "", nil, corev1.PersistentVolumeStatus{}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: g.Namespace, Name: name}
+	delete(pv.Annotations, annNodeUID)
+	if _, err := g.Client.CoreV1().PersistentVolumes().Create(g.Context(), pv, metav1.CreateOptions{}); err != nil {
+		g.Fatal(err)
+	}
+	claim := g.Create(harness.Claim{Name: name, Class: *was.Spec.StorageClassName,
+		Edit: func(c *corev1.PersistentVolumeClaim) { c.GenerateName, c.Spec.VolumeName = "", pv.Name }})
+	g.Eventually(time.Minute, "bound", func() error { return g.IsBound(claim) })
+	g.Eventually(time.Minute, "the new claim's", func() error {
+		for _, v := range g.Inspect(filepath.Dir(g.directory(was))).Volumes {
+			if v.Name == pv.Name && v.Owner.UID == string(claim.UID) && v.Orphan.Why == "" {
+				return nil
+			}
+		}
+		return fmt.Errorf("volume %s is not of claim %s", pv.Name, name)
+	})
+	if data, err := os.ReadFile(filepath.Join(g.directory(was), "data")); string(data) != "precious" {
+		g.Errorf("data of %s: %q, %v", pv.Name, data, err)
+	}
+	g.Delete(claim)
+	g.Gone(pv.Name)
 }
 
 // counts returns nil if the operator counts so many PVs of nodes that are gone.
