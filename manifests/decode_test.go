@@ -150,6 +150,8 @@ func empty(kind string) any {
 		return &appsv1.StatefulSet{}
 	case "StorageClass":
 		return &storagev1.StorageClass{}
+	case "ValidatingWebhookConfiguration":
+		return &admissionv1.ValidatingWebhookConfiguration{}
 	case "ValidatingAdmissionPolicy":
 		return &admissionv1.ValidatingAdmissionPolicy{}
 	case "ValidatingAdmissionPolicyBinding":

@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("hostpath-operator", pflag.ContinueOnError)
 	flags.StringVar(&addresses.Health, "health-address", ":6060", "address of /livez and /readyz")
 	flags.StringVar(&addresses.Metrics, "metrics-address", ":8443", "address of /metrics, over HTTPS; 0 is none")
+	flags.StringVar(&addresses.Webhook, "webhook-address", ":9443", "address of the admission of changes, over HTTPS")
 	kubeconfig := flags.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig; without it the account of the pod")
 	show := flags.Bool("version", false, "print the version")
 	flags.AddGoFlag(logging.Lookup("v"))

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -63,7 +64,7 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	if err != nil {
 		return err
 	}
-	if err := r.applyAll(ctx, cr, l); err != nil {
+	if err := errors.Join(r.admit(ctx, cr), r.applyAll(ctx, cr, l)); err != nil {
 		return err
 	}
 	status := *cr.Status.DeepCopy()
@@ -91,7 +92,7 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 	if err != nil {
 		return "", err
 	}
-	order := []string{"DaemonSet", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+	order := []string{"ValidatingWebhookConfiguration", "Service", "DaemonSet", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return slices.Index(order, a.GetKind()) - slices.Index(order, b.GetKind())
 	})

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	_ "embed" // agent.yaml
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,6 +47,9 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*
 		return nil, err
 	}
 	for _, o := range all {
+		if isWebhook(o) {
+			continue
+		}
 		if o.GetKind() == "DaemonSet" {
 			if len(l.pools) == 0 {
 				continue
@@ -58,12 +63,39 @@ func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*
 				return nil, fmt.Errorf("read agent.yaml: %w", err)
 			}
 		}
-		if err := seal(o); err != nil {
-			return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
-		}
 		wanted = append(wanted, o)
 	}
 	return wanted, nil
+}
+
+// webhook returns the objects of the webhook: its Service and its configuration.
+func (s Settings) webhook(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
+	all, err := s.objects(cr)
+	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return !isWebhook(o) })
+	if err == nil && len(all) != 2 {
+		err = fmt.Errorf("agent.yaml has %d objects of the webhook", len(all))
+	}
+	return all, err
+}
+
+func isWebhook(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Service" || o.GetKind() == "ValidatingWebhookConfiguration"
+}
+
+// trust sets the authorities of the webhook's certificate in its configuration, unless there are none: cert-manager may inject
+// them.
+func trust(configuration *unstructured.Unstructured, authorities []byte) error {
+	hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	if err != nil || len(authorities) == 0 {
+		return err
+	}
+	for _, hook := range hooks {
+		text := base64.StdEncoding.EncodeToString(authorities)
+		if err := unstructured.SetNestedField(hook.(map[string]any), text, "clientConfig", "caBundle"); err != nil {
+			return err
+		}
+	}
+	return unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks")
 }
 
 // applied is the annotation with a hash of the object as it was applied. It differs when a field is no longer wanted, which
@@ -91,6 +123,12 @@ func (s Settings) place(o *unstructured.Unstructured, cr *v1beta1.HostPathProvis
 			subject.(map[string]any)["namespace"] = s.Namespace
 		}
 		o.Object["subjects"] = subjects
+	}
+	if hooks, found, _ := unstructured.NestedSlice(o.Object, "webhooks"); found {
+		for _, hook := range hooks {
+			_ = unstructured.SetNestedField(hook.(map[string]any), s.Namespace, "clientConfig", "service", "namespace") // agent.yaml has it
+		}
+		o.Object["webhooks"] = hooks
 	}
 	if o.GetNamespace() == "" {
 		return

@@ -33,6 +33,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/nodegone"
+	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/waiting"
@@ -40,8 +41,11 @@ import (
 
 // Addresses are those on which the operator listens; "0" is none.
 type Addresses struct {
-	Health, Metrics string
+	Health, Metrics, Webhook string
 }
+
+// webhookName is the name of the webhook's configuration.
+const webhookName = "hostpathprovisioner.kubevirt.io"
 
 // lease is the name of the lease that the leader holds.
 const lease = "hostpath-provisioner-operator-lock"
@@ -72,7 +76,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 		return err
 	}
 	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now}
-	if err := r.register(mgr); err != nil {
+	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook)); err != nil {
 		return err
 	}
 	if err := r.monitor(mgr); err != nil {
@@ -97,7 +101,17 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	return mgr.Start(ctx)
 }
 
-// cached is what the operator caches: its own namespace, and what has its label, but only one ConfigMap.
+// serve has the manager serve the admission of changes.
+func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
+	v := &admission.Validator{Resources: mgr.GetClient(), PVs: r.eachPV, Notes: notes}
+	s, err := admission.Server(address, mgr.GetClient(), client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}, v)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(s)
+}
+
+// cached is what the operator caches: its own namespace, and what has its label, but only one ConfigMap and one Secret.
 func (s Settings) cached() cache.Options {
 	own := map[string]cache.Config{s.Namespace: {}}
 	marked := labels.SelectorFromSet(labels.Set{"k8s-app": "hostpath-provisioner"})
@@ -106,9 +120,12 @@ func (s Settings) cached() cache.Options {
 	}}
 	for _, o := range kept() {
 		by := cache.ByObject{}
-		if namespaced(o) {
+		switch {
+		case namespaced(o):
 			by.Namespaces = own
-		} else if o.GetKind() != "CSIDriver" {
+		case o.GetKind() == "ValidatingWebhookConfiguration":
+			by.Field = named(webhookName)
+		case o.GetKind() != "CSIDriver":
 			by.Label = marked
 		}
 		cached.ByObject[o] = by
@@ -118,15 +135,19 @@ func (s Settings) cached() cache.Options {
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
 	cached.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
-	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", agentenv.ConfigMap)}
+	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(agentenv.ConfigMap)}
+	cached.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: own, Field: named(admission.Secret)}
 	return cached
 }
+
+func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
 // kept are the kinds of the objects that are kept.
 func kept() (all []*unstructured.Unstructured) {
 	for _, kind := range [][2]string{
 		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"storage.k8s.io/v1", "CSIDriver"},
 		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
+		{"v1", "Service"}, {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
 		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
 	} {
 		o := &unstructured.Unstructured{}
@@ -139,7 +160,7 @@ func kept() (all []*unstructured.Unstructured) {
 
 func namespaced(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
-	case "ServiceAccount", "DaemonSet", "Deployment", "Role", "RoleBinding":
+	case "ServiceAccount", "DaemonSet", "Deployment", "Role", "RoleBinding", "Service":
 		return true
 	}
 	return false
@@ -152,6 +173,7 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 		Watches(&v1beta1.HostPathProvisioner{}, all).
 		Watches(&corev1.Pod{}, all).
 		Watches(&corev1.ConfigMap{}, all).
+		Watches(&corev1.Secret{}, all).
 		Watches(&batchv1.Job{}, all).
 		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(claimpools.IsClaim)))
 	for _, o := range kept() {

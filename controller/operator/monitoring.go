@@ -97,9 +97,6 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 				subjects[0].(map[string]any)["namespace"] = s.Monitoring
 				o.Object["subjects"] = subjects
 			}
-			if err := seal(o); err != nil {
-				return nil, fmt.Errorf("encode %s: %w", o.GetKind(), err)
-			}
 			all = append(all, o)
 		}
 	}

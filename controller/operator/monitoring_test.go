@@ -23,7 +23,7 @@ func monitoredBy(t *testing.T, s Settings) map[string]*unstructured.Unstructured
 	for _, o := range objects {
 		all[o.GetKind()] = o
 		if o.GetNamespace() != s.Namespace || len(o.GetOwnerReferences()) != 1 || o.GetLabels()[managedBy] != owner ||
-			o.GetLabels()["prometheus.hostpathprovisioner.kubevirt.io"] != "true" || o.GetAnnotations()[applied] == "" {
+			o.GetLabels()["prometheus.hostpathprovisioner.kubevirt.io"] != "true" {
 			t.Errorf("%s: metadata %v", o.GetKind(), o.Object["metadata"])
 		}
 	}

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,20 +46,4 @@ func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, err error
 		}
 	}
 	return "", nil
-}
-
-// removeWebhook deletes the webhook of the existing operator, whose server is gone: until then the API server refuses every
-// change of a resource.
-func (r *Reconciler) removeWebhook(ctx context.Context) error {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("admissionregistration.k8s.io/v1")
-	o.SetKind("ValidatingWebhookConfiguration")
-	err := r.Live.Get(ctx, client.ObjectKey{Name: "hostpathprovisioner.kubevirt.io"}, o)
-	if err == nil {
-		return r.replace(ctx, o)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read the webhook of an older operator: %w", err)
-	}
-	return nil
 }

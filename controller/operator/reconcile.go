@@ -21,6 +21,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
@@ -49,9 +50,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	cr := &v1beta1.HostPathProvisioner{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cr); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if err := r.removeWebhook(ctx); err != nil {
-		return reconcile.Result{}, err
 	}
 	served, err := r.served(ctx)
 	if err != nil {
@@ -88,6 +86,9 @@ func (r *Reconciler) served(ctx context.Context) (*v1beta1.HostPathProvisioner, 
 
 // keep applies what differs, and writes the status. It returns the time after which PVs are counted again, 0 for never.
 func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) (again time.Duration, err error) {
+	if err := r.admit(ctx, cr); err != nil { // first: the webhook of an older operator refuses every change
+		return 0, err
+	}
 	before := cr.DeepCopy()
 	if controllerutil.AddFinalizer(cr, finalizer) {
 		if err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -140,15 +141,12 @@ func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper 
 			delete(fields, "status")
 			want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
 			r.place(want, cr)
-			if err := seal(want); err != nil {
-				return err
-			}
 			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
 		},
 	}
 }
 
-// applyAll applies the objects that the resource asks for.
+// applyAll applies the objects of the agents.
 func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) error {
 	objects, err := r.desired(cr, l)
 	if err != nil {
@@ -157,9 +155,29 @@ func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvision
 	return r.applyEach(ctx, cr, objects)
 }
 
-// applyEach applies what differs in order and records an event for each object that it writes.
+// admit applies the webhook's Service and configuration, with a certificate that is valid.
+func (r *Reconciler) admit(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
+	objects, err := r.webhook(cr)
+	if err != nil {
+		return err
+	}
+	metadata := metav1.ObjectMeta{Namespace: r.Namespace, Labels: objects[0].GetLabels(), OwnerReferences: objects[0].GetOwnerReferences()}
+	authorities, err := admission.Ensure(ctx, r.Client, metadata, r.Now())
+	if err != nil {
+		return err
+	}
+	if err := trust(objects[1], authorities); err != nil {
+		return err
+	}
+	return r.applyEach(ctx, cr, objects)
+}
+
+// applyEach applies the objects in order and records an event for each that it writes.
 func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisioner, objects []*unstructured.Unstructured) error {
 	for _, want := range objects {
+		if err := seal(want); err != nil {
+			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
+		}
 		did, err := r.apply(ctx, want)
 		switch {
 		case err != nil && !apierrors.IsConflict(err):

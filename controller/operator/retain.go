@@ -81,21 +81,13 @@ type usage struct {
 
 func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 	u := usage{pools: map[string]int{}}
-	var pvs corev1.PersistentVolumeList
-	err := pages(ctx, r.Live, &pvs, func() {
-		for i := range pvs.Items {
-			switch pv := &pvs.Items[i]; {
-			case !ours(pv):
-			case pv.Spec.CSI != nil:
-				u.pools[cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)]++
-			default:
-				u.hostPath++
-			}
+	err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) {
+		if pv.Spec.CSI == nil {
+			u.hostPath++
+			return
 		}
+		u.pools[cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)]++
 	})
-	if err != nil {
-		err = fmt.Errorf("list PVs: %w", err)
-	}
 	return u, err
 }
 

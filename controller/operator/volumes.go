@@ -15,16 +15,8 @@ const page = 500
 
 // inUse lists the PVs of the provisioners, and the pods with inline volumes of the driver.
 func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
-	var pvs corev1.PersistentVolumeList
-	err = pages(ctx, r.Live, &pvs, func() {
-		for i := range pvs.Items {
-			if pv := &pvs.Items[i]; ours(pv) {
-				found = append(found, "PV "+pv.Name)
-			}
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list PVs: %w", err)
+	if err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) { found = append(found, "PV "+pv.Name) }); err != nil {
+		return nil, err
 	}
 	var pods corev1.PodList
 	err = pages(ctx, r.Live, &pods, func() {
@@ -38,6 +30,22 @@ func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return found, nil
+}
+
+// eachPV calls see for each PV of the provisioners.
+func (r *Reconciler) eachPV(ctx context.Context, see func(*corev1.PersistentVolume)) error {
+	var pvs corev1.PersistentVolumeList
+	err := pages(ctx, r.Live, &pvs, func() {
+		for i := range pvs.Items {
+			if pv := &pvs.Items[i]; ours(pv) {
+				see(pv)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list PVs: %w", err)
+	}
+	return nil
 }
 
 // pages reads a list in pages and calls see after each.

@@ -65,6 +65,8 @@ func (s settings) apiServerArgs() []string {
 		"--kubelet-preferred-address-types=InternalIP", // the nodes' names cannot be resolved
 		// The kubernetes service gets no endpoints: there is no route to them, and a loopback address is refused.
 		"--endpoint-reconciler-type=none",
+		// Webhooks are reached at the addresses of their pods: there is no service proxy.
+		"--enable-aggregator-routing=true",
 	}
 	if net.ParseIP(s.Address).IsLoopback() {
 		// Used only in certificates and the like. Without it a machine without a default route is refused.

@@ -44,6 +44,7 @@ func TestOperator(t *testing.T) {
 		run  func(*harness.Scene)
 	}{
 		{"takes over", operatorTakesOver},
+		{"refuses", operatorRefuses},
 		{"repairs", operatorRepairs},
 		{"rolls", operatorRolls},
 		{"waits", func(s *harness.Scene) { operatorWaits(s, users) }},
@@ -165,6 +166,19 @@ func operatorComplete(s *harness.Scene) {
 			err = errors.New(text)
 		}
 		return err
+	})
+}
+
+// operatorRefuses moves the directory, which the API server refuses with the names of the PVs.
+func operatorRefuses(s *harness.Scene) {
+	s.Eventually(soon, "refused", func() error {
+		_, err := kubectl("", "patch", operatorName, "--type=merge", "--dry-run=server", "-p", `{"spec":{"pathConfig":{"path":"/var/moved"}}}`)
+		for _, words := range []string{"hostPath volumes are in /var/hpvolumes, with 1 PVs: pvc-", "pool legacy is in /var/hpvolumes, with 1 PVs: pvc-"} {
+			if err == nil || !strings.Contains(err.Error(), words) {
+				return fmt.Errorf("no %q in %w", words, err)
+			}
+		}
+		return nil
 	})
 }
 

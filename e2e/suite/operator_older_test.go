@@ -45,15 +45,24 @@ func TestOperatorTakesOver(t *testing.T) {
 		t.Error("the CSIDriver or the DaemonSet is another object")
 	}
 	wantOnlyOurs(t, o.agentPod())
+	wantOurWebhook(o)
 	if rules, _, _ := unstructured.NestedSlice(o.get("rbac.authorization.k8s.io/v1/clusterroles", agents).Object, "rules"); len(rules) != 7 {
 		t.Errorf("%d rules: %v", len(rules), rules)
 	}
 	for kind, name := range map[string]string{"apps/v1/daemonsets": "hostpath-provisioner", "/v1/serviceaccounts": harness.Account,
-		"rbac.authorization.k8s.io/v1/clusterroles": "hostpath-provisioner", "rbac.authorization.k8s.io/v1/clusterrolebindings": "hostpath-provisioner",
-		"admissionregistration.k8s.io/v1/validatingwebhookconfigurations": "hostpathprovisioner.kubevirt.io"} {
+		"rbac.authorization.k8s.io/v1/clusterroles": "hostpath-provisioner", "rbac.authorization.k8s.io/v1/clusterrolebindings": "hostpath-provisioner"} {
 		if _, err := o.kind(kind).Get(o.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("%s %s: %v, want it gone", kind, name, err)
 		}
+	}
+}
+
+// wantOurWebhook checks that the older webhook, which refuses every change, is the operator's.
+func wantOurWebhook(o *operated) {
+	o.Helper()
+	hooks, _, _ := unstructured.NestedSlice(o.get(webhookKind, webhookName).Object, "webhooks")
+	if len(hooks) != 1 || hooks[0].(map[string]any)["failurePolicy"] != "Ignore" {
+		o.Errorf("webhooks %v", hooks)
 	}
 }
 

@@ -130,6 +130,8 @@ func TestOperator(t *testing.T) {
 		{"TestReconcileRole", modified("rbac.authorization.k8s.io/v1/roles", "rules")},
 		{"Test_CSIDriver/delete CSI driver", deleted("storage.k8s.io/v1/csidrivers", harness.Driver)},
 		{"TestNodeSelector", placed},
+		{"webhook", webhookDecides},
+		{"certificate", certificateRenewed},
 		{"users' metadata stays", metadataStays},
 		{"second resource", second},
 		{"not ready", notReady},

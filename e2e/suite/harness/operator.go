@@ -25,7 +25,9 @@ type Operator struct {
 	kubeconfig   string
 	log, address string
 	metrics      string
-	cmd          *exec.Cmd
+	// Webhook is the address of the admission. The API server has no route to it.
+	Webhook string
+	cmd     *exec.Cmd
 }
 
 // OperatorAccount is the operator's account.
@@ -43,7 +45,7 @@ func (s *Scene) Operator() *Operator {
 	s.must("build the operator", err)
 	n := agents.Add(1)
 	o := &Operator{scene: s, program: program, kubeconfig: kubeconfig, log: s.Path("logs", "operator.log"),
-		address: loopback(n, 6060), metrics: loopback(n, 8443)}
+		address: loopback(n, 6060), metrics: loopback(n, 8443), Webhook: loopback(n, 9443)}
 	s.Cleanup(o.finish)
 	o.Start()
 	return o
@@ -63,7 +65,7 @@ func (o *Operator) Start() {
 	log, err := os.OpenFile(o.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	s.must("open log", err)
 	defer log.Close()
-	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address="+o.metrics)
+	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address="+o.metrics, "--webhook-address="+o.Webhook)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

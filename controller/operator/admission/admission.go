@@ -1,0 +1,137 @@
+// Package admission decides about changes of HostPathProvisioners that one object cannot show: a pool may not be removed or
+// moved while PVs name it.
+//
+//	admission.go    the decision
+//	server.go       serves it to the API server
+//	certificate.go  makes and renews the certificate of that server
+package admission
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// listed is how many PVs a message names.
+const listed = 10
+
+// Validator decides about one change.
+type Validator struct {
+	// Resources reads HostPathProvisioners from the cache.
+	Resources client.Reader
+	// PVs calls see for each PV of the provisioners.
+	PVs func(ctx context.Context, see func(*corev1.PersistentVolume)) error
+	// Notes are settings of a resource that have no effect. The API server returns them as warnings.
+	Notes func(*v1beta1.HostPathProvisioner) []string
+}
+
+// Handle implements admission.Handler. A deleted resource may change in any way, so that its finalizers can be removed.
+func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
+	var now, before v1beta1.HostPathProvisioner
+	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the resource: %w", err))
+	}
+	if request.Operation == admissionv1.Create {
+		return admission.Allowed("").WithWarnings(append(v.Notes(&now), v.second(ctx)...)...)
+	}
+	if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the resource before: %w", err))
+	}
+	if now.DeletionTimestamp != nil || reflect.DeepEqual(now.Spec, before.Spec) {
+		return admission.Allowed("")
+	}
+	refused, err := v.used(ctx, lost(before.Spec, now.Spec))
+	switch {
+	case err != nil: // the operator keeps a pool while PVs name it, also if this server was not asked
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("whether PVs name the pools that go is not known: %v", err))
+	case refused != "":
+		return admission.Denied(refused)
+	}
+	return admission.Allowed("").WithWarnings(v.Notes(&now)...)
+}
+
+// second is the warning of a resource that is not the first.
+func (v *Validator) second(ctx context.Context) []string {
+	var all v1beta1.HostPathProvisionerList
+	if err := v.Resources.List(ctx, &all); err != nil || len(all.Items) == 0 {
+		return nil
+	}
+	return []string{"only one HostPathProvisioner is served, and " + all.Items[0].Name + " is older"}
+}
+
+// hostPath is what stands for hostPath volumes in place of a pool's name.
+const hostPath = ""
+
+// paths returns the directory of each pool, and that of hostPath volumes.
+func paths(spec v1beta1.HostPathProvisionerSpec) map[string]string {
+	if c := spec.PathConfig; c != nil {
+		path := filepath.Clean(c.Path)
+		return map[string]string{hostPath: path, class.DefaultPool: path}
+	}
+	all := map[string]string{}
+	for _, p := range spec.StoragePools {
+		all[p.Name] = filepath.Clean(p.Path)
+	}
+	return all
+}
+
+// lost returns the pools that are removed or moved, each with its directory. A resource may go from pathConfig to pools: the
+// operator keeps both kinds of volumes meanwhile.
+func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]string {
+	if before.PathConfig != nil && now.PathConfig == nil {
+		return nil
+	}
+	gone, stay := paths(before), paths(now)
+	maps.DeleteFunc(gone, func(name, path string) bool { return stay[name] == path })
+	return gone
+}
+
+// used returns why these pools may not go, or "" if no PV names one.
+func (v *Validator) used(ctx context.Context, pools map[string]string) (refused string, err error) {
+	if len(pools) == 0 {
+		return "", nil
+	}
+	users := map[string][]string{}
+	err = v.PVs(ctx, func(pv *corev1.PersistentVolume) {
+		name := hostPath
+		if pv.Spec.CSI != nil {
+			name = cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)
+		}
+		if _, found := pools[name]; found {
+			users[name] = append(users[name], pv.Name)
+		}
+	})
+	var text []string
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		what := "pool " + name + " is in " + pools[name]
+		if name == hostPath {
+			what = "hostPath volumes are in " + pools[name]
+		}
+		text = append(text, fmt.Sprintf("%s, with %d PVs: %s; delete them first, or leave it there", what, len(users[name]), names(users[name])))
+	}
+	return strings.Join(text, ". "), err
+}
+
+// names lists the first names.
+func names(all []string) string {
+	slices.Sort(all)
+	if len(all) <= listed {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
+}
