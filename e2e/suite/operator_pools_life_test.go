@@ -119,9 +119,7 @@ func poolMoves(o *onClaims) {
 		}
 		return err
 	})
-	if err := o.told("unmounted /srv/good/csi on node " + o.nodes[0].Name); err != nil {
-		o.Error(err)
-	}
+	o.Eventually(time.Minute, "told", func() error { return o.told("unmounted /srv/good/csi on node " + o.nodes[0].Name) })
 	if now := o.get("/v1/persistentvolumeclaims", on("good", o.nodes[0])).GetUID(); now != claim {
 		o.Error("another claim")
 	}
@@ -144,8 +142,6 @@ func poolsDeleted(o *onClaims) {
 		o.get("/v1/persistentvolumeclaims", on("good", node))
 	}
 	for _, words := range []string{"node " + dead + " is not ready: /srv/moved/csi stays mounted there until the node restarts", "unmounted /srv/moved/csi on node " + o.nodes[1].Name} {
-		if err := o.told(words); err != nil {
-			o.Errorf("%s: %v", words, err)
-		}
+		o.Eventually(time.Minute, words, func() error { return o.told(words) })
 	}
 }

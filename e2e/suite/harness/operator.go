@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -105,7 +106,9 @@ func (o *Operator) Kill() {
 	_ = o.cmd.Process.Kill()
 	_ = o.cmd.Wait() // it was killed
 	err := s.Client.CoordinationV1().Leases(Namespace).Delete(s.Context(), OperatorAccount+"-lock", metav1.DeleteOptions{})
-	s.must("remove the lease", err)
+	if !apierrors.IsNotFound(err) { // it was killed before it had one
+		s.must("remove the lease", err)
+	}
 }
 
 // Stop ends the operator as a kubelet does, so that it gives up its lease.
