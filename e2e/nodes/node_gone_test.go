@@ -95,9 +95,7 @@ func goneKubectl(args ...string) error {
 func goneInstall(s *harness.Scene) {
 	s.Helper()
 	must(s, "delete the agent", goneKubectl("-n", harness.Namespace, "delete", "daemonset", agentSet, "--cascade=foreground"))
-	definition := filepath.Join(root, "manifests", "operator", "hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml")
-	must(s, "apply the definition", goneKubectl("apply", "--server-side", "-f", definition))
-	must(s, "definition", goneKubectl("wait", "--for=condition=Established", "crd/hostpathprovisioners.hostpathprovisioner.kubevirt.io", "--timeout=60s"))
+	operatorDefined(s)
 	must(s, "apply the operator", goneKubectl("apply", "-k", filepath.Join(root, "manifests", "operator")))
 	pools := strings.Replace(operatorResource, "pathConfig: {path: /var/hpvolumes}", "storagePools: [{name: local, path: /var/hpvolumes}]", 1)
 	_, err := kubectl(pools+"---"+goneObjects, "apply", "-f", "-")

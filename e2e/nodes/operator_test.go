@@ -125,13 +125,22 @@ func (u operatorUser) writesOn(s *harness.Scene) {
 	}
 }
 
-// operatorTakesOver installs the operator. A claim of each kind that is made meanwhile is served once.
-func operatorTakesOver(s *harness.Scene) {
+// operatorDefined applies the definition of HostPathProvisioner and waits until it is served. "kubectl wait" fails while a
+// definition has no conditions.
+func operatorDefined(s *harness.Scene) {
+	s.Helper()
 	_, err := kubectl("", "apply", "--server-side", "-f", filepath.Join(root, "manifests", "operator", "hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml"))
 	must(s, "apply the definition", err)
-	_, err = kubectl("", "wait", "--for=condition=Established", "crd/hostpathprovisioners.hostpathprovisioner.kubevirt.io", "--timeout=60s")
-	must(s, "definition", err)
-	_, err = kubectl(operatorResource, "apply", "-f", "-")
+	s.Eventually(soon, "HostPathProvisioner served", func() error {
+		_, err := kubectl("", "get", "hostpathprovisioners.hostpathprovisioner.kubevirt.io")
+		return err
+	})
+}
+
+// operatorTakesOver installs the operator. A claim of each kind that is made meanwhile is served once.
+func operatorTakesOver(s *harness.Scene) {
+	operatorDefined(s)
+	_, err := kubectl(operatorResource, "apply", "-f", "-")
 	must(s, "apply the resource", err)
 	_, err = kubectl("", "apply", "-k", filepath.Join(root, "manifests", "operator"))
 	must(s, "apply the operator", err)

@@ -143,14 +143,9 @@ func (s *poolScene) classes() (raw, nested string) {
 // install installs the operator and the resource.
 func (s *poolScene) install() {
 	s.Helper()
-	for _, args := range [][]string{
-		{"apply", "--server-side", "-f", filepath.Join(root, "manifests", "operator", "hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml")},
-		{"wait", "--for=condition=Established", "crd/hostpathprovisioners.hostpathprovisioner.kubevirt.io", "--timeout=60s"},
-		{"apply", "-k", filepath.Join(root, "manifests", "operator")},
-	} {
-		_, err := kubectl("", args...)
-		must(s.Scene, "install", err)
-	}
-	_, err := kubectl(s.words.Replace(templateResource), "apply", "-f", "-")
+	operatorDefined(s.Scene)
+	_, err := kubectl("", "apply", "-k", filepath.Join(root, "manifests", "operator"))
+	must(s.Scene, "install", err)
+	_, err = kubectl(s.words.Replace(templateResource), "apply", "-f", "-")
 	must(s.Scene, "apply the resource", err)
 }

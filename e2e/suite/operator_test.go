@@ -174,10 +174,10 @@ func objects(s *harness.Scene, kind string, namespace ...string) dynamic.Resourc
 // defineAs applies a definition of HostPathProvisioner and waits until it is served.
 func defineAs(s *harness.Scene, file string) {
 	s.Helper()
-	for _, args := range [][]string{{"apply", "--server-side", "--force-conflicts", "-f", file}, {"wait", "--for=condition=Established", "--timeout=60s", "-f", file}} {
-		if out, err := exec.Command(s.Plane.Binaries().Path("kubectl"), append(args, "--kubeconfig", s.Plane.Kubeconfig())...).CombinedOutput(); err != nil {
-			s.Fatalf("kubectl %v: %v\n%s", args, err, out)
-		}
+	out, err := exec.Command(s.Plane.Binaries().Path("kubectl"), "apply", "--server-side", "--force-conflicts", "-f", file,
+		"--kubeconfig", s.Plane.Kubeconfig()).CombinedOutput()
+	if err != nil {
+		s.Fatalf("apply %s: %v\n%s", file, err, out)
 	}
 	s.Eventually(time.Minute, "HostPathProvisioner served", func() error {
 		_, err := resources(s).List(s.Context(), metav1.ListOptions{})
