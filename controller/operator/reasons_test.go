@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -19,9 +20,11 @@ func TestReasonsAreInThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil {
+	below, failed := filepath.Glob("*/*.go")
+	if err = errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, below...)
 	found := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -60,6 +63,8 @@ func reasonsIn(n ast.Node) (all []string) {
 	case *ast.CallExpr:
 		if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Eventf" {
 			parts = n.Args[3:4]
+		} else if ok && method.Sel.Name == "Event" {
+			parts = n.Args[1:2]
 		} else if ok && method.Sel.Name == "failing" {
 			parts = n.Args
 		}

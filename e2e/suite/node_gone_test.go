@@ -19,7 +19,6 @@ import (
 
 const (
 	annNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
-	annNodeUID  = "hostpath-provisioner.kubevirt.io/node-uid"
 	// goneGrace is the setting nodeGoneGrace of the tests.
 	goneGrace = 2 * time.Second
 )
@@ -188,7 +187,7 @@ func (g *goneScene) back() {
 		g.Fatal(err)
 	}
 	for _, claim := range g.volumes[""] {
-		if uid := g.Bound(claim).Annotations[annNodeUID]; uid != string(node.UID) {
+		if uid := g.Bound(claim).Annotations[harness.AnnNodeUID]; uid != string(node.UID) {
 			g.Errorf("the PV of claim %s has the node's UID %q, want %q", claim.Name, uid, node.UID)
 		}
 	}
@@ -240,7 +239,7 @@ func (g *goneScene) again(was *corev1.PersistentVolumeClaim) {
 	pv, name := g.pvs[was.Name], "again-"+was.Name
 	pv.UID, pv.ResourceVersion, pv.Finalizers, pv.Status = "", "", nil, corev1.PersistentVolumeStatus{}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: g.Namespace, Name: name}
-	delete(pv.Annotations, annNodeUID)
+	delete(pv.Annotations, harness.AnnNodeUID)
 	if _, err := g.Client.CoreV1().PersistentVolumes().Create(g.Context(), pv, metav1.CreateOptions{}); err != nil {
 		g.Fatal(err)
 	}

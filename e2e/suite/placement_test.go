@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -89,6 +90,11 @@ func wantMeta(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume) {
 // wantMetaWith checks what the PVs of both shapes have, and the annotations, which differ.
 func wantMetaWith(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume, annotations map[string]string) {
 	s.Helper()
+	node, err := s.Client.CoreV1().Nodes().Get(s.Context(), a.Node.Name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	annotations[harness.AnnNodeUID] = string(node.UID)
 	if !maps.Equal(pv.Annotations, annotations) {
 		s.Errorf("annotations %v, want %v", pv.Annotations, annotations)
 	}
