@@ -48,13 +48,19 @@ func TestKustomizations(t *testing.T) {
 	}
 }
 
-// The overlay for k3s, with another directory: a PV of before keeps its data and its pod, new volumes are hostPath and local,
-// and an agent whose pod is killed goes on.
+// The overlay for k3s, with another directory, after k3s has deleted its class: a PV of before keeps its data and its pod, a
+// claim that was made without a class is served, new volumes are hostPath and local, and an agent whose pod is killed goes on.
 func TestLocalPath(t *testing.T) {
 	s := newScene(t)
 	old, path := localPathOld(s)
 	p := pod{claim: old.Name, script: "cat /data/file; echo more >>/data/file"}.create(s)
+	// When its provisioner is disabled, k3s deletes the class; a claim that is made then waits for the overlay's class.
+	_, err := kubectl("", "delete", "storageclass", localPathClass)
+	must(s, "delete the class", err)
+	between := s.Create(harness.Claim{Class: localPathClass})
+	waiting := pod{claim: between.Name, script: "echo new >/data/file", hostname: other.Hostname}.create(s)
 	localPathDeploy(s)
+	end(s, awaitReady(s, waiting.Name))
 	s.Eventually(soon, "adopted", func() error {
 		if pv := s.PV(harness.PVName(old)); pv.Annotations[harness.AnnPool] == "" || pv.Labels[harness.LabelNode] != one.Name {
 			return s.NotYet(pv.UID, "labels %v, annotations %v", pv.Labels, pv.Annotations)
@@ -65,7 +71,7 @@ func TestLocalPath(t *testing.T) {
 		t.Errorf("the pod reads %q", got)
 	}
 
-	var claims []*corev1.PersistentVolumeClaim
+	claims := []*corev1.PersistentVolumeClaim{between}
 	for _, kind := range []string{"hostPath", "local"} {
 		claim := s.Create(harness.Claim{Class: localPathClass, Edit: func(c *corev1.PersistentVolumeClaim) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, "volumeType", kind)
