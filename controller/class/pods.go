@@ -1,6 +1,9 @@
 package class
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // ClaimUsers maps namespace/name of each claim that the pods use to namespace/name of
 // one of its pods. It ignores pods that have ended.
@@ -24,6 +27,12 @@ func ClaimUsers(pods []corev1.Pod) map[string]string {
 		}
 	}
 	return all
+}
+
+// OfDaemonSet reports whether a DaemonSet controls the pod, as one controls the agents.
+func OfDaemonSet(pod *corev1.Pod) bool {
+	c := metav1.GetControllerOf(pod)
+	return c != nil && c.Kind == "DaemonSet"
 }
 
 // PodReady reports whether the kubelet found all containers of the pod ready.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -234,9 +235,7 @@ func (p *passing) withdraw(pv *corev1.PersistentVolume, why string) bool {
 	if pv.DeletionTimestamp != nil || pv.Spec.ClaimRef != nil {
 		return false
 	}
-	err := p.Client.CoreV1().PersistentVolumes().Delete(p.ctx, pv.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion},
-	})
+	err := p.Client.CoreV1().PersistentVolumes().Delete(p.ctx, pv.Name, live.Unchanged(pv))
 	if err != nil && !apierrors.IsNotFound(err) {
 		klog.FromContext(p.ctx).Error(err, "The PV was not withdrawn", "pv", pv.Name)
 		return false

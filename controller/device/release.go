@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -58,9 +58,7 @@ func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.
 		if err != nil {
 			return err
 		}
-		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: &now.UID, ResourceVersion: &now.ResourceVersion},
-		})
+		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(now))
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)

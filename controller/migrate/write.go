@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // Every write names the UID and the version of the object that was read. If another
@@ -44,9 +45,7 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 // remove deletes the PV.
 func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.delete")
-	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion},
-	})
+	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
 	return gone(err, "delete PV "+pv.Name)
 }
 

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // topic is that of the events about a node that is gone.
@@ -91,18 +91,12 @@ func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.C
 	var errs []error
 	for i := range all {
 		o := &all[i]
-		err := r.Live.StorageV1().CSIStorageCapacities(o.Namespace).Delete(ctx, o.Name, only(o))
+		err := r.Live.StorageV1().CSIStorageCapacities(o.Namespace).Delete(ctx, o.Name, live.Unchanged(o))
 		if err = ignoreMoved(err); err != nil {
 			errs = append(errs, fmt.Errorf("delete capacity object %s: %w", o.Name, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// only returns options that delete the object as it was read, and no newer one.
-func only(o metav1.Object) metav1.DeleteOptions {
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
 }
 
 // ignoreMoved returns nil for the error of a write to an object that changed or is gone: the watch brings the change.

@@ -81,7 +81,7 @@ func (r *Reconciler) agentReady(ctx context.Context, node string) (bool, error) 
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if c := metav1.GetControllerOf(pod); c != nil && c.Kind == "DaemonSet" && class.PodReady(pod) {
+		if class.OfDaemonSet(pod) && class.PodReady(pod) {
 			return true, nil
 		}
 	}

@@ -77,7 +77,7 @@ func (r *Reconciler) deleteClaim(ctx context.Context, pv *corev1.PersistentVolum
 	}
 	r.announce(ctx, events.Claim(claim), fmt.Sprintf("%s, and it had the volume of this claim: class %s has %s=%s, so the claim is deleted. "+
 		"A claim of this name gets a new volume", why, pv.Spec.StorageClassName, class.AnnNodeGone, p))
-	err = r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, only(claim))
+	err = r.Live.CoreV1().PersistentVolumeClaims(claim.Namespace).Delete(ctx, claim.Name, live.Unchanged(claim))
 	return ignoreMoved(err)
 }
 
@@ -89,7 +89,7 @@ func (r *Reconciler) deletePV(ctx context.Context, pv *corev1.PersistentVolume, 
 	}
 	r.announce(ctx, events.PV(pv), fmt.Sprintf("%s, and it had this volume: class %s has %s=%s, so the PV is deleted. "+
 		"If the disk comes back, the agent there reports the directory as an orphan", why, pv.Spec.StorageClassName, class.AnnNodeGone, release))
-	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, only(pv)))
+	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv)))
 }
 
 // unhold removes the provisioner's finalizer from a PV that is being deleted. It does nothing if the PV has none.

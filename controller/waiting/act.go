@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/claims"
@@ -64,7 +63,7 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 	name := ""
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Spec.NodeName != node || metav1.GetControllerOf(pod) == nil || metav1.GetControllerOf(pod).Kind != "DaemonSet" {
+		if pod.Spec.NodeName != node || !class.OfDaemonSet(pod) {
 			continue
 		}
 		if class.PodReady(pod) {

@@ -105,7 +105,7 @@ func (s *poolScene) holderRestarts(users map[string]operatorUser) {
 	}
 }
 
-// unmountedOnNode has somebody unmount a pool on the node: the holder mounts it again, and the agent needs no restart.
+// unmountedOnNode unmounts a pool on the node by hand: the holder mounts it again, and the agent needs no restart.
 func (s *poolScene) unmountedOnNode(users map[string]operatorUser) {
 	s.Helper()
 	agent, err := podOf(s.Scene, one, csiSet)
