@@ -108,6 +108,27 @@ func TestRefusedPools(t *testing.T) {
 	}
 }
 
+// A rollout within one version ends when its last pod is ready, or has had the time to start.
+func TestRolloutEndsWhenAgentsAreReady(t *testing.T) {
+	served := v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}
+	for _, row := range []struct {
+		name, before, want string
+		state              agents
+	}{
+		{"older pods", "Complete", rolloutStarted, agents{desired: 2, ready: 1, rolling: true}},
+		{"the last one starts", rolloutStarted, rolloutStarted, agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
+		{"the last one does not start", rolloutStarted, "Degraded", agents{desired: 2, ready: 1, starting: -1, unready: []string{"a"}}},
+		{"no rollout", "Complete", "Degraded", agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
+		{"all are ready", rolloutStarted, "Complete", agents{desired: 2, ready: 2}},
+	} {
+		a := row.state
+		a.finishRollout(row.before)
+		if v := verdictOf(served, layout{}, a, !a.rolling && a.ready >= a.desired); v.reason != row.want {
+			t.Errorf("%s: %+v, want the reason %s", row.name, v, row.want)
+		}
+	}
+}
+
 func TestRetain(t *testing.T) {
 	had := layout{pools: []pool{{Name: "legacy", Path: "/a/csi"}, {Name: "moved", Path: "/b/csi", Mount: "/b/csi"}, {Name: "unused", Path: "/c/csi"}}, pvDir: "/a", prefix: true}
 	l := layout{pools: []pool{{Name: "local", Path: "/a/csi"}, {Name: "moved", Path: "/d/csi"}}}

@@ -84,7 +84,8 @@ func (r *Reconciler) served(ctx context.Context) (*v1beta1.HostPathProvisioner, 
 	return &oldest, nil
 }
 
-// keep applies what differs, and writes the status. It returns the time after which PVs are counted again, 0 for never.
+// keep applies what differs, and writes the status. It returns the time after which to look again although nothing changed, 0
+// for never.
 func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) (again time.Duration, err error) {
 	if err := r.admit(ctx, cr); err != nil { // first: the webhook of an older operator refuses every change
 		return 0, err
@@ -113,6 +114,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 		return 0, err
 	}
 	agents.waiting = waiting
+	agents.finishRollout(progress(cr.Status).Reason)
 	if waiting == "" {
 		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: agents.nodes, Settled: agents.settled}
 		if l.claims, err = r.claims(cr).Keep(ctx, cr, wanted); err != nil {
@@ -122,6 +124,9 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	again = l.claims.Again
 	if len(l.retained) > 0 && again == 0 {
 		again = recheck
+	}
+	if agents.rolling && agents.starting > 0 && (again == 0 || agents.starting < again) {
+		again = agents.starting
 	}
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
 }
@@ -196,8 +201,10 @@ func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisio
 // agents is the state of the agents' DaemonSet.
 type agents struct {
 	desired, ready int
-	// rolling is set while pods of an older template run.
+	// rolling is set while pods of an older template run, and until the last new one is ready.
 	rolling bool
+	// starting is how long the youngest pod that is not ready may still take to start.
+	starting time.Duration
 	// unready are the nodes of pods that are not ready.
 	unready []string
 	// nodes are those of the pods, and settled is true if no other node is to have one.
@@ -205,6 +212,14 @@ type agents struct {
 	settled bool
 	// waiting is what has to be gone before the agents are installed, or "".
 	waiting string
+}
+
+// startup is how long an agent may take until it is ready, before a rollout counts as failed.
+const startup = 2 * time.Minute
+
+// finishRollout sets rolling while the last pods of a rollout start. Reason is that of the status before.
+func (a *agents) finishRollout(reason string) {
+	a.rolling = a.rolling || reason == rolloutStarted && a.starting > 0
 }
 
 func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
@@ -230,6 +245,7 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 			}
 		} else {
 			a.unready = append(a.unready, pod.Spec.NodeName)
+			a.starting = max(a.starting, startup-r.Now().Sub(pod.CreationTimestamp.Time))
 		}
 		a.nodes = append(a.nodes, node)
 	}

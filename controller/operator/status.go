@@ -20,6 +20,9 @@ const (
 	no  = corev1.ConditionFalse
 )
 
+// rolloutStarted is the reason while agents are replaced within one version.
+const rolloutStarted = "RolloutStarted"
+
 // listed is how many names a message has.
 const listed = 10
 
@@ -63,7 +66,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	case status.ObservedVersion != status.TargetVersion:
 		return verdict{yes, yes, no, "UpgradeStarted", "Started upgrade to version " + status.TargetVersion}
 	case a.rolling:
-		return verdict{yes, yes, no, "RolloutStarted", "agents are replaced after a change"}
+		return verdict{yes, yes, no, rolloutStarted, "agents are replaced after a change"}
 	case a.desired == 0:
 		return verdict{no, no, yes, "Degraded", "no node matches spec.workload"}
 	}
@@ -236,7 +239,7 @@ func (r *Reconciler) announce(cr *v1beta1.HostPathProvisioner, c v1beta1.Conditi
 	switch reason {
 	case "Complete":
 		reason, message = "ProvisionerHealthy", "Provisioner Healthy"
-	case "DeployStarted", "UpgradeStarted", "RolloutStarted", "PoolInUse", "PoolUnmounting", "VolumesInUse":
+	case "DeployStarted", "UpgradeStarted", rolloutStarted, "PoolInUse", "PoolUnmounting", "VolumesInUse":
 	default:
 		kind = corev1.EventTypeWarning
 	}
