@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,6 +131,8 @@ func empty(kind string) any {
 		return &v1beta1.HostPathProvisioner{}
 	case "Namespace":
 		return &corev1.Namespace{}
+	case "NetworkPolicy":
+		return &networkingv1.NetworkPolicy{}
 	case "PersistentVolumeClaim":
 		return &corev1.PersistentVolumeClaim{}
 	case "Pod":
