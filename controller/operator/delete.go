@@ -115,5 +115,8 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		}
 		return o.GetKind() + " " + o.GetName(), nil
 	}
-	return "", nil
+	if len(kinds) > 0 {
+		return "", nil
+	}
+	return "", r.removeConstraints(ctx, r.Live, daemonSetName)
 }

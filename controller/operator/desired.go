@@ -154,6 +154,9 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 		agent.ImagePullPolicy = corev1.PullIfNotPresent
 	}
 	agent.Args = append(agent.Args, "--v="+strconv.Itoa(s.Verbosity))
+	if l.tlsVersion != "" {
+		agent.Args = append(agent.Args, "--metrics-tls-version="+l.tlsVersion)
+	}
 	pod.NodeSelector = cr.Spec.Workload.NodeSelector
 	pod.Affinity = cr.Spec.Workload.Affinity
 	pod.Tolerations = cr.Spec.Workload.Tolerations

@@ -9,8 +9,7 @@
 //	tune.go       settings of the ConfigMap, which agentenv validates
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
-//	takeover.go   takes fields over from others
-//	older.go      removes what an older operator left
+//	takeover.go   takes fields over from others, and removes what an older operator left
 //	reconcile.go  the order of the steps
 //	delete.go     a resource that is deleted waits for its volumes
 //	volumes.go    finds the volumes that are in use
@@ -18,6 +17,7 @@
 //	settings.go   the environment of the operator
 //	manager.go    what is cached and watched
 //	monitoring.go the objects for Prometheus
+//	openshift.go  the constraints of the agents' pods, and the TLS profile
 package operator
 
 //go:generate sh -c "KUBECONFIG=/dev/null ../../e2e/kubectl.sh kustomize ../../manifests/operator/agent >agent.yaml"

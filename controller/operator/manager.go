@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -36,6 +39,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 	"kubevirt.io/hostpath-provisioner/controller/waiting"
 )
 
@@ -58,12 +62,13 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 			return err
 		}
 	}
+	profile := tlsprofile.New(s.TLS)
 	mgr, err := manager.New(config, manager.Options{
 		Scheme: types, Cache: s.cached(),
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress: a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
-		Metrics:                 server.Options{BindAddress: a.Metrics, SecureServing: true},
+		Metrics:                 server.Options{BindAddress: a.Metrics, SecureServing: true, TLSOpts: []func(*tls.Config){profile.Serve}},
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
 	})
 	if err != nil {
@@ -75,11 +80,8 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := mgr.AddReadyzCheck("process", healthz.Ping); err != nil {
 		return err
 	}
-	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now}
-	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook)); err != nil {
-		return err
-	}
-	if err := r.monitor(mgr); err != nil {
+	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now, Profile: profile}
+	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook), r.monitor(mgr), r.constrain(mgr)); err != nil {
 		return err
 	}
 	direct := rest.CopyConfig(config)
@@ -98,13 +100,17 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := errors.Join(nodes.Register(mgr), registry.Registry.Register(nodes)); err != nil {
 		return err
 	}
+	// Before the agents are installed, so that they are not replaced at once.
+	if _, err := profile.Read(ctx, mgr.GetAPIReader()); err != nil {
+		klog.ErrorS(err, "Starting without the TLS profile of the cluster")
+	}
 	return mgr.Start(ctx)
 }
 
 // serve has the manager serve the admission of changes.
 func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
 	v := &admission.Validator{Resources: mgr.GetClient(), PVs: r.eachPV, Notes: notes}
-	s, err := admission.Server(address, mgr.GetClient(), client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}, v)
+	s, err := admission.Server(address, mgr.GetClient(), client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}, r.Profile.Serve, v)
 	if err != nil {
 		return err
 	}
@@ -179,7 +185,11 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 	for _, o := range kept() {
 		b = b.Watches(o, all)
 	}
-	return b.Complete(r)
+	changed, err := r.followProfile(mgr)
+	if err != nil {
+		return err
+	}
+	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r)
 }
 
 // all returns a request for every resource: which one is served depends on the others.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
@@ -29,12 +31,13 @@ func (r *Reconciler) monitor(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	keeper := &optional.Keeper{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{}, Apply: r.applyMonitored,
-		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}}
-	seen := map[string]bool{}
+	keeper := &optional.Keeper{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{},
+		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"},
+		Apply: func(ctx context.Context, through client.Client) error {
+			return r.applyOptional(ctx, through, r.monitored)
+		}}
 	for _, o := range objects {
-		if kind := o.GroupVersionKind(); !seen[kind.Kind] {
-			seen[kind.Kind] = true
+		if kind := o.GroupVersionKind(); !slices.Contains(keeper.Kinds, kind) {
 			keeper.Kinds = append(keeper.Kinds, kind)
 		}
 	}
@@ -48,17 +51,22 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 		return s, err
 	}
 	a, err := r.agents(ctx)
-	return metrics.State{Status: &cr.Status, Desired: a.desired, Ready: a.ready}, err
+	if err != nil {
+		return s, err
+	}
+	expires, err := admission.Expires(ctx, r.Client, r.Namespace)
+	return metrics.State{Status: &cr.Status, Desired: a.desired, Ready: a.ready, Expires: expires}, err
 }
 
-// applyMonitored applies what differs for the resource that is served, through the client. It does nothing without one, and
-// for one that is deleted: its objects go with it.
-func (r *Reconciler) applyMonitored(ctx context.Context, through client.Client) error {
+// applyOptional applies what differs of the wanted objects, for the resource that is served, through the client. It does
+// nothing without such a resource, and for one that is deleted: its objects go with it.
+func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
+	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
 	cr, err := r.served(ctx)
 	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
 		return err
 	}
-	objects, err := r.monitored(cr)
+	objects, err := wanted(cr)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ type layout struct {
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
 	tuned   []agentenv.Variable
 	invalid []string
+	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
+	tlsVersion string
 }
 
 // layoutOf returns what the resource asks for, with the pools in the order of their names.

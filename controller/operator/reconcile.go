@@ -23,6 +23,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
 // finalizer keeps a resource until the objects are removed in order.
@@ -40,6 +41,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Events records events.
 	Events events.EventRecorder
+	// Profile has the TLS settings, of which the agents get the oldest version.
+	Profile *tlsprofile.Source
 	// Now is the time of conditions.
 	Now func() time.Time
 }
@@ -153,6 +156,7 @@ func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper 
 
 // applyAll applies the objects of the agents.
 func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) error {
+	l.tlsVersion = r.Profile.Current().MinVersion
 	objects, err := r.desired(cr, l)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
 // namespaceFile has the namespace of the operator's pod.
@@ -29,6 +31,8 @@ type Settings struct {
 	Monitoring string
 	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that of the rules stays.
 	Runbooks string
+	// TLS has the settings of the environment, which precede those of the cluster.
+	TLS tlsprofile.Profile
 }
 
 // ignoredImages are variables of the existing operator for containers that the agent does not need.
@@ -41,6 +45,7 @@ func ParseSettings(version string, env func(string) string) (s Settings, ignored
 		Namespace: namespace(), Version: version,
 		PartOf: cmp.Or(env("INSTALLER_PART_OF_LABEL"), "hostpath-provisioner"), Installer: env("INSTALLER_VERSION_LABEL"),
 		Monitoring: cmp.Or(env("MONITORING_NAMESPACE"), "monitoring"), Runbooks: env("RUNBOOK_URL_TEMPLATE"),
+		TLS:   tlsprofile.Overrides(env),
 		Image: cmp.Or(env("OPERATOR_IMAGE"), env("CSI_PROVISIONER_IMAGE"), env("PROVISIONER_IMAGE")),
 	}
 	for _, name := range ignoredImages {

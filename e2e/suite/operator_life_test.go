@@ -266,7 +266,7 @@ func deletes(_ *testing.T, o *operated) {
 		return nil
 	})
 	for kind, name := range map[string]string{webhookKind: webhookName, "apps/v1/daemonsets": daemons, "/v1/serviceaccounts": agents, "storage.k8s.io/v1/csidrivers": harness.Driver,
-		"rbac.authorization.k8s.io/v1/clusterroles": agents, "rbac.authorization.k8s.io/v1/roles": agents} {
+		constraintsKind: daemons, "rbac.authorization.k8s.io/v1/clusterroles": agents, "rbac.authorization.k8s.io/v1/roles": agents} {
 		if _, err := o.kind(kind).Get(o.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			o.Errorf("%s %s: %v, want it gone", kind, name, err)
 		}

@@ -142,6 +142,8 @@ func TestOperator(t *testing.T) {
 		{"path to pools", switched},
 		{"TestPrometheusMetrics/HPP CR ready", measured},
 		{"monitoring", monitored},
+		{"TestSCExists", sccExists},
+		{"TLS profile", followsProfile},
 		{"quiet", quiet},
 		{"delete", deletes},
 	} {

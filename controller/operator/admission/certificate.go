@@ -62,6 +62,19 @@ func Ensure(ctx context.Context, c client.Client, metadata metav1.ObjectMeta, no
 	return data[bundle], nil
 }
 
+// Expires returns when the certificate of the Secret expires, zero if there is none that is valid.
+func Expires(ctx context.Context, c client.Reader, namespace string) (at time.Time, err error) {
+	var have corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Secret}, &have); err != nil {
+		return at, client.IgnoreNotFound(err)
+	}
+	pair, err := tls.X509KeyPair(have.Data[corev1.TLSCertKey], have.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return at, nil // the next pass renews it
+	}
+	return pair.Leaf.NotAfter, nil
+}
+
 // due reports whether a certificate is to be made: there is none that is for the host, that its authorities signed, and that
 // is valid for another third of its life.
 func due(data map[string][]byte, host string, now time.Time) bool {

@@ -16,8 +16,8 @@ import (
 const path = "/validate-hostpathprovisioner-kubevirt-io-v1beta1-hostpathprovisioner"
 
 // Server serves the decisions on the address. Every operator does, also one that does not reconcile. Each handshake reads the
-// certificate from the cache, so that another one is served without a restart.
-func Server(address string, cache client.Reader, certificate client.ObjectKey, v *Validator) (webhook.Server, error) {
+// certificate from the cache, so that another one is served without a restart. settings changes other TLS settings.
+func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config), v *Validator) (webhook.Server, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("webhook address: %w", err)
@@ -27,8 +27,7 @@ func Server(address string, cache client.Reader, certificate client.ObjectKey, v
 		return nil, fmt.Errorf("webhook address %q: the port is no number from 1 to 65535", address)
 	}
 	s := webhook.NewServer(webhook.Options{Host: host, Port: int(port), TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS12
-		c.NextProtos = []string{"http/1.1"}
+		settings(c)
 		c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			var secret corev1.Secret
 			if err := cache.Get(hello.Context(), certificate, &secret); err != nil {

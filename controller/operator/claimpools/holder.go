@@ -18,6 +18,9 @@ import (
 // claimDir is where the container has the claim. No pool can be there.
 const claimDir = "/run/claim"
 
+// constrained pins pods to the constraints of the agents, on OpenShift.
+var constrained = map[string]string{"openshift.io/required-scc": "hostpath-provisioner-csi"}
+
 // port is that of the probes.
 const port = 9898
 
@@ -39,7 +42,7 @@ func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *a
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: constrained}, Spec: pod},
 		},
 	}
 }

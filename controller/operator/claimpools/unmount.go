@@ -32,7 +32,7 @@ func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())), TTLSecondsAfterFinished: ptr.To[int32](300),
-			Template: corev1.PodTemplateSpec{Spec: pod},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: constrained}, Spec: pod},
 		},
 	}
 }

@@ -20,6 +20,9 @@ var (
 		"1 if the HostPathProvisioner is available and not degraded, 0 if it is not, -1 if there is none or if another pod of the operator reconciles.", nil, nil)
 	agentsDesiredDesc = prometheus.NewDesc("kubevirt_hpp_agents_desired", "Number of nodes that should have an agent.", nil, nil)
 	agentsReadyDesc   = prometheus.NewDesc("kubevirt_hpp_agents_ready", "Number of nodes that have a ready agent.", nil, nil)
+	// The agents export the same metric.
+	expiryDesc = prometheus.NewDesc("kubevirt_hpp_certificate_expiry_timestamp_seconds",
+		"Unix time at which a certificate expires; the label use names what it serves.", []string{"use"}, nil)
 )
 
 // State is what is exported.
@@ -28,6 +31,8 @@ type State struct {
 	Status *v1beta1.HostPathProvisionerStatus
 	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have a ready one.
 	Desired, Ready int
+	// Expires is when the webhook's certificate does; zero if there is none.
+	Expires time.Time
 }
 
 // Collector exports the state, which it reads at every scrape.
@@ -40,7 +45,7 @@ type Collector struct {
 
 // Describe implements prometheus.Collector.
 func (c Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{crReadyDesc, agentsDesiredDesc, agentsReadyDesc} {
+	for _, d := range []*prometheus.Desc{crReadyDesc, agentsDesiredDesc, agentsReadyDesc, expiryDesc} {
 		out <- d
 	}
 }
@@ -64,6 +69,9 @@ func (c Collector) Collect(out chan<- prometheus.Metric) {
 	gauge(crReadyDesc, crReady(*s.Status))
 	gauge(agentsDesiredDesc, float64(s.Desired))
 	gauge(agentsReadyDesc, float64(min(s.Ready, s.Desired)))
+	if !s.Expires.IsZero() {
+		out <- prometheus.MustNewConstMetric(expiryDesc, prometheus.GaugeValue, float64(s.Expires.Unix()), "webhook")
+	}
 }
 
 // crReady is 1 if a resource with the status is available and not degraded, -1 if it has no conditions yet, and otherwise 0.

@@ -36,7 +36,7 @@ type Keeper struct {
 	API schema.GroupVersion
 	// Kinds are those of the objects. The objects are kept while the cluster serves those of the API.
 	Kinds []schema.GroupVersionKind
-	// Namespace is that of the objects.
+	// Namespace is that of the objects, empty for those without one.
 	Namespace string
 	// Owner is the resource that the objects are made for. Its changes are changes of the objects.
 	Owner client.Object
