@@ -119,7 +119,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	agents.waiting = waiting
 	agents.finishRollout(progress(cr.Status).Reason)
 	if waiting == "" {
-		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: agents.nodes, Settled: agents.settled}
+		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: agents.nodes, Desired: agents.desired, Settled: agents.settled}
 		if l.claims, err = r.claims(cr).Keep(ctx, cr, wanted); err != nil {
 			return 0, err
 		}

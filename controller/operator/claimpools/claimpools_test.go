@@ -137,6 +137,13 @@ func TestState(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
+	// While the agent of a node is replaced, the pool is not ready.
+	s := newState(Pool{Name: "p"}, Wanted{Nodes: []Node{offers}, Desired: 2}.count())
+	s.see(claim("b", corev1.ClaimBound), "")
+	s.hold(claim("b", corev1.ClaimBound), ready, offers)
+	if s.finish(); s.Phase != v1beta1.Preparing || s.CurrentReady != 1 || s.DesiredReady != 2 {
+		t.Errorf("with an agent on one of two nodes: %+v", s)
+	}
 	if s := newState(Pool{Name: "p"}, 0); s.Phase != v1beta1.Preparing {
 		t.Errorf("without nodes: %+v", s)
 	}

@@ -38,6 +38,8 @@ type Keeper struct {
 type Wanted struct {
 	Pools []Pool
 	Nodes []Node
+	// Desired is how many nodes are to have an agent. While agents are replaced, it is more than there are Nodes.
+	Desired int
 	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because of a node.
 	Settled bool
 	// Deleted is true if the resource is deleted: then a node that is not ready is not waited for.
@@ -52,7 +54,7 @@ func (k *Keeper) Keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, w Wa
 		return r, err
 	}
 	for _, p := range w.Pools {
-		s := newState(p, len(w.Nodes))
+		s := newState(p, w.count())
 		for _, node := range w.Nodes {
 			name := NameOf(p.Name, node.Name)
 			d := have[name]
@@ -84,6 +86,9 @@ func (k *Keeper) Keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, w Wa
 	slices.Sort(r.Left)
 	return r, nil
 }
+
+// count returns how many nodes are to offer the pools.
+func (w Wanted) count() int { return max(w.Desired, len(w.Nodes)) }
 
 // named reports whether the Deployment's pool is wanted at its path.
 func (w Wanted) named(d *appsv1.Deployment) bool {
