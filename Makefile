@@ -110,7 +110,7 @@ demo-single-node: ## the same for a cluster of one machine: the class hostpath
 demo-local-path: ## the class of k3s and kind: a volume of before, a new one, and back
 	@e2e/demo-local-path.sh
 
-demo-operator: ## the operator: three commands until a pod writes, a repair, an upgrade, a removal that waits
+demo-operator: ## the operator: three commands until a pod writes, a repair, an upgrade, a pool on claims, a node that is gone, a removal that waits
 	@e2e/demo-operator.sh
 
 deploy: ## install into the cluster of KUBECONFIG

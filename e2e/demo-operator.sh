@@ -1,7 +1,7 @@
 #!/bin/bash
 # Shows the operator on a real cluster of two nodes on this machine: three commands until a pod writes, a change that is
-# repaired, an upgrade under the pod, a resource that waits for its volume, and nothing left behind. Called by
-# `make demo-operator`; it can be run again and again.
+# repaired, an upgrade under the pod, a pool on claims, a node that is gone, a resource that waits for its volume, and nothing
+# left behind. Called by `make demo-operator`; it can be run again and again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,15 +21,21 @@ explain() {
     $k -n hostpath-provisioner logs -l name=hostpath-provisioner-operator --prefix --tail=15
 }
 
+gone='' # the node that is gone
+
 # clean_up removes the resource before its operator, which removes the finalizer.
 clean_up() {
     local failed=0
+    if [ -n "$gone" ]; then go -C e2e run ./cmd/cluster start-kubelet "$gone" || failed=1; fi
+    $k uncordon -l kubernetes.io/os=linux >/dev/null || failed=1
     $k delete namespace demo --ignore-not-found --timeout=1m >/dev/null || failed=1
     if $k get $cr >/dev/null 2>&1; then
         $k annotate $cr $force --overwrite >/dev/null || failed=1
         $k delete $cr --timeout=1m >/dev/null || failed=1
     fi
-    $k delete storageclass hostpath-csi --ignore-not-found >/dev/null || failed=1
+    $k -n hostpath-provisioner delete pvc --all --timeout=1m >/dev/null || failed=1
+    $k delete storageclass hostpath-csi on-array replicated --ignore-not-found >/dev/null || failed=1
+    $k -n hostpath-provisioner delete configmap hostpath-provisioner-settings --ignore-not-found >/dev/null || failed=1
     $k delete -k manifests/operator --ignore-not-found --timeout=1m >/dev/null || failed=1
     return $failed
 }
@@ -84,6 +90,103 @@ run "$k -n hostpath-provisioner get $set -o jsonpath='{..image}{\"\\n\"}'"
 await 'the pod does not write' "[ \$(lines) -gt $before ]"
 run "$k -n demo exec journal -- tail -n 1 /data/journal"
 
+step 'A pool on claims: on each node a claim, and the pod that mounts it where the pool is'
+run "$k patch $cr --type=json -p '[{\"op\": \"add\", \"path\": \"/spec/storagePools/-\", \"value\": {\"name\": \"array\", \"path\": \"/var/kubernetes/array\",
+  \"pvcTemplate\": {\"storageClassName\": \"hostpath-csi\", \"accessModes\": [\"ReadWriteOnce\"], \"resources\": {\"requests\": {\"storage\": \"1Gi\"}}}}}]'"
+run "$k wait $cr --for=jsonpath='{.status.storagePoolStatuses[0].phase}'=Ready --timeout=2m" || fail 'the pool is not ready'
+run "$k get $cr -o custom-columns='POOL:.status.storagePoolStatuses[*].name,PHASE:.status.storagePoolStatuses[*].phase,READY:.status.storagePoolStatuses[*].currentReady'"
+run "$k -n hostpath-provisioner get pvc,deployments -l kubevirt.io.hostpath-provisioner/storagePool"
+run "$on_node node-01 -- findmnt -n -o TARGET,SOURCE,FSTYPE /var/kubernetes/array/csi"
+
+step 'A volume of that pool'
+apply <<END
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: on-array}
+provisioner: kubevirt.io.hostpath-provisioner
+volumeBindingMode: WaitForFirstConsumer
+parameters: {storagePool: array}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: nested}
+spec: {storageClassName: on-array, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: nested}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+    - name: writer
+      image: localhost/hpp-e2e/busybox:latest
+      imagePullPolicy: IfNotPresent
+      command: [sh, -c, "echo from the array >/data/file && sleep infinity"]
+      volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: nested}}]
+END
+run "$k -n demo wait --for=condition=Ready pod/nested --timeout=60s" || fail 'the pod does not run'
+run "$on_node $($k -n demo get pod nested -o jsonpath='{.spec.nodeName}') -- grep -r array /var/kubernetes/array/csi --include=file"
+
+step 'The pool is removed: it is unmounted everywhere; its claims are yours to delete'
+run "$k -n demo delete pod/nested pvc/nested --timeout=60s"
+run "$k patch $cr --type=json -p '[{\"op\": \"remove\", \"path\": \"/spec/storagePools/1\"}]'"
+await 'the pool is still mounted' "[ -z \"\$($k -n hostpath-provisioner get deployments -l kubevirt.io.hostpath-provisioner/storagePool -o name)\" ]"
+installed
+for node in node-01 node-02; do
+    if $on_node $node -- findmnt -n /var/kubernetes/array/csi 2>/dev/null; then fail "the pool is mounted on $node"; fi
+done
+run "$k -n hostpath-provisioner delete pvc -l kubevirt.io.hostpath-provisioner/storagePool --timeout=60s"
+
+step 'A database whose class lets go of the volumes of a node that is gone'
+apply hostpath-provisioner <<END
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata:
+  name: replicated
+  annotations: {hostpath-provisioner.kubevirt.io/node-gone: release}
+provisioner: kubevirt.io.hostpath-provisioner
+volumeBindingMode: WaitForFirstConsumer
+parameters: {storagePool: local}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: hostpath-provisioner-settings, namespace: hostpath-provisioner}
+data: {nodeGoneGrace: 5s}
+END
+there=$($k -n demo get pod journal -o jsonpath='{.spec.nodeName}')
+run "$k cordon $there"
+run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n          imagePullPolicy: IfNotPresent|; s/replicas: 2/replicas: 1/; s/storageClassName: .*/storageClassName: replicated/' manifests/examples/statefulset.yaml | $k -n demo apply -f -"
+await 'the database does not run' "$k -n demo wait --for=condition=Ready pod/ledger-0 --timeout=1s >/dev/null 2>&1"
+run "$k uncordon $there"
+gone=$($k -n demo get pod ledger-0 -o jsonpath='{.spec.nodeName}')
+lost=$($k -n demo get pvc data-ledger-0 -o jsonpath='{.spec.volumeName}')
+run "$k -n demo get pod,pvc -o wide"
+
+step "Its node dies, and is given up"
+run "go -C e2e run ./cmd/cluster stop-kubelet $gone"
+run "$k wait node/$gone --for=condition=Ready=Unknown --timeout=2m" || fail 'the node is still ready'
+began=$SECONDS
+run "$k taint node $gone node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+run "$k -n demo wait pod/ledger-0 --for=delete --timeout=90s" || true # the pod that takes its place has the same name
+run "$k delete node $gone"
+run "$k wait pv/$lost --for=delete --timeout=90s" || fail 'the volume is still there'
+await 'the database does not run elsewhere' "$k -n demo wait --for=condition=Ready pod/ledger-0 --timeout=1s >/dev/null 2>&1"
+echo "The database runs elsewhere $((SECONDS - began)) s after the taint, with an empty volume."
+run "$k -n demo get pod,pvc -o wide"
+
+step 'The node comes back: the old volume is there, as an orphan that nothing deletes unasked'
+run "go -C e2e run ./cmd/cluster start-kubelet $gone"
+installed
+agent=$($k -n hostpath-provisioner get pods -l k8s-app=hostpath-provisioner --field-selector spec.nodeName=$gone -o name | head -1)
+run "$k -n hostpath-provisioner wait $agent --for=condition=Ready --timeout=60s" || fail 'the agent is not ready'
+await 'no orphan is reported' "$k -n hostpath-provisioner exec ${agent#pod/} -- /hostpath-provisioner inspect | grep -q $lost"
+run "$k -n hostpath-provisioner exec ${agent#pod/} -- /hostpath-provisioner inspect"
+run "$k -n demo delete statefulset,service ledger"
+run "$k -n demo delete pvc data-ledger-0 --timeout=60s"
+run "$k -n hostpath-provisioner delete configmap hostpath-provisioner-settings"
+installed
+
 step 'The resource is deleted while the volume exists: it waits and names the volume'
 run "$k delete $cr --wait=false"
 run "$k wait $cr --for=jsonpath='{.status.conditions[0].reason}'=VolumesInUse --timeout=30s" || fail 'it does not wait'
@@ -96,6 +199,7 @@ run "$k wait $cr --for=delete --timeout=2m" || fail 'the resource is still there
 run "$k -n hostpath-provisioner get daemonset,role,rolebinding,csistoragecapacities"
 if $k get csidriver kubevirt.io.hostpath-provisioner >/dev/null 2>&1; then fail 'the CSIDriver is still there'; fi
 run "$k delete -k manifests/operator --timeout=1m"
+gone=''
 for node in node-01 node-02; do
     run "$on_node $node -- ls -l /var/hpvolumes/csi"
 done

@@ -182,11 +182,35 @@ func execute(ctx context.Context, args []string) error {
 	return err
 }
 
-func nodeDir(_ context.Context, args []string) error {
-	if len(args) != 1 {
-		return errors.New("node-dir: name one node")
+func stopKubelet(_ context.Context, args []string) error {
+	n, err := only("stop-kubelet", args)
+	if err != nil {
+		return err
 	}
-	n, err := node(args[0])
+	return n.StopKubelet()
+}
+
+func startKubelet(ctx context.Context, args []string) error {
+	n, err := only("start-kubelet", args)
+	if err != nil {
+		return err
+	}
+	if err := n.StartKubelet(); err != nil {
+		return err
+	}
+	return n.AwaitReady(ctx)
+}
+
+// only returns the one node that the arguments of a command name.
+func only(command string, args []string) (*cluster.Node, error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("%s: name one node", command)
+	}
+	return node(args[0])
+}
+
+func nodeDir(_ context.Context, args []string) error {
+	n, err := only("node-dir", args)
 	if err != nil {
 		return err
 	}

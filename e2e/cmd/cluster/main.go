@@ -25,6 +25,8 @@ const usage = `usage: cluster COMMAND
                     write an image of one static program; needs no container engine
   exec NODE -- CMD ARG...
                     run a command in a node's mount namespace
+  stop-kubelet NODE, start-kubelet NODE
+                    let a node die, and bring it back: its pods continue to run
   node-dir NODE     print the path of the node's /var/hpvolumes on the host
   kubeconfig        print the path of the administrator's kubeconfig
 
@@ -34,7 +36,7 @@ Variables: K8S_VERSION, NODES, HPP_E2E_STATE, HPP_E2E_CACHE.
 // commands are the subcommands. Each gets the arguments after its name.
 var commands = map[string]func(context.Context, []string) error{
 	"up": up, "down": down, "status": status, "build": build, "load": load, "image": image,
-	"exec": execute, "node-dir": nodeDir, "kubeconfig": kubeconfig,
+	"exec": execute, "stop-kubelet": stopKubelet, "start-kubelet": startKubelet, "node-dir": nodeDir, "kubeconfig": kubeconfig,
 }
 
 // printedError is the failure of a command that exec ran: the command has printed the reason, and its exit code is passed on.
