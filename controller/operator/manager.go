@@ -109,7 +109,10 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 
 // serve has the manager serve the admission of changes.
 func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
-	v := &admission.Validator{Resources: mgr.GetClient(), PVs: r.eachPV, Notes: notes}
+	v := &admission.Validator{Resources: mgr.GetClient(), PVs: r.eachPV, Notes: notes,
+		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
+			return claimpools.Conflict(ctx, mgr.GetClient(), r.Namespace, pool, template)
+		}}
 	s, err := admission.Server(address, mgr.GetClient(), client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}, r.Profile.Serve, v)
 	if err != nil {
 		return err

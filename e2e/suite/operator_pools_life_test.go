@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ func templateChanges(o *onClaims) {
 		return nil
 	})
 	o.healthy()
+	served := map[string]any{"storagePools": []any{poolOn("good", backing, request("2Gi"))}}
 	for words, pool := range map[string]map[string]any{
 		"claims do not shrink": poolOn("good", backing, request("1Gi")),
 		"pvcTemplate has another storageClassName than claim " + on("good", o.nodes[0]): poolOn("good", "other", request("2Gi")),
@@ -40,12 +42,23 @@ func templateChanges(o *onClaims) {
 			template["accessModes"] = []any{"ReadWriteOncePod"}
 		}),
 	} {
-		o.setPools(pool)
+		o.wantReviewed(served, map[string]any{"storagePools": []any{pool}}, words)
+		o.setPools(pool) // the API server has no route to the webhook
 		o.await("TTT", "StoragePoolNotReady", words)
 		o.Eventually(time.Minute, "served as before", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
 	}
+	o.wantReviewed(served, map[string]any{"storagePools": []any{poolOn("good", backing, request("3Gi")), poolOn("new", "other", nil)}}, "")
 	o.setPools(poolOn("good", backing, request("2Gi")))
 	o.healthy()
+}
+
+// wantReviewed checks that the webhook refuses the change with the words, or allows it if there are none.
+func (o *onClaims) wantReviewed(before, now map[string]any, words string) {
+	o.Helper()
+	answer, err := o.review(before, installation(serving, now))
+	if err != nil || answer.Allowed != (words == "") || !strings.Contains(answer.Status.Message, words) {
+		o.Errorf("%+v %v, want words %q", answer, err, words)
+	}
 }
 
 // holderDeleted has a Deployment and a pod of another deleted.

@@ -1,5 +1,5 @@
 // Package admission decides about changes of HostPathProvisioners that one object cannot show: a pool may not be removed or
-// moved while PVs name it.
+// moved while PVs name it, and a pvcTemplate may not become what the claims of its pool cannot.
 //
 //	admission.go    the decision
 //	server.go       serves it to the API server
@@ -20,6 +20,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -36,6 +37,8 @@ type Validator struct {
 	Resources client.Reader
 	// PVs calls see for each PV of the provisioners.
 	PVs func(ctx context.Context, see func(*corev1.PersistentVolume)) error
+	// Claims describes what of the template a claim of the pool cannot have, or returns "".
+	Claims func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error)
 	// Notes are settings of a resource that have no effect. The API server returns them as warnings.
 	Notes func(*v1beta1.HostPathProvisioner) []string
 }
@@ -62,7 +65,30 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 	case refused != "":
 		return admission.Denied(refused)
 	}
+	switch refused, err = v.templates(ctx, before.Spec, now.Spec); {
+	case err != nil: // the operator does not change the claims, and its conditions name what differs
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("whether claims can follow pvcTemplate is not known: %v", err))
+	case refused != "":
+		return admission.Denied(refused)
+	}
 	return admission.Allowed("").WithWarnings(v.Notes(&now)...)
+}
+
+// templates returns why a template may not change, or "". One that stays is not checked: other changes must be possible.
+func (v *Validator) templates(ctx context.Context, before, now v1beta1.HostPathProvisionerSpec) (refused string, err error) {
+	old := map[string]*corev1.PersistentVolumeClaimSpec{}
+	for _, p := range before.StoragePools {
+		old[p.Name] = p.PVCTemplate
+	}
+	for _, p := range now.StoragePools {
+		if p.PVCTemplate == nil || equality.Semantic.DeepEqual(p.PVCTemplate, old[p.Name]) {
+			continue
+		}
+		if refused, err = v.Claims(ctx, p.Name, p.PVCTemplate); refused != "" || err != nil {
+			return refused, err
+		}
+	}
+	return "", nil
 }
 
 // second is the warning of a resource that is not the first.

@@ -60,16 +60,9 @@ func (k *Keeper) create(ctx context.Context, p Pool, name string) (*corev1.Persi
 
 // follow raises the claim's request to that of the template, and describes what else differs.
 func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim, template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
-	if what := differs(template, &claim.Spec); what != "" {
-		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove the pool, "+
-			"delete its claims, and add it again", what, claim.Name), nil
-	}
 	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch want.Cmp(have) {
-	case 0:
-		return "", nil
-	case -1:
-		return fmt.Sprintf("pvcTemplate requests %s, and claim %s has %s: claims do not shrink; set it back", &want, claim.Name, &have), nil
+	if problem = conflict(template, claim); problem != "" || want.Equal(have) {
+		return problem, nil
 	}
 	raised := claim.DeepCopy()
 	raised.Spec.Resources.Requests[corev1.ResourceStorage] = want
@@ -82,6 +75,32 @@ func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	}
 	k.Event(corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
 	return "", nil
+}
+
+// Conflict describes what of the template a claim of the pool cannot have, or returns "".
+func Conflict(ctx context.Context, claims client.Reader, namespace, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := claims.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{poolLabel: labelOf(pool)}); err != nil {
+		return "", fmt.Errorf("list the claims of pool %s: %w", pool, err)
+	}
+	for _, claim := range list.Items {
+		if problem := conflict(template, &claim); problem != "" && claim.DeletionTimestamp == nil {
+			return "pool " + pool + ": " + problem, nil
+		}
+	}
+	return "", nil
+}
+
+func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.PersistentVolumeClaim) string {
+	if what := differs(template, &claim.Spec); what != "" {
+		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove the pool, "+
+			"delete its claims, and add it again", what, claim.Name)
+	}
+	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if want.Cmp(have) < 0 {
+		return fmt.Sprintf("pvcTemplate requests %s, and claim %s has %s: claims do not shrink; set it back", &want, claim.Name, &have)
+	}
+	return ""
 }
 
 // differs returns a key of the template that the claim has another value of. What a template leaves out, the API server set.
