@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,19 +16,24 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// gate passes requests on to the API server. It holds a write to one of the paths back, or its answer, and reports it.
+// gate passes an operator's requests on to the API server. It holds a write to one of the paths back, or its answer, and
+// reports it. Leases and events are never held.
 type gate struct {
-	proxy *httputil.ReverseProxy
-	held  chan string // receives "method path" of a write that is held
-	paths []string    // parts of the paths of writes that are held
+	scene    *harness.Scene
+	operator *harness.Operator
+	proxy    *httputil.ReverseProxy
+	held     chan string // receives "method path" of a write that is held
+	paths    []string    // parts of the paths of writes that are held
 
 	mu     sync.Mutex
 	before bool // hold the request; otherwise hold the answer
+	skip   int  // how many writes pass before one is held
 	open   bool // hold nothing
 }
 
-// newGate returns a gate to the scene's API server, and its address. It holds writes whose path has one of the parts.
-func newGate(s *harness.Scene, paths ...string) (*gate, string) {
+// newGate kills the operator, and has its next start reach the API server through a gate, which holds writes whose path has one
+// of the parts.
+func newGate(s *harness.Scene, operator *harness.Operator, paths ...string) *gate {
 	s.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig())
 	if err != nil {
@@ -42,44 +48,94 @@ func newGate(s *harness.Scene, paths ...string) (*gate, string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	g := &gate{proxy: httputil.NewSingleHostReverseProxy(to), held: make(chan string, 100), paths: paths}
+	g := &gate{scene: s, operator: operator, proxy: httputil.NewSingleHostReverseProxy(to), held: make(chan string, 100), paths: paths}
 	g.proxy.Transport, g.proxy.FlushInterval = transport, -1
 	server := httptest.NewTLSServer(g) // clients send a token over TLS alone
 	s.Cleanup(func() {
 		_ = server.Listener.Close() // Close would await the operator, which connects again
 		server.CloseClientConnections()
 	})
-	return g, server.URL
+	operator.Kill()
+	operator.Through(server.URL)
+	return g
 }
 
-// next has the gate hold the next write before or after the API server gets it.
-func (g *gate) next(before bool) {
+// killedUntil kills the operator at a write, before and after the API server gets it by turns, until done returns nil. It
+// returns the writes. Skip returns how many writes pass first; nil holds every write.
+func (g *gate) killedUntil(done func() error, skip func() int) (kills []string) {
+	g.scene.Helper()
+	for before := true; ; before = !before {
+		passed := 0
+		if skip != nil {
+			passed = skip()
+		}
+		g.next(before, passed)
+		g.operator.Start()
+		what, err := g.await(done)
+		g.operator.Kill()
+		switch {
+		case err != nil:
+			g.scene.Fatalf("after kills at %q: no further write, %v", kills, err)
+		case what == "":
+			g.scene.Logf("killed at %q", kills)
+			return kills
+		}
+		kills = append(kills, what)
+	}
+}
+
+// await returns a write that is held, or "" once done returns nil. After a minute without either it returns done's error.
+func (g *gate) await(done func() error) (held string, err error) {
+	for end := time.Now().Add(time.Minute); ; {
+		select {
+		case held = <-g.held:
+			return held, nil
+		case <-time.After(200 * time.Millisecond):
+			if err = done(); err == nil || time.Now().After(end) {
+				return "", err
+			}
+		}
+	}
+}
+
+// next has the gate hold a write before or after the API server gets it, once it has passed that many.
+func (g *gate) next(before bool, skip int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.before = before
+	g.before, g.skip = before, skip
 }
 
-// opens has the gate hold nothing any more.
+// opens has the gate hold nothing any more, and starts the operator.
 func (g *gate) opens() {
+	g.scene.Helper()
+	g.mu.Lock()
+	g.open = true
+	g.mu.Unlock()
+	g.operator.Start()
+}
+
+// holds reports whether a request is held, and whether before the API server gets it.
+func (g *gate) holds(r *http.Request) (held, before bool) {
+	in := func(part string) bool { return strings.Contains(r.URL.Path, part) }
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.open = true
+	if g.open || r.Method == http.MethodGet || in("/leases") || in("/events") || !slices.ContainsFunc(g.paths, in) {
+		return false, false
+	}
+	g.skip--
+	return g.skip < 0, g.before
 }
 
 // ServeHTTP implements http.Handler. A client whose write is held gets no answer.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	what := r.Method + " " + r.URL.Path
-	g.mu.Lock()
-	before, holds := g.before, !g.open && r.Method != http.MethodGet &&
-		slices.ContainsFunc(g.paths, func(part string) bool { return strings.Contains(r.URL.Path, part) })
-	g.mu.Unlock()
+	held, before := g.holds(r)
 	switch {
-	case !holds:
+	case !held:
 		g.proxy.ServeHTTP(w, r)
 		return
 	case !before:
 		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	g.held <- what
+	g.held <- r.Method + " " + r.URL.Path
 	<-r.Context().Done() // the client is killed
 }

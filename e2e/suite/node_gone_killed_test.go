@@ -21,28 +21,11 @@ func (g *goneScene) killed() {
 	g.Bound(released)
 	g.Bound(kept)
 	g.agent.Stop()
-	gate, address := newGate(g.Scene, "/persistentvolumes/", "/persistentvolumeclaims/")
-	g.operator.Kill()
-	g.operator.Through(address)
+	gate := newGate(g.Scene, g.operator, "/persistentvolumes/", "/persistentvolumeclaims/")
 	g.remove()
-	var kills []string
-	for before := true; ; before = !before {
-		gate.next(before)
-		g.operator.Start()
-		if g.IsGone(harness.PVName(released)) == nil {
-			break
-		}
-		select {
-		case what := <-gate.held:
-			g.operator.Kill()
-			kills = append(kills, what)
-		case <-time.After(time.Minute):
-			g.Fatalf("after kills at %q: no further write, %v", kills, g.IsGone(harness.PVName(released)))
-		}
-	}
-	g.Logf("killed at %q", kills)
+	kills := gate.killedUntil(func() error { return g.IsGone(harness.PVName(released)) }, nil)
 	if len(kills) != 6 {
-		g.Errorf("killed %d times, want it before and after the claim's deletion, the PV's, and the removal of the finalizer", len(kills))
+		g.Errorf("killed at %q, want it before and after the claim's deletion, the PV's, and the removal of the finalizer", kills)
 	}
 	gate.opens()
 	g.ClaimGone(released)

@@ -20,30 +20,27 @@ func poolsKilled(o *onClaims) {
 		}
 	}
 	o.back("killed")
-	gate, address := newGate(o.Scene, "/persistentvolumeclaims", "/deployments", "/jobs")
-	o.operator.Kill()
-	o.operator.Through(address)
+	gate := newGate(o.Scene, o.operator, "/persistentvolumeclaims", "/deployments", "/jobs")
 	plain := map[string]any{"name": "plain", "path": "/srv/plain"}
 	o.create(serving, map[string]any{"storagePools": []any{plain, poolOn("killed", backing, nil)}})
-	came := o.killedUntil(gate, func() error { return o.states("killed Ready 2/2 [Bound Bound], plain Ready 2/2 []") })
+	came := gate.killedUntil(func() error { return o.states("killed Ready 2/2 [Bound Bound], plain Ready 2/2 []") }, nil)
 	claims := map[string]types.UID{}
 	for _, node := range o.nodes {
 		claims[on("killed", node)] = o.get("/v1/persistentvolumeclaims", on("killed", node)).GetUID()
 	}
 	o.setPools(plain)
-	went := o.killedUntil(gate, func() error {
+	went := gate.killedUntil(func() error {
 		left, err := o.kind("apps/v1/deployments").List(o.Context(), metav1.ListOptions{LabelSelector: "kubevirt.io.hostpath-provisioner/storagePool"})
 		if err == nil && len(left.Items) > 0 {
 			err = fmt.Errorf("%d Deployments are left", len(left.Items))
 		}
 		return err
-	})
+	}, nil)
 	// A claim and a Deployment for each node; then the end of the pod, a Job, and the deletion of the Deployment.
 	if len(came) < 2*2*2 || len(went) < 2*2*3 {
 		o.Errorf("killed at %q and %q", came, went)
 	}
 	gate.opens()
-	o.operator.Start()
 	o.healthy()
 	for name, uid := range claims {
 		if now := o.get("/v1/persistentvolumeclaims", name).GetUID(); now != uid {
@@ -57,31 +54,4 @@ func poolsKilled(o *onClaims) {
 		}
 		return err
 	})
-}
-
-// killedUntil kills the operator at each write, before and after it by turns, until done returns nil. It returns the writes.
-func (o *onClaims) killedUntil(gate *gate, done func() error) (kills []string) {
-	o.Helper()
-	for before := true; ; before = !before {
-		gate.next(before)
-		o.operator.Start()
-		for end := time.Now().Add(time.Minute); ; {
-			select {
-			case what := <-gate.held:
-				o.operator.Kill()
-				kills = append(kills, what)
-			case <-time.After(200 * time.Millisecond):
-				err := done()
-				if err == nil {
-					o.operator.Kill()
-					return kills
-				}
-				if time.Now().After(end) {
-					o.Fatalf("after kills at %q: no further write, %v", kills, err)
-				}
-				continue
-			}
-			break
-		}
-	}
 }
