@@ -258,17 +258,6 @@ func deletes(_ *testing.T, o *operated) {
 		return err
 	})
 	o.noPV("in-use")
-	o.Eventually(time.Minute, "gone", func() error {
-		_, err := resources(o.Scene).Get(o.Context(), serving, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("it is there"), err, o.is(serving, "", "", ""))
-		}
-		return nil
-	})
-	for kind, name := range map[string]string{webhookKind: webhookName, "apps/v1/daemonsets": daemons, "/v1/serviceaccounts": agents, "storage.k8s.io/v1/csidrivers": harness.Driver,
-		constraintsKind: daemons, "rbac.authorization.k8s.io/v1/clusterroles": agents, "rbac.authorization.k8s.io/v1/roles": agents} {
-		if _, err := o.kind(kind).Get(o.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			o.Errorf("%s %s: %v, want it gone", kind, name, err)
-		}
-	}
+	o.Eventually(time.Minute, "gone", o.removed)
+	o.nothingLeft()
 }

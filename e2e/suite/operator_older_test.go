@@ -31,17 +31,11 @@ func TestOperatorTakesOver(t *testing.T) {
 	for _, name := range []string{"hostpath-provisioner", daemons} {
 		o.Eventually(time.Minute, name+" ready", func() error { return o.podsReady(name) })
 	}
-	driver, ds := o.get("storage.k8s.io/v1/csidrivers", harness.Driver).GetUID(), o.get("apps/v1/daemonsets", daemons).GetUID()
+	driver, ds := o.get(driversKind, harness.Driver).GetUID(), o.get(daemonsKind, daemons).GetUID()
 	o.operator = o.Operator()
-	o.Eventually(time.Minute, "version", func() error {
-		cr := o.get("hostpathprovisioner.kubevirt.io/v1beta1/hostpathprovisioners", serving)
-		if v, _, _ := unstructured.NestedString(cr.Object, "status", "observedVersion"); v != "unknown" {
-			return fmt.Errorf("observed version %q", v)
-		}
-		return nil
-	})
+	o.Eventually(time.Minute, "version", func() error { return o.observed("unknown") })
 	o.healthy()
-	if o.get("storage.k8s.io/v1/csidrivers", harness.Driver).GetUID() != driver || o.get("apps/v1/daemonsets", daemons).GetUID() != ds {
+	if o.get(driversKind, harness.Driver).GetUID() != driver || o.get(daemonsKind, daemons).GetUID() != ds {
 		t.Error("the CSIDriver or the DaemonSet is another object")
 	}
 	wantOnlyOurs(t, o.agentPod())

@@ -146,6 +146,7 @@ func TestOperator(t *testing.T) {
 		{"TLS profile", followsProfile},
 		{"quiet", quiet},
 		{"delete", deletes},
+		{"killed", operatorKilled},
 	} {
 		if !t.Run(row.name, func(t *testing.T) { row.run(t, o.in(t)) }) {
 			t.FailNow()
