@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,18 +26,28 @@ import (
 //go:embed agent.yaml
 var agentYAML []byte
 
-// objects returns the objects of agent.yaml, in the order in which they are applied, in the operator's namespace and with the
-// resource as their owner.
-func (s Settings) objects(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
+// agentObjects returns the objects of agent.yaml, which it reads once. The caller must not change them.
+var agentObjects = sync.OnceValues(func() (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(document, &o.Object); err != nil {
 			return nil, fmt.Errorf("read agent.yaml: %w", err)
 		}
-		s.place(o, cr)
 		all = append(all, o)
 	}
 	return all, nil
+})
+
+// objects returns the objects of agent.yaml, in the order in which they are applied, in the operator's namespace and with the
+// resource as their owner.
+func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
+	read, err := agentObjects()
+	all := make([]*unstructured.Unstructured, len(read))
+	for i, o := range read {
+		all[i] = o.DeepCopy()
+		s.place(all[i], cr)
+	}
+	return all, err
 }
 
 // desired returns the objects that the resource asks for, in the order in which they are applied. Without a pool to offer
