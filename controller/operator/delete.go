@@ -118,5 +118,5 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 	if len(kinds) > 0 {
 		return "", nil
 	}
-	return "", r.removeConstraints(ctx, r.Live, daemonSetName)
+	return "", r.removeConstraints(ctx, r.Live, agentConstraints)
 }

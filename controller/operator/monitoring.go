@@ -84,11 +84,7 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
 	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor, monitoring.PrometheusRule} {
 		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
-			o := &unstructured.Unstructured{}
-			text, err := yaml.YAMLToJSON(document)
-			if err == nil {
-				err = o.UnmarshalJSON(text) // with integers, as the cluster's objects have them
-			}
+			o, err := decode(document)
 			if err != nil {
 				return nil, fmt.Errorf("read the monitoring objects: %w", err)
 			}
@@ -97,9 +93,6 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 					return nil, err
 				}
 			}
-			labels := o.GetLabels()
-			labels["k8s-app"], labels[managedBy], labels["app.kubernetes.io/component"] = "hostpath-provisioner", owner, "storage"
-			o.SetLabels(labels)
 			s.place(o, cr)
 			if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found { // the account of Prometheus
 				subjects[0].(map[string]any)["namespace"] = s.Monitoring
@@ -109,6 +102,25 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 		}
 	}
 	return all, nil
+}
+
+// decode reads an object that users can apply as well, and adds the labels of what the operator applies.
+func decode(document []byte) (*unstructured.Unstructured, error) {
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(text); err != nil { // with integers, as the cluster's objects have them
+		return nil, err
+	}
+	labels := o.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["k8s-app"], labels[managedBy], labels["app.kubernetes.io/component"] = "hostpath-provisioner", owner, "storage"
+	o.SetLabels(labels)
+	return o, nil
 }
 
 // rules adds the operator's rules to the agents', with its namespace and the pages that RUNBOOK_URL_TEMPLATE names.

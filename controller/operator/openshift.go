@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
@@ -22,8 +21,12 @@ import (
 
 var constraintsKind = schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"}
 
-// olderConstraints are those of the existing operator's DaemonSet for hostPath PVs, which the agents replace.
-const olderConstraints = "hostpath-provisioner"
+// Names of constraints: those of the agents, and those of the existing operator's DaemonSet for hostPath PVs, which the agents
+// replace.
+const (
+	agentConstraints = "hostpath-provisioner-csi"
+	olderConstraints = "hostpath-provisioner"
+)
 
 // constrain keeps the constraints of the agents' pods while the cluster has such an API.
 func (r *Reconciler) constrain(mgr ctrl.Manager) error {
@@ -37,15 +40,10 @@ func (r *Reconciler) constrain(mgr ctrl.Manager) error {
 // constraints returns those of manifests/openshift-csi, with what the pods of pools on claims request besides: a claim, and the
 // host's processes, of which the one that unmounts names those that keep a mount busy.
 func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{}
-	text, err := yaml.YAMLToJSON([]byte(openshiftcsi.Constraints))
-	if err == nil {
-		err = o.UnmarshalJSON(text)
-	}
+	o, err := decode([]byte(openshiftcsi.Constraints))
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints: %w", err)
 	}
-	o.SetLabels(map[string]string{"k8s-app": "hostpath-provisioner", managedBy: owner, "app.kubernetes.io/component": "storage"})
 	o.Object["users"] = []any{"system:serviceaccount:" + s.Namespace + ":hostpath-provisioner-admin-csi"}
 	o.Object["allowHostPID"] = true
 	o.Object["volumes"] = []any{"hostPath", "persistentVolumeClaim", "projected"}

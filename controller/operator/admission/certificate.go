@@ -68,23 +68,28 @@ func Expires(ctx context.Context, c client.Reader, namespace string) (at time.Ti
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Secret}, &have); err != nil {
 		return at, client.IgnoreNotFound(err)
 	}
-	pair, err := tls.X509KeyPair(have.Data[corev1.TLSCertKey], have.Data[corev1.TLSPrivateKeyKey])
+	found, err := pair(have.Data)
 	if err != nil {
 		return at, nil // the next pass renews it
 	}
-	return pair.Leaf.NotAfter, nil
+	return found.Leaf.NotAfter, nil
+}
+
+// pair returns the certificate of the Secret's data with its key.
+func pair(data map[string][]byte) (tls.Certificate, error) {
+	return tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 }
 
 // due reports whether a certificate is to be made: there is none that is for the host, that its authorities signed, and that
 // is valid for another third of its life.
 func due(data map[string][]byte, host string, now time.Time) bool {
-	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+	have, err := pair(data)
 	if err != nil {
 		return true
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(data[bundle])
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now.Add(Lifetime / 3)})
+	_, err = have.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now.Add(Lifetime / 3)})
 	return err != nil
 }
 

@@ -33,8 +33,8 @@ func Server(address string, cache client.Reader, certificate client.ObjectKey, s
 			if err := cache.Get(hello.Context(), certificate, &secret); err != nil {
 				return nil, fmt.Errorf("read the certificate: %w", err)
 			}
-			pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-			return &pair, err
+			found, err := pair(secret.Data)
+			return &found, err
 		}
 	}}})
 	s.Register(path, &admission.Webhook{Handler: v})

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// apiServer is the object of a cluster with the profile; without one it has no object.
+// read reads the object of a cluster with the profile; without one there is no object.
 func read(t *testing.T, s *Source, profile map[string]any) (changed bool) {
 	t.Helper()
 	objects := fake.NewClientBuilder()
