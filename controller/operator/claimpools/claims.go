@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -77,12 +78,13 @@ func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	return "", nil
 }
 
-// Conflict describes what of the template a claim of the pool cannot have, or returns "".
+// Conflict describes what of the template a claim of the pool cannot have, the first of these claims by its name, or returns "".
 func Conflict(ctx context.Context, claims client.Reader, namespace, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := claims.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{poolLabel: labelOf(pool)}); err != nil {
 		return "", fmt.Errorf("list the claims of pool %s: %w", pool, err)
 	}
+	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { return strings.Compare(a.Name, b.Name) }) // a cache has no order
 	for _, claim := range list.Items {
 		if problem := conflict(template, &claim); problem != "" && claim.DeletionTimestamp == nil {
 			return "pool " + pool + ": " + problem, nil
