@@ -123,14 +123,21 @@ func TestAgentKilledAmongClaims(t *testing.T) {
 	s := newScene(t)
 	before, err := podOf(s, one, agentSet)
 	must(s, "agent", err)
-	claims := make([]*corev1.PersistentVolumeClaim, 20)
-	for i := range claims {
-		claims[i] = s.Create(harness.Claim{Node: one.Name})
-		if i == len(claims)/2 {
-			_, err := kubectl("", "-n", harness.Namespace, "delete", "pod", before.Name, "--force", "--grace-period=0", "--wait=false")
-			must(s, "delete agent", err)
-		}
+	var claims []*corev1.PersistentVolumeClaim
+	claim := func() {
+		claims = append(claims, s.Create(harness.Claim{Node: one.Name}))
 		time.Sleep(100 * time.Millisecond)
+	}
+	for range 10 {
+		claim()
+	}
+	_, err = kubectl("", "-n", harness.Namespace, "delete", "pod", before.Name, "--force", "--grace-period=0", "--wait=false")
+	must(s, "delete agent", err)
+	for end := time.Now().Add(soon); !agentReplaced(s, before) && time.Now().Before(end); {
+		claim() // the first agent may live for seconds
+	}
+	for range 10 {
+		claim()
 	}
 	after := awaitAgent(s, one)
 	began := after.Status.ContainerStatuses[0].State.Running.StartedAt
@@ -155,6 +162,12 @@ func TestAgentKilledAmongClaims(t *testing.T) {
 	if staged := s.Children(hostPath(one, ".hostpath-provisioner", "staging")); len(staged) != 0 {
 		t.Errorf("staging holds %q, want nothing", staged)
 	}
+}
+
+// agentReplaced reports whether the container of another agent than before runs on its node.
+func agentReplaced(s *harness.Scene, before *corev1.Pod) bool {
+	now, err := podOf(s, one, agentSet)
+	return err == nil && now.UID != before.UID && len(now.Status.ContainerStatuses) > 0 && now.Status.ContainerStatuses[0].State.Running != nil
 }
 
 // known reports whether a PV has that name: another test's, or that of somebody who uses the cluster as well.

@@ -42,7 +42,7 @@ func csiStatefulSet(t *testing.T, s *harness.Scene) {
 		must(s, "scale", err)
 	}
 	scale("0")
-	_, err := kubectl("", "-n", s.Namespace, "wait", "--for=delete", "pod", "-l", "app=ledger", "--timeout=60s")
+	_, err := kubectl("", "-n", s.Namespace, "wait", "--for=delete", "pod", "-l", "app=ledger", "--timeout=120s")
 	must(s, "wait", err)
 	scale("2")
 	for _, name := range names {

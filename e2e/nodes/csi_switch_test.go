@@ -100,7 +100,7 @@ func takeAgentAway(s *harness.Scene) {
 func redeploy(t *testing.T) {
 	for _, args := range [][]string{
 		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},
-		{"-n", harness.Namespace, "rollout", "status", "daemonset/hostpath-provisioner", "--timeout=90s"},
+		{"-n", harness.Namespace, "rollout", "status", "daemonset/hostpath-provisioner", "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			t.Error(err)

@@ -98,7 +98,7 @@ func (f csiForm) deploy(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{
 		append([]string{"apply"}, f.apply...),
-		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + csiSet, "--timeout=90s"},
+		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + csiSet, "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			t.Fatal(err)

@@ -165,6 +165,6 @@ func localPathDeploy(s *harness.Scene) {
 	_, err = kubectl(notDefault(strings.ReplaceAll(text, "/var/lib/rancher/k3s/storage", localPathBase)), "apply", "-f", "-")
 	must(s, "apply", err)
 	begin := time.Now()
-	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "daemonset/"+localPathSet, "--timeout=90s")
+	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "daemonset/"+localPathSet, "--timeout=180s")
 	must(s, fmt.Sprintf("agents ready after %s", time.Since(begin).Round(time.Second)), err)
 }

@@ -106,7 +106,7 @@ func deploy(ctx context.Context) (err error) {
 		// An agent that is there already has the image of before, under the same name.
 		{"-n", harness.Namespace, "delete", "pod", "-l", agentLabel},
 		{"apply", "-k", filepath.Join(root, "manifests", "legacy")},
-		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + agentSet, "--timeout=90s"},
+		{"-n", harness.Namespace, "rollout", "status", "daemonset/" + agentSet, "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			return err
@@ -143,4 +143,4 @@ func kubectl(stdin string, args ...string) (string, error) {
 }
 
 // soon is how long the cluster may take for one thing, on a machine that is busy.
-const soon = 60 * time.Second
+const soon = 120 * time.Second

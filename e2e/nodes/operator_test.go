@@ -92,7 +92,7 @@ func operatorOlder(s *harness.Scene) {
 		_, err := kubectl("", "label", "-f", filepath.Join(root, "manifests", "legacy", file+".yaml"), managedBy)
 		must(s, "label the older objects", err)
 	}
-	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "daemonset/"+csiSet, "--timeout=90s")
+	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "daemonset/"+csiSet, "--timeout=180s")
 	must(s, "older agents", err)
 }
 
@@ -208,7 +208,7 @@ func operatorRolls(s *harness.Scene) {
 	before := awaitDriver(s, one)
 	_, err := kubectl("", "-n", harness.Namespace, "set", "env", "deployment/"+operatorSet, "VERBOSITY=2")
 	must(s, "set the verbosity", err)
-	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/"+operatorSet, "--timeout=90s")
+	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/"+operatorSet, "--timeout=180s")
 	must(s, "operators", err)
 	s.Eventually(2*soon, "other agents", func() error {
 		for _, n := range local.Nodes() {
@@ -253,9 +253,9 @@ func operatorAway(t *testing.T) {
 	}
 	_, _ = kubectl("", "annotate", operatorName, "hostpathprovisioner.kubevirt.io/force-deletion=true") // it may be gone
 	for _, args := range [][]string{
-		{"delete", operatorKind, "--all", "--timeout=60s"},
+		{"delete", operatorKind, "--all", "--timeout=120s"},
 		{"delete", "storageclass", csiClass, "--ignore-not-found"},
-		{"delete", "-k", filepath.Join(root, "manifests", "operator"), "--ignore-not-found", "--timeout=90s"},
+		{"delete", "-k", filepath.Join(root, "manifests", "operator"), "--ignore-not-found", "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			t.Error(err)

@@ -93,7 +93,7 @@ func (s *poolScene) holderRestarts(users map[string]operatorUser) {
 	for pool := range users {
 		_, err := kubectl("", "-n", harness.Namespace, "delete", "pod", "-l", "hpp-pool="+pool+"-hpp")
 		must(s.Scene, "end the holder", err)
-		_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/hpp-pool-"+pool+"-"+one.Name, "--timeout=60s")
+		_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/hpp-pool-"+pool+"-"+one.Name, "--timeout=120s")
 		must(s.Scene, "another holder", err)
 	}
 	if now := s.mounts(); now != mounted {
@@ -163,12 +163,12 @@ func (s *poolScene) away() {
 		resource, _ := kubectl("", "get", operatorName, "-o", "yaml")
 		jobs, _ := kubectl("", "-n", harness.Namespace, "get", "jobs,pods,deployments,pvc", "-o", "wide")
 		s.Logf("%s\n%s\n%s\n%s\n%s", resource, jobs, text, logs, s.mounts())
-		_, _ = kubectl("", "-n", harness.Namespace, "delete", "deployment", "-l", "kubevirt.io.hostpath-provisioner/storagePool", "--timeout=60s")
+		_, _ = kubectl("", "-n", harness.Namespace, "delete", "deployment", "-l", "kubevirt.io.hostpath-provisioner/storagePool", "--timeout=120s")
 		for _, pool := range []string{"raw", "nested"} {
 			_, _ = onNode(one, "umount", "--lazy", "/var/hpvolumes/"+pool+"/csi") // it may not be mounted
 		}
 	}
-	_, err := kubectl("", "-n", harness.Namespace, "delete", "pvc", "-l", "kubevirt.io.hostpath-provisioner/storagePool", "--timeout=60s")
+	_, err := kubectl("", "-n", harness.Namespace, "delete", "pvc", "-l", "kubevirt.io.hostpath-provisioner/storagePool", "--timeout=120s")
 	must(s.Scene, "delete the claims", err)
 	_, err = kubectl("", "delete", "pv", s.ClassName("raw"), "--ignore-not-found")
 	must(s.Scene, "delete the PV", err)

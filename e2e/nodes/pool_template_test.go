@@ -88,7 +88,7 @@ func TestPoolTemplate(t *testing.T) {
 	s.words = strings.NewReplacer("RAW", raw, "NESTED", nested, "HOSTNAME", one.Hostname, "NODE", one.Name, "BUSYBOX", cluster.BusyboxImage)
 	_, err := kubectl(s.words.Replace(olderPool), "apply", "--field-manager=hostpath-provisioner-operator", "-f", "-")
 	must(s.Scene, "apply the older pool", err)
-	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/hpp-pool-raw-"+one.Name, "--timeout=60s")
+	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/hpp-pool-raw-"+one.Name, "--timeout=120s")
 	must(s.Scene, "older pool", err)
 	s.want("raw", 1)
 	mounted := s.mounts()

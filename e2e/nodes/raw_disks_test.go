@@ -93,7 +93,7 @@ func deployDisks(t *testing.T) (devices string) {
 		}
 	})
 	for _, args := range [][]string{
-		{"apply", "-k", manifests}, {"-n", harness.Namespace, "rollout", "status", "daemonset/" + disksSet, "--timeout=90s"},
+		{"apply", "-k", manifests}, {"-n", harness.Namespace, "rollout", "status", "daemonset/" + disksSet, "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			t.Fatal(err)

@@ -29,6 +29,7 @@ type gate struct {
 	before bool // hold the request; otherwise hold the answer
 	skip   int  // how many writes pass before one is held
 	open   bool // hold nothing
+	coming int  // how many writes are held and not yet reported
 }
 
 // newGate kills the operator, and has its next start reach the API server through a gate, which holds writes whose path has one
@@ -91,18 +92,33 @@ func (g *gate) await(done func() error) (held string, err error) {
 		case held = <-g.held:
 			return held, nil
 		case <-time.After(200 * time.Millisecond):
-			if err = done(); err == nil || time.Now().After(end) {
+			err = done()
+			if err == nil && g.reports() {
+				return <-g.held, nil // the write that did it, whose answer is held
+			}
+			if err == nil || time.Now().After(end) {
 				return "", err
 			}
 		}
 	}
 }
 
-// next has the gate hold a write before or after the API server gets it, once it has passed that many.
+// reports reports whether a write is held that await did not return.
+func (g *gate) reports() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.coming > 0 || len(g.held) > 0
+}
+
+// next has the gate hold a write before or after the API server gets it, once it has passed that many. It forgets what the
+// operator that was killed wrote at the same moment as the write it was killed at.
 func (g *gate) next(before bool, skip int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.before, g.skip = before, skip
+	for len(g.held) > 0 {
+		<-g.held
+	}
 }
 
 // opens has the gate hold nothing any more, and starts the operator.
@@ -122,7 +138,9 @@ func (g *gate) holds(r *http.Request) (held, before bool) {
 	if g.open || r.Method == http.MethodGet || in("/leases") || in("/events") || !slices.ContainsFunc(g.paths, in) {
 		return false, false
 	}
-	g.skip--
+	if g.skip--; g.skip < 0 {
+		g.coming++
+	}
 	return g.skip < 0, g.before
 }
 
@@ -137,5 +155,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.proxy.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	g.held <- r.Method + " " + r.URL.Path
+	g.mu.Lock()
+	g.coming--
+	g.mu.Unlock()
 	<-r.Context().Done() // the client is killed
 }
