@@ -72,6 +72,9 @@ func report(c *bounded.Call, d *pooldir.Dir, path string) (r Report, err error) 
 	}
 	r.Damaged = records.Damaged()
 	r.Warnings = pooldir.LooseMode(d.Base, path)
+	if err := label(d, &r); err != nil {
+		return r, err
+	}
 	r.Trash, err = trashEntries(d)
 	return r, err
 }

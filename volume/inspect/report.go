@@ -56,6 +56,8 @@ type Volume struct {
 	// on the volume.
 	Quota int64 `json:"quota,omitempty"`
 	Used  int64 `json:"used,omitempty"`
+	// Label is the SELinux label of the directory; empty if the filesystem supports none.
+	Label string `json:"label,omitempty"`
 }
 
 // Migration is a record.Migration without the PVs.

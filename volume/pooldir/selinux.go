@@ -2,6 +2,7 @@ package pooldir
 
 import (
 	"fmt"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -17,21 +18,48 @@ const (
 	DefaultLabel = "system_u:object_r:container_file_t:s0"
 )
 
-// chooseLabel returns the label of new volumes. A filesystem that supports SELinux labels has the
-// option "seclabel" (selinux_sb_show_options in security/selinux/hooks.c). A filesystem that is
-// mounted with context= has not, and supports none.
+// chooseLabel returns the label of new volumes.
 func (o *Opener) chooseLabel(d *Dir) (string, error) {
 	if o.config.Label != LabelAuto {
 		return o.config.Label, nil
 	}
-	all, err := mount.Self()
-	if err != nil {
+	if labelled, err := d.labelled(); err != nil || !labelled {
 		return "", err
 	}
-	if home, ok := mount.ByID(all, int(d.at.mount)); ok && home.SuperOption("seclabel") {
-		return DefaultLabel, nil
+	return DefaultLabel, nil
+}
+
+// labelled reports whether the pool's filesystem supports SELinux labels: then it has the option
+// "seclabel" (selinux_sb_show_options in security/selinux/hooks.c). A filesystem that is mounted
+// with context= has not, and supports none. The caller has located the directory.
+func (d *Dir) labelled() (bool, error) {
+	all, err := mount.Self()
+	if err != nil {
+		return false, err
 	}
-	return "", nil
+	home, ok := mount.ByID(all, int(d.at.mount))
+	return ok && home.SuperOption("seclabel"), nil
+}
+
+// Labels returns the SELinux labels of the volumes' directories, by their names, also of a Dir that
+// OpenToRead opened. It returns nil if the filesystem supports no labels, and leaves out a volume
+// whose directory is not there or does not tell its label.
+func (d *Dir) Labels(volumes []string) (map[string]string, error) {
+	if err := d.locate(); err != nil {
+		return nil, err
+	}
+	if is, err := d.labelled(); err != nil || !is {
+		return nil, err
+	}
+	labels := map[string]string{}
+	for _, name := range volumes {
+		value := make([]byte, 4096) // longer than any label: a page, as in security/selinux/selinuxfs.c
+		n, err := unix.Lgetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", d.Base, name), "security.selinux", value)
+		if err == nil {
+			labels[name] = strings.TrimRight(string(value[:n]), "\x00")
+		}
+	}
+	return labels, nil
 }
 
 // SetLabel sets the label of the directory that fd has open. It does nothing if no label is
