@@ -16,11 +16,12 @@ CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
 CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
 DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
+MACHINE_PKGS := qemu-system-x86 mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs busybox-static
 export K8S_VERSION IMAGE
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-times fuzz torture torture-power bench lint measure image push deploy \
+.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-machine test-times fuzz torture torture-power bench lint measure image push deploy \
 	demo demo-disks demo-single-node demo-local-path demo-operator \
 	cluster-up cluster-sync cluster-down clean
 
@@ -31,12 +32,12 @@ build: ## the agent for this machine, in bin/
 	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
 build image: ARCHES ?= $(ARCH)
 
-test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
+test: test-unit test-fuzz test-disk test-cluster test-machine ## all tests, cheap ones first
 
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd prometheus
 	go test -race ./...
-	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./monitoring/... ./torture/...
+	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./torture/... && go test -race -count=1 ./monitoring/... # which reads files outside its module
 
 test-fuzz: ## every fuzz target for a moment
 	e2e/fuzz.sh 8s
@@ -56,8 +57,12 @@ test-cluster: ## a real control plane, and two real nodes; needs root
 	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
 	@$(MAKE) --no-print-directory torture MINUTES=1
 
+test-machine: ## a distribution in a virtual machine: systemd, SELinux, cgroup v2, reboot; needs root, and minutes to make its image once
+	@e2e/packages.sh $(MACHINE_PKGS)
+	cd e2e && go run ./cmd/cluster build && go test -count=1 -v -timeout 30m ./machine
+
 # The packages that `make test` runs, as paths from here.
-PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... monitoring/... torture/... sanity/... suite/... nodes/... vm)
+PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... monitoring/... torture/... sanity/... suite/... nodes/... vm machine)
 test-times: ## the slowest thirty tests, and every package's seconds; PKGS="volume/... e2e/suite" for some packages; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(VM_PKGS) systemd prometheus
 	@cd e2e && go build -o ../bin/times ./cmd/times

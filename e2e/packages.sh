@@ -36,6 +36,7 @@ found() {
     gcc) programs "${CC:-gcc}" ;;
     iproute2) programs ip ;;
     libc6-dev) echo '#include <stdlib.h>' | "${CC:-gcc}" -E - >/dev/null 2>&1 ;;
+    openssh-client) programs ssh ssh-keygen ;;
     prometheus) programs prometheus promtool ;;
     qemu-system-x86) programs qemu-system-x86_64 ;;
     systemd) programs systemd-analyze ;;

@@ -120,7 +120,7 @@ func Open(dir string) (*Cluster, error) {
 	case !s.Ready || s.Boot != bootID():
 		return nil, fmt.Errorf("state directory %s: %w, only remains of one; 'cluster up' or 'cluster down' clears them", dir, ErrNotUp)
 	}
-	plane, err := openControlPlane(filepath.Join(dir, "control-plane"))
+	plane, err := OpenControlPlane(filepath.Join(dir, "control-plane"))
 	if err != nil {
 		return nil, err
 	}

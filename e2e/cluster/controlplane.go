@@ -115,8 +115,8 @@ func newSettings(o Options, version string) (settings, error) {
 	return s, writeJSON(filepath.Join(s.Dir, "control-plane.json"), s)
 }
 
-// openControlPlane opens a control plane that another process started.
-func openControlPlane(dir string) (*ControlPlane, error) {
+// OpenControlPlane opens the control plane of that directory, which another process started.
+func OpenControlPlane(dir string) (*ControlPlane, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "control-plane.json"))
 	if err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func missingDirs(dir string, known []string) []string {
 }
 
 func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *progress) error {
-	images, err := writeNodeImages(c.dir, bins)
+	images, err := WriteNodeImages(c.dir, bins)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *pr
 	})
 }
 
-// writeNodeImages writes the archives of the images that every node needs, and returns their paths.
-func writeNodeImages(dir string, bins Binaries) ([]string, error) {
+// WriteNodeImages writes the archives of the images that every node needs, and returns their paths.
+func WriteNodeImages(dir string, bins Binaries) ([]string, error) {
 	pause, err := BinaryImage(PauseImage, bins.Path("pause"))
 	if err != nil {
 		return nil, err

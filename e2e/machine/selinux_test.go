@@ -1,0 +1,160 @@
+package machine_test
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+)
+
+func TestBooted(t *testing.T) {
+	t.Log(on(t, ". /etc/os-release; echo $PRETTY_NAME; uname -r; systemctl --version | head -1; getenforce; stat -fc %T /sys/fs/cgroup"))
+	want(t, "getenforce; stat -fc %T /sys/fs/cgroup; systemctl is-system-running", "Enforcing\ncgroup2fs\nrunning")
+}
+
+// The unit labels the disk's directory, before anything that starts pods.
+func TestUnitLabels(t *testing.T) {
+	want(t, "ls -dZ "+disk+" | cut -d: -f3", "container_file_t")
+	want(t, "systemctl is-active hostpath-provisioner.service; systemctl is-enabled hostpath-provisioner.service", "active\nenabled")
+	before := on(t, "systemctl show -p Before --value hostpath-provisioner.service")
+	for _, unit := range []string{"kubelet.service", "containerd.service"} {
+		if !strings.Contains(before, unit) {
+			t.Errorf("the unit is not before %s: %s", unit, before)
+		}
+	}
+}
+
+// claim is a claim, with an annotation or "".
+func claim(name, class, annotation string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: %s, annotations: {%s}}
+spec:
+  storageClassName: %s
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 64Mi}}
+---
+`, name, annotation, class)
+}
+
+// pod writes a file into the claim's volume and stays. level are its SELinux categories; "" lets the runtime choose.
+func pod(name, of, class, level string) string {
+	return claim(of, class, "") + fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s}
+spec:
+  securityContext: {seLinuxOptions: {level: %[3]q}}
+  containers:
+  - name: main
+    image: localhost/hpp-e2e/busybox:latest
+    imagePullPolicy: IfNotPresent
+    command: [sh, -c, "trap 'exit 0' TERM; cat /proc/self/attr/current >>/data/who && echo >>/data/who && sync && touch /tmp/ready; sleep 100000 & wait"]
+    readinessProbe: {exec: {command: [cat, /tmp/ready]}, periodSeconds: 2, timeoutSeconds: 20}
+    volumeMounts: [{name: data, mountPath: /data}]
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: data, persistentVolumeClaim: {claimName: %[2]s}}]
+`, name, of, level)
+}
+
+// classes are the classes of the two backends, by the name of the claim and the pod of each.
+var classes = map[string]string{"host": "hostpath-provisioner", "csi": "hostpath-csi"}
+
+// start creates a claim and its pod for each backend, with the SELinux level of its name, and waits until they are ready.
+func start(t *testing.T, prefix string, levels map[string]string) {
+	t.Helper()
+	for name, class := range classes {
+		do(t, pod(prefix+name, prefix+name, class, levels[name]), "apply", "-f", "-")
+		t.Cleanup(func() {
+			if t.Failed() {
+				out, _ := kubectl("", "describe", "pod", prefix+name)
+				t.Log(out)
+			}
+		})
+	}
+	for name := range classes {
+		do(t, "", "wait", "--for=condition=Ready", "pod/"+prefix+name, "--timeout="+soon.String())
+	}
+}
+
+// directory returns the directory of a claim's volume on the machine.
+func directory(t *testing.T, claim string) string {
+	t.Helper()
+	pv := strings.TrimSpace(do(t, "", "get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}"))
+	return on(t, "find "+disk+"/*/ -maxdepth 1 -name '*"+pv+"*' -type d")
+}
+
+// Containers with categories write into volumes of both backends. The kubelet lets the runtime label a CSI volume for its
+// pod, and a hostPath volume stays as the agent labelled it. The agent deletes files of any category.
+func TestPods(t *testing.T) {
+	start(t, "pods-", map[string]string{"host": "s0:c1,c2", "csi": "s0:c1,c2"})
+	labels := map[string]string{"host": "container_file_t:s0", "csi": "container_file_t:s0:c1,c2"}
+	dirs := map[string]string{}
+	for name, label := range labels {
+		dirs[name] = directory(t, "pods-"+name)
+		want(t, "stat -c %C "+dirs[name]+" | cut -d: -f3-; cut -d: -f3- "+dirs[name]+"/who | tr -d '\\000'", label+"\ncontainer_t:s0:c1,c2")
+	}
+	want(t, "ps -eo label,args | grep ' /hostpath-[p]rovisioner' | cut -d: -f3", "spc_t") // it made the volumes, so it runs
+	refusals := "grep -ac 'denied.*scontext=system_u:system_r:spc_t' /var/log/audit/audit.log || true"
+	want(t, refusals, "0")
+
+	// What the runtime labelled for one pod is closed to a process with other categories.
+	want(t, reading(dirs["csi"]+"/who", "s0:c1,c2"), "0")
+	want(t, reading(dirs["csi"]+"/who", "s0:c3,c4"), "1")
+	for name := range labels {
+		do(t, "", "delete", "pod/pods-"+name, "pvc/pods-"+name)
+		want(t, "for i in $(seq 60); do test -e "+dirs[name]+" || break; sleep 1; done; test -e "+dirs[name]+" && echo there; true", "")
+	}
+	want(t, refusals, "0")
+}
+
+// reading is a script that prints the exit status of a process that reads a file as a container with those categories does. It
+// does not come by the way of the directories above, as a container does not, and may not write to the session's pipes.
+func reading(file, level string) string {
+	dir, name := path.Split(file)
+	return "cd " + dir + " && runcon system_u:system_r:container_t:" + level + " " + confined + " cat " + name + "; echo $?"
+}
+
+// A relabel takes the type of volumes, where the policy does not list it as customizable. Inspect shows that, and the unit gives
+// the type back if it is asked to: not to what carries a pod's categories, and not to another filesystem.
+func TestRelabel(t *testing.T) {
+	do(t, claim("relabel", "hostpath-provisioner", "kubevirt.io/provisionOnNode: node-01"), "apply", "-f", "-")
+	do(t, "", "wait", "--for=jsonpath={.status.phase}=Bound", "pvc/relabel", "--timeout="+soon.String())
+	dir := directory(t, "relabel")
+	t.Cleanup(func() { do(t, "", "delete", "pvc/relabel") })
+	on(t, "cd "+dir+" && mkdir sub mounted && echo text >sub/file && echo secret >kept && chcon -l s0:c7,c8 kept")
+	labels := "cd " + dir + " && stat -c '%n %C' . sub sub/file mounted kept mounted/file 2>/dev/null | sed 's/[a-z_]*:object_r://'; true"
+	const ours, lost = "container_file_t:s0", "var_t:s0"
+	all := func(label string) string {
+		return ". " + label + "\nsub " + label + "\nsub/file " + label
+	}
+	want(t, labels, all(ours)+"\nmounted "+ours+"\nkept "+ours+":c7,c8")
+	inspect := "hostpath-provisioner inspect " + dir + "/.."
+	wantWords(t, inspect, "", "SELinux may keep")
+	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "0")
+
+	on(t, "restorecon -R "+dir)
+	on(t, "mount -t tmpfs -o rootcontext=system_u:object_r:"+lost+" tmpfs "+dir+"/mounted && echo text >"+dir+"/mounted/file")
+	t.Cleanup(func() { on(t, "umount "+dir+"/mounted") })
+	theirs := "\nmounted " + lost + "\nkept " + lost + ":c7,c8\nmounted/file " + lost
+	want(t, labels, all(lost)+theirs)
+	wantWords(t, inspect, "SELinux may keep containers out of volumes, whose type is not container_file_t: "+path.Base(dir)+" (", "")
+	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "1")
+	wantWords(t, "grep 'denied.*scontext=system_u:system_r:container_t.*"+lost+"' /var/log/audit/audit.log | tail -n 1", "read", "")
+
+	on(t, "echo RELABEL=volumes >/etc/default/hostpath-provisioner && systemctl restart hostpath-provisioner.service; rm /etc/default/hostpath-provisioner")
+	want(t, labels, all(ours)+theirs)
+	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "0")
+	wantWords(t, "journalctl -b -u hostpath-provisioner.service", "labels "+disk+"/volumes/"+path.Base(dir)+", which has ", "")
+	wantWords(t, inspect, "", "SELinux may keep")
+	want(t, "findmnt -no TARGET /mnt; true", "")
+}
+
+// wantWords compares a part of what a script on the machine prints, and a part that it must not print. "" is no part.
+func wantWords(t *testing.T, script, words, not string) {
+	t.Helper()
+	if got := on(t, script); !strings.Contains(got, words) || not != "" && strings.Contains(got, not) {
+		t.Errorf("%s: want %q and not %q in\n%s", script, words, not, got)
+	}
+}
