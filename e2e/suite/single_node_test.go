@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -124,7 +123,7 @@ func TestSingleNode(t *testing.T) {
 	}
 }
 
-// Sentence 1: a claim that names no class, node and pod gets its volume at once.
+// A claim that names no class, node and pod gets its volume at once.
 func singleDefaultClass(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.Shell("kubectl -n " + harness.Namespace + " delete daemonset --all") // no kubelet runs it
@@ -148,7 +147,7 @@ func singleDefaultClass(t *testing.T, own *harness.Env) {
 	m.Eventually(10*time.Second, "empty pool", func() error { return empty(m.Scene, m.a) })
 }
 
-// Sentence 2: modes, capacity, policy and affinity of PVs, and what is refused.
+// Modes, capacity, policy and affinity of PVs, and what is refused.
 func singleClaims(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.a.Restart()
@@ -177,7 +176,7 @@ func singleClaims(t *testing.T, own *harness.Env) {
 	m.AwaitWarning(block.UID, "ProvisioningFailed", "volumeMode Block is not supported")
 }
 
-// Sentence 2: PV_RECLAIM_POLICY, validated.
+// PV_RECLAIM_POLICY, validated.
 func singlePolicy(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.a.RestartWith("PV_RECLAIM_POLICY=Keep")
@@ -194,7 +193,7 @@ func singlePolicy(t *testing.T, own *harness.Env) {
 	}
 }
 
-// Sentence 3: a second node at start, and an empty pool. A taint makes no difference.
+// A second node at start, and an empty pool. A taint makes no difference.
 func singleTwoNodes(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	second := m.Node("02")
@@ -213,7 +212,7 @@ func singleTwoNodes(t *testing.T, own *harness.Env) {
 	}
 }
 
-// Sentence 3: a second node while volumes exist. Existing volumes grow and are deleted; new claims wait until the node is
+// A second node while volumes exist. Existing volumes grow and are deleted; new claims wait until the node is
 // cordoned, or gone.
 func singleSecondNode(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
@@ -260,155 +259,4 @@ func (m *machine) waits(second harness.Node, grows, leaves *corev1.PersistentVol
 	m.Bound(waiting)
 	m.Cordon(second, false)
 	m.a.AwaitUnready(`only node.*` + second.Name)
-}
-
-// Sentence 4: the older provisioner's PVs are adopted as they are, grow, and are deleted by their policy.
-func singleAdoption(t *testing.T, own *harness.Env) {
-	m := newMachine(t, own, harness.Options{})
-	claim, pv := m.older(nil)
-	kept, keptPV := m.older(func(pv *corev1.PersistentVolume) {
-		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-	})
-	m.a.Restart()
-	m.a.AwaitReady()
-	for _, pv := range []*corev1.PersistentVolume{pv, keptPV} {
-		m.Eventually(15*time.Second, "adopted", func() error { return m.isAdopted(pv) })
-	}
-	m.grown(claim)
-	m.Delete(kept)
-	m.Released(keptPV.Name)
-	m.Delete(claim)
-	m.Gone(pv.Name)
-	m.Eventually(10*time.Second, "one directory", func() error {
-		if got := m.Children(m.a.Pool); !slices.Equal(got, []string{filepath.Base(keptPV.Spec.HostPath.Path)}) {
-			return fmt.Errorf("the pool has %q", got)
-		}
-		return nil
-	})
-}
-
-// isAdopted returns nil if the agent has a record of the PV's volume, and the PV's spec is as it was.
-func (m *machine) isAdopted(was *corev1.PersistentVolume) error {
-	m.Helper()
-	pv := m.PV(was.Name)
-	if pv.Labels[harness.LabelNode] != m.a.Node.Name || pv.Annotations[harness.AnnPool] == "" {
-		return m.NotYet(pv.UID, "labels %v, annotations %v", pv.Labels, pv.Annotations)
-	}
-	if pv.Spec.HostPath == nil || *pv.Spec.HostPath.Type != *was.Spec.HostPath.Type || pv.Spec.HostPath.Path != was.Spec.HostPath.Path ||
-		pv.Spec.NodeAffinity != nil || !slices.Equal(pv.Spec.AccessModes, was.Spec.AccessModes) {
-		return fmt.Errorf("the PV changed: %+v", pv.Spec)
-	}
-	for _, v := range m.a.Inspect().Volumes {
-		if v.PV == pv.Name && v.Adopted && v.State == "bound" {
-			return m.Unwarned(pv.UID)
-		}
-	}
-	return errors.New("there is no record")
-}
-
-// Sentence 4: anything else of that provisioner is left alone, with an event.
-func singleLeftAlone(t *testing.T, own *harness.Env) {
-	m := newMachine(t, own, harness.Options{})
-	_, good := m.older(nil) // so that the disk is known to be there
-	outside := m.Path("outside", "volumes")
-	rows := map[string]*corev1.PersistentVolume{}
-	for want, edit := range map[string]func(*corev1.PersistentVolume){
-		"is not named after it":                    func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "x" },
-		harness.AnnIdentity + ` is "another-node"`: func(pv *corev1.PersistentVolume) { pv.Annotations[harness.AnnIdentity] = "another-node" },
-		"is not a directory right below": func(pv *corev1.PersistentVolume) {
-			pv.Spec.HostPath.Path = filepath.Join(outside, filepath.Base(pv.Spec.HostPath.Path))
-		},
-	} {
-		claim, pv := m.older(edit)
-		m.Delete(claim)
-		m.Released(pv.Name)
-		rows[want] = pv
-	}
-	m.a.Restart()
-	m.a.AwaitReady()
-	m.Eventually(15*time.Second, "adopted", func() error { return m.isAdopted(good) })
-	for want, pv := range rows {
-		m.AwaitWarning(pv.UID, harness.ReasonRefused, want)
-		if now := m.PV(pv.Name); len(now.Labels) != 0 || now.Annotations[harness.AnnPool] != "" {
-			t.Errorf("%s: the PV was changed: %v, %v", want, now.Labels, now.Annotations)
-		}
-		if err := harness.Exists(filepath.Join(pv.Spec.HostPath.Path, "data")); err != nil {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-	if got := m.a.Inspect().Volumes; len(got) != 1 {
-		t.Errorf("volumes %+v, want the adopted one alone", got)
-	}
-}
-
-// The life of a claim's volume in an open pool, with the agent killed before its n-th change to the disk.
-func singleKilled(t *testing.T, own *harness.Env) {
-	m := newMachine(t, own, faulty(t))
-	m.a.Restart()
-	m.a.AwaitReady()
-	m.a.Stop()
-	for n := 1; n <= mostSteps; n++ {
-		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
-		claim := m.claim(corev1.ReadWriteMany)
-		dead := m.again(func() error { return m.IsBound(claim) })
-		m.Bound(claim)
-		wantTree(m.Scene, m.a.Pool, filepath.Base(m.directory(claim)))
-		m.Delete(claim)
-		dead = m.again(func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }) || dead
-		m.Gone(harness.PVName(claim))
-		m.Eventually(15*time.Second, fmt.Sprintf("kill %d: empty pool", n), func() error { return empty(m.Scene, m.a) })
-		m.a.Kill()
-		if !dead {
-			t.Logf("the life of a volume has %d steps", n-1)
-			return
-		}
-	}
-	t.Errorf("%d steps are not enough", mostSteps)
-}
-
-// The adoption of a PV, with the agent killed before its n-th change to the disk, from an absent pool on.
-func singleKilledAdopting(t *testing.T, own *harness.Env) {
-	m := newMachine(t, own, faulty(t))
-	pools := m.a.Pool
-	for n := 1; n <= mostSteps; n++ {
-		m.a.Pool = filepath.Join(pools, fmt.Sprint(n))
-		claim, pv := m.older(nil)
-		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
-		dead := m.again(func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) })
-		m.Eventually(30*time.Second, fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
-		m.Delete(claim)
-		dead = m.again(func() error { return m.IsGone(pv.Name) }) || dead
-		m.Gone(pv.Name)
-		m.a.Kill()
-		if !dead {
-			t.Logf("the adoption has %d steps", n-1)
-			return
-		}
-	}
-	t.Errorf("%d steps are not enough", mostSteps)
-}
-
-// faulty are the options of an agent that can kill itself.
-func faulty(t *testing.T) harness.Options {
-	t.Helper()
-	return harness.Options{Program: built(t, env.Faulty)}
-}
-
-// again waits until the agent has ended, or done returns nil. It starts an agent again that has ended, and reports whether
-// that was so.
-func (m *machine) again(done func() error) (dead bool) {
-	m.Helper()
-	m.Eventually(time.Minute, "killed or done", func() error {
-		if !m.a.Alive() {
-			return nil
-		}
-		return done()
-	})
-	time.Sleep(200 * time.Millisecond) // the last steps change nothing that can be seen
-	if m.a.Alive() {
-		return false
-	}
-	m.a.Restart()
-	m.a.AwaitReady()
-	return true
 }
