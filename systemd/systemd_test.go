@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -133,5 +135,36 @@ func TestReadmeShowsBothLinesOfTheDropIn(t *testing.T) {
 		if !strings.Contains(string(data), line) {
 			t.Errorf("README.md lacks %s", line)
 		}
+	}
+}
+
+// Nodes whose system comes as an image get the same unit.
+func TestMachineConfig(t *testing.T) {
+	data, err := os.ReadFile("machineconfig.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Spec struct {
+			Config struct {
+				Systemd struct {
+					Units []struct {
+						Name, Contents string
+						Enabled        bool
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := config.Spec.Config.Systemd.Units
+	if len(units) != 1 || units[0].Name != unitFile || !units[0].Enabled || units[0].Contents != string(want) {
+		t.Errorf("machineconfig.yaml has units %+v, want an enabled %s with the text of that file", units, unitFile)
 	}
 }
