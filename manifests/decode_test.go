@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
 
 // kustomization has the fields that our files use. A new field is added here on purpose.
@@ -42,36 +43,6 @@ type kustomization struct {
 		Options map[string]bool   `json:"options"`
 	} `json:"patches"`
 	Replacements []any `json:"replacements"`
-}
-
-// constraints are OpenShift's SecurityContextConstraints, as far as ours go.
-type constraints struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-
-	Users                    []string            `json:"users"`
-	Groups                   []string            `json:"groups"`
-	AllowHostDirVolumePlugin bool                `json:"allowHostDirVolumePlugin"`
-	AllowHostIPC             bool                `json:"allowHostIPC"`
-	AllowHostNetwork         bool                `json:"allowHostNetwork"`
-	AllowHostPID             bool                `json:"allowHostPID"`
-	AllowHostPorts           bool                `json:"allowHostPorts"`
-	AllowPrivilegedContainer bool                `json:"allowPrivilegedContainer"`
-	AllowPrivilegeEscalation *bool               `json:"allowPrivilegeEscalation"`
-	ReadOnlyRootFilesystem   bool                `json:"readOnlyRootFilesystem"`
-	RequiredDropCapabilities []corev1.Capability `json:"requiredDropCapabilities"`
-	AllowedCapabilities      []corev1.Capability `json:"allowedCapabilities"`
-	DefaultAddCapabilities   []corev1.Capability `json:"defaultAddCapabilities"`
-	RunAsUser                strategy            `json:"runAsUser"`
-	SELinuxContext           strategy            `json:"seLinuxContext"`
-	FSGroup                  strategy            `json:"fsGroup"`
-	SupplementalGroups       strategy            `json:"supplementalGroups"`
-	SeccompProfiles          []string            `json:"seccompProfiles"`
-	Volumes                  []string            `json:"volumes"`
-}
-
-type strategy struct {
-	Type string `json:"type"`
 }
 
 // monitor is an object of the Prometheus operator, as far as ours go.
@@ -144,7 +115,7 @@ func empty(kind string) any {
 	case "RoleBinding":
 		return &rbacv1.RoleBinding{}
 	case "SecurityContextConstraints":
-		return &constraints{}
+		return &scctest.Constraints{}
 	case "Service":
 		return &corev1.Service{}
 	case "ServiceAccount":

@@ -7,7 +7,28 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
+
+// Admission takes the pods as they are: the agents' under their constraints, the operator's under those of every cluster.
+func TestAdmitted(t *testing.T) {
+	for at, by := range map[string]*scctest.Constraints{
+		"openshift":     one[*scctest.Constraints](t, "openshift"),
+		"openshift-csi": one[*scctest.Constraints](t, "openshift-csi"),
+		"operator":      scctest.NonRootV2(),
+	} {
+		var pod corev1.PodSpec
+		if at == "operator" {
+			pod = one[*appsv1.Deployment](t, at).Spec.Template.Spec
+		} else {
+			pod = one[*appsv1.DaemonSet](t, at).Spec.Template.Spec
+		}
+		if why := by.Refusals(pod); len(why) > 0 {
+			t.Errorf("%s: constraints %s refuse the pod: %q", at, by.Name, why)
+		}
+	}
+}
 
 // The two lists are in two files; admission refuses the pods when they differ.
 func TestConstraintsFitTheDaemonSet(t *testing.T) {
@@ -19,7 +40,7 @@ func TestConstraintsFitTheDaemonSet(t *testing.T) {
 		"openshift":     {name, account, false, []string{"runtime/default"}},
 		"openshift-csi": {csiName, csiAccount, true, nil},
 	} {
-		scc, ds := one[*constraints](t, at), one[*appsv1.DaemonSet](t, at)
+		scc, ds := one[*scctest.Constraints](t, at), one[*appsv1.DaemonSet](t, at)
 		_, c := agent(t, at)
 		// What is not asked for is neither allowed nor taken away.
 		asked := c.SecurityContext.Capabilities
@@ -50,7 +71,7 @@ func TestConstraintsFitTheDaemonSet(t *testing.T) {
 		if scc.AllowHostIPC || scc.AllowHostNetwork || scc.AllowHostPID || scc.AllowHostPorts {
 			t.Errorf("%s: allows what the DaemonSet does not ask for", at)
 		}
-		for _, s := range []strategy{scc.RunAsUser, scc.SELinuxContext, scc.FSGroup, scc.SupplementalGroups} {
+		for _, s := range []scctest.Strategy{scc.RunAsUser, scc.SELinuxContext, scc.FSGroup, scc.SupplementalGroups} {
 			if s.Type != "RunAsAny" {
 				t.Errorf("%s: strategy %q would replace what the pod asks for", at, s.Type)
 			}

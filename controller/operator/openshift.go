@@ -37,16 +37,13 @@ func (r *Reconciler) constrain(mgr ctrl.Manager) error {
 		}})
 }
 
-// constraints returns those of manifests/openshift-csi, with what the pods of pools on claims request besides: a claim, and the
-// host's processes, of which the one that unmounts names those that keep a mount busy.
+// constraints returns those of all pods that the operator makes.
 func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
-	o, err := decode([]byte(openshiftcsi.Constraints))
+	o, err := decode(openshiftcsi.Constraints)
 	if err != nil {
 		return nil, fmt.Errorf("read the constraints: %w", err)
 	}
-	o.Object["users"] = []any{"system:serviceaccount:" + s.Namespace + ":hostpath-provisioner-admin-csi"}
-	o.Object["allowHostPID"] = true
-	o.Object["volumes"] = []any{"hostPath", "persistentVolumeClaim", "projected"}
+	openshiftcsi.ForOperator(o.Object, s.Namespace)
 	s.place(o, nil)
 	return []*unstructured.Unstructured{o}, nil
 }

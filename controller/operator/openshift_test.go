@@ -4,9 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
 
 // The constraints allow what the agents request, and are for their account alone.
@@ -24,16 +25,15 @@ func TestConstraintsFitTheAgents(t *testing.T) {
 	if users := o["users"].([]any); !slices.Equal(users, []any{"system:serviceaccount:ns:hostpath-provisioner-admin-csi"}) {
 		t.Errorf("users %v", users)
 	}
+	var constraints scctest.Constraints
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &constraints); err != nil {
+		t.Fatal(err)
+	}
 	p := pod(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/srv"}})
-	for _, v := range p.Volumes {
-		if v.HostPath == nil {
-			t.Errorf("volume %v", v)
-		}
+	if why := constraints.Refusals(p); len(why) > 0 {
+		t.Errorf("the agents are refused: %q", why)
 	}
-	if p.HostNetwork || p.HostIPC || p.ServiceAccountName != "hostpath-provisioner-admin-csi" {
+	if p.ServiceAccountName != "hostpath-provisioner-admin-csi" {
 		t.Errorf("pod %+v", p)
-	}
-	if ports := p.Containers[0].Ports; slices.ContainsFunc(ports, func(c corev1.ContainerPort) bool { return c.HostPort != 0 }) {
-		t.Errorf("ports %v", ports)
 	}
 }

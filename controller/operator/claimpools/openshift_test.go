@@ -1,0 +1,33 @@
+package claimpools
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	openshiftcsi "kubevirt.io/hostpath-provisioner/manifests/openshift-csi"
+	"kubevirt.io/hostpath-provisioner/manifests/scctest"
+)
+
+// OpenShift's admission takes both pods under the agents' constraints, which they require.
+func TestAdmitted(t *testing.T) {
+	var object map[string]any
+	if err := yaml.Unmarshal(openshiftcsi.Constraints, &object); err != nil {
+		t.Fatal(err)
+	}
+	openshiftcsi.ForOperator(object, "ns")
+	var constraints scctest.Constraints
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &constraints); err != nil {
+		t.Fatal(err)
+	}
+	k, cr := &Keeper{Namespace: "ns"}, &v1beta1.HostPathProvisioner{}
+	holder := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
+	for name, pod := range map[string]corev1.PodTemplateSpec{"holder": holder.Spec.Template, "unmounter": k.unmounter(cr, holder, "node-01").Spec.Template} {
+		if why := constraints.Refusals(pod.Spec); len(why) > 0 || pod.Annotations["openshift.io/required-scc"] != constraints.Name {
+			t.Errorf("%s: refused for %q by %s, annotations %v", name, why, constraints.Name, pod.Annotations)
+		}
+	}
+}
