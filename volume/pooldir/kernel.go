@@ -15,14 +15,22 @@ const (
 	minKernelMinor = 14
 )
 
-// CheckKernel returns an error on a kernel that is too old for a Pool. There
-// is no second code path for those.
+// CheckKernel returns an error on a kernel that is too old for a Pool, and if a seccomp profile
+// refuses openat2(2), by which a Pool opens everything. There is no second code path for those.
 func CheckKernel() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return fmt.Errorf("uname: %w", err)
 	}
-	return checkKernel(unix.ByteSliceToString(u.Release[:]))
+	if err := checkKernel(unix.ByteSliceToString(u.Release[:])); err != nil {
+		return err
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
+	if err != nil {
+		return fmt.Errorf("%w: openat2: %w: a seccomp profile refuses this call; allow it, or use the default profile of a container runtime that knows it",
+			fault.ErrInvalid, err)
+	}
+	return unix.Close(fd)
 }
 
 // checkKernel lets through a release that does not begin with two numbers:

@@ -134,6 +134,9 @@ func OpenToRead(path string) (*Dir, error) {
 }
 
 func (d *Dir) openToRead(path string) (err error) {
+	if err := CheckKernel(); err != nil {
+		return err
+	}
 	if d.Base, err = openBase(path); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ var (
 		unenforced: "XFS is mounted with pqnoenforce, which counts only; unmount it and mount it with prjquota",
 	}
 	ext4Words = words{
-		kernel: "the kernel is built without CONFIG_QUOTA",
+		kernel: "the kernel is built without CONFIG_QUOTA, or a seccomp profile hides its call quotactl_fd",
 		uncounted: "ext4 lacks the features project and quota; unmount it, run tune2fs -O project,quota -Q prjquota on the device, " +
 			"and mount it with the option prjquota",
 		unenforced: "ext4 is mounted without the option prjquota; mount it with that",
@@ -67,13 +67,24 @@ func probeProject(dir int, method Method, w words, hooks Hooks) Enforcer {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
 		return none{reason: w.kernel}
 	case err != nil && !errors.Is(err, unix.ENOSYS):
-		return none{reason: fmt.Sprintf("the kernel does not report its quotas: quotactl_fd: %v", err)}
+		return none{reason: unreported(err)}
 	case !counted:
 		return none{reason: w.uncounted}
 	case !enforced:
 		return none{reason: w.unenforced}
 	}
 	return newProject(method, hooks)
+}
+
+// unreported describes an error of projectState. The kernel lets every process ask for the state of
+// quotas (check_quotactl_permission in fs/quota/quota.c), so that it is a seccomp profile that does
+// not: the default ones of container runtimes do only with CAP_SYS_ADMIN.
+func unreported(err error) string {
+	text := fmt.Sprintf("the kernel does not report its quotas: quotactl_fd: %v", err)
+	if errors.Is(err, unix.EPERM) {
+		text += ": the container lacks the capability SYS_ADMIN, or its seccomp profile refuses this call"
+	}
+	return text
 }
 
 func probeBtrfs(dir int, step func(string)) Enforcer {

@@ -2,8 +2,11 @@ package quota
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // The kernel reads and writes as many bytes as its own structs have.
@@ -71,6 +74,16 @@ func TestGroupID(t *testing.T) {
 	} {
 		if id, ok := groupID(row.name); ok != (row.want != 0) || ok && id != row.want {
 			t.Errorf("%s: %d, %v", row.name, id, ok)
+		}
+	}
+}
+
+// Only a refusal is the fault of the container.
+func TestUnreported(t *testing.T) {
+	const words = "the container lacks the capability SYS_ADMIN, or its seccomp profile refuses this call"
+	for err, want := range map[error]bool{unix.EPERM: true, unix.EIO: false} {
+		if got := unreported(err); strings.Contains(got, words) != want || !strings.Contains(got, err.Error()) {
+			t.Errorf("%v: %q, want the words %v", err, got, want)
 		}
 	}
 }
