@@ -2,6 +2,7 @@ package claimpools
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -83,9 +85,14 @@ func TestHolder(t *testing.T) {
 		if m := c.VolumeMounts[0]; m.MountPath != "/srv/local" || *m.MountPropagation != corev1.MountPropagationBidirectional {
 			t.Errorf("%s: mount %+v", name, m)
 		}
-		if len(p.Tolerations) != 1 || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
+		if p.Tolerations[0].Operator != corev1.TolerationOpExists || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
 			t.Errorf("%s: %+v", name, p)
 		}
+	}
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	plain := k.unmounter(&v1beta1.HostPathProvisioner{}, d, "node-01").Spec.Template.Spec.Tolerations
+	if !slices.ContainsFunc(plain, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &cordoned, false) }) {
+		t.Errorf("a pool on a node that is cordoned cannot be unmounted: %v", plain)
 	}
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Name != "hpp-pool-local-node-01" || len(d.OwnerReferences) != 0 ||
 		!reflect.DeepEqual(d.Spec.Selector.MatchLabels, map[string]string{"hpp-pool": "local-hpp"}) || d.Spec.Template.Spec.HostPID {

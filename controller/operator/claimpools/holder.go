@@ -88,7 +88,8 @@ func (k *Keeper) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, a
 	}
 }
 
-// nodeOf returns the node of a Deployment, also of one of the existing operator.
+// nodeOf returns the node of a Deployment, also of one of the existing operator, which writes the Node's name where the node's
+// hostname belongs: where the two differ, its pods never start.
 func nodeOf(d *appsv1.Deployment) string {
 	a := d.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

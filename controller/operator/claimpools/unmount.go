@@ -1,6 +1,7 @@
 package claimpools
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,12 +21,22 @@ const (
 	retryAfter = 15 * time.Second
 )
 
+// anyState are the taints that the pods of a DaemonSet tolerate, as far as they are of nodes that are ready: a node that is drained
+// before its pool is removed is cordoned.
+var anyState = []corev1.Toleration{
+	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+}
+
 // unmounter returns the Job that unmounts what the Deployment's pod mounted. It belongs to the Deployment: the Job of another
 // Deployment of that name proves nothing about this one.
 func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
 	pod := k.pod(cr, node, pathOf(d), "unmount", "unmount", "--path="+pathOf(d), "--deadline="+unmountFor.String())
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
+	pod.Tolerations = slices.Concat(pod.Tolerations, anyState)
 	pool := poolOf(d)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobOf(pool, node), Namespace: k.Namespace, Labels: k.labels(pool),
