@@ -24,6 +24,19 @@ func TestUnitLabels(t *testing.T) {
 	}
 }
 
+// Without enforcement the unit does the same. Where a filesystem keeps no labels it fails, and systemctl lists it.
+func TestUnitElsewhere(t *testing.T) {
+	const settings = "/etc/default/hostpath-provisioner"
+	t.Cleanup(func() { on(t, "setenforce 1; rm -f "+settings+"; umount /run/labelled /run/fixed; systemctl restart hostpath-provisioner.service") })
+	on(t, "mkdir -p /run/labelled /run/fixed && mount -t tmpfs tmpfs /run/labelled && mount -t tmpfs -o context=system_u:object_r:tmp_t:s0 tmpfs /run/fixed")
+	on(t, "setenforce 0 && echo PV_DIR=/run/labelled >"+settings+" && systemctl restart hostpath-provisioner.service")
+	want(t, "getenforce; stat -c %C /run/labelled | cut -d: -f3", "Permissive\ncontainer_file_t")
+	on(t, "setenforce 1 && echo PV_DIR=/run/fixed >"+settings)
+	wantRefused(t, "systemctl restart hostpath-provisioner.service", "failed")
+	wantWords(t, "systemctl --failed --plain --no-legend", "hostpath-provisioner.service", "")
+	want(t, "systemctl is-active kubelet.service", "active")
+}
+
 // claim is a claim, with an annotation or "".
 func claim(name, class, annotation string) string {
 	return fmt.Sprintf(`
@@ -134,7 +147,7 @@ func TestRelabel(t *testing.T) {
 	wantWords(t, inspect, "", "SELinux may keep")
 	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "0")
 
-	on(t, "restorecon -R "+dir)
+	on(t, "restorecon -R "+dir+" && restorecon "+disk)
 	on(t, "mount -t tmpfs -o rootcontext=system_u:object_r:"+lost+" tmpfs "+dir+"/mounted && echo text >"+dir+"/mounted/file")
 	t.Cleanup(func() { on(t, "umount "+dir+"/mounted") })
 	theirs := "\nmounted " + lost + "\nkept " + lost + ":c7,c8\nmounted/file " + lost
@@ -145,6 +158,7 @@ func TestRelabel(t *testing.T) {
 
 	on(t, "echo RELABEL=volumes >/etc/default/hostpath-provisioner && systemctl restart hostpath-provisioner.service; rm /etc/default/hostpath-provisioner")
 	want(t, labels, all(ours)+theirs)
+	want(t, "stat -c %C "+disk+" | cut -d: -f3", "container_file_t")
 	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "0")
 	wantWords(t, "journalctl -b -u hostpath-provisioner.service", "labels "+disk+"/volumes/"+path.Base(dir)+", which has ", "")
 	wantWords(t, inspect, "", "SELinux may keep")
