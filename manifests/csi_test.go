@@ -25,7 +25,17 @@ const (
 )
 
 // csiModes are the deployments that serve CSI claims.
-var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools", "examples/own-disk"}
+var csiModes = []string{"csi", sidecars, "openshift-csi", "examples/both-modes", "examples/two-pools", "examples/own-disk", otherKubelet}
+
+const otherKubelet = "examples/kubelet-dir"
+
+// kubeletOf returns the directory of the kubelet that a deployment is for.
+func kubeletOf(at string) string {
+	if at == otherKubelet {
+		return "/var/lib/k0s/kubelet"
+	}
+	return kubelet
+}
 
 // arguments are a container's, by flag; one without a value is "true".
 func arguments(t *testing.T, c corev1.Container) map[string]string {
@@ -130,12 +140,11 @@ func TestCSISwitchesInPlace(t *testing.T) {
 
 // The command lines are those of the base but for what each mode is for.
 func TestCSIArguments(t *testing.T) {
-	base := map[string]string{
-		"--drivername": csiDriver, "--endpoint": "unix:///csi/csi.sock",
-		"--kubelet-registration-path": kubelet + "/plugins/csi-hostpath/csi.sock", "--kubelet-dir": kubelet,
-	}
 	for _, at := range csiModes {
-		want := maps.Clone(base)
+		want := map[string]string{
+			"--drivername": csiDriver, "--endpoint": "unix:///csi/csi.sock",
+			"--kubelet-registration-path": kubeletOf(at) + "/plugins/csi-hostpath/csi.sock", "--kubelet-dir": kubeletOf(at),
+		}
 		if at == sidecars {
 			want["--http-address"] = ":9898"
 		}
@@ -175,6 +184,7 @@ func TestCSIEnvironment(t *testing.T) {
 func TestCSISocketIsOneAndTheSame(t *testing.T) {
 	for _, at := range csiModes {
 		pod, c := agent(t, at)
+		kubelet := kubeletOf(at)
 		args := arguments(t, c)
 		endpoint := strings.TrimPrefix(args["--endpoint"], "unix://")
 		onHost := path.Join(hostOf(pod, c, path.Dir(endpoint)), path.Base(endpoint))
@@ -264,7 +274,7 @@ func TestCSIOnlyTheAgentIsPrivileged(t *testing.T) {
 				outward = append(outward, m.MountPath)
 			}
 		}
-		if !slices.Equal(outward, []string{kubelet + "/pods"}) {
+		if !slices.Equal(outward, []string{kubeletOf(at) + "/pods"}) {
 			t.Errorf("%s: mounts go outward in %v, want the pods' directory alone", at, outward)
 		}
 	}

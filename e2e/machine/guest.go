@@ -64,7 +64,7 @@ After=containerd.service kubernetes-service.service network-online.target
 Wants=network-online.target
 [Service]
 ExecStart=/usr/local/bin/kubelet --config=/etc/kubernetes/kubelet.yaml --kubeconfig=/etc/kubernetes/kubelet.kubeconfig \
-  --hostname-override=` + nodeName + ` --node-ip=` + guestIP + `
+  --root-dir=/var/lib/k0s/kubelet --hostname-override=` + nodeName + ` --node-ip=` + guestIP + `
 Restart=always
 [Install]
 WantedBy=multi-user.target
