@@ -13,7 +13,7 @@ import (
 func TestDocumentsNameRealTests(t *testing.T) {
 	have := testNames(t)
 	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]*)`")
-	for _, doc := range []string{"docs/threat-model.md", "docs/reliability.md", "docs/on-disk-format.md"} {
+	for _, doc := range []string{"docs/threat-model.md", "docs/reliability.md", "docs/on-disk-format.md", "e2e/README.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
 			t.Fatal(err)
