@@ -98,6 +98,9 @@ func TestHolder(t *testing.T) {
 		!reflect.DeepEqual(d.Spec.Selector.MatchLabels, map[string]string{"hpp-pool": "local-hpp"}) || d.Spec.Template.Spec.HostPID {
 		t.Errorf("%+v", d)
 	}
+	if ttl := job.Spec.TTLSecondsAfterFinished; ttl == nil || *ttl < 60 { // a Job that is over is read before it goes
+		t.Errorf("the Job goes after %v seconds", ttl)
+	}
 	if *job.Spec.ActiveDeadlineSeconds <= int64(unmountFor.Seconds()) || job.OwnerReferences[0].Name != d.Name || !job.Spec.Template.Spec.HostPID {
 		t.Errorf("%+v", job.Spec)
 	}
