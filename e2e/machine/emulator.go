@@ -32,7 +32,10 @@ func (m *Machine) power() error {
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // its death would be that of the virtual machine
+		// The death of this thread would be that of the virtual machine, and of whatever else it started before. Go ends the
+		// thread of a goroutine that ends without unlocking it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		started <- cmd.Start()
 		_ = cmd.Wait()
 	}()

@@ -27,7 +27,9 @@ func TestUnitLabels(t *testing.T) {
 // Without enforcement the unit does the same. Where a filesystem keeps no labels it fails, and systemctl lists it.
 func TestUnitElsewhere(t *testing.T) {
 	const settings = "/etc/default/hostpath-provisioner"
-	t.Cleanup(func() { on(t, "setenforce 1; rm -f "+settings+"; umount /run/labelled /run/fixed; systemctl restart hostpath-provisioner.service") })
+	t.Cleanup(func() {
+		on(t, "setenforce 1; rm -f "+settings+"; umount /run/labelled /run/fixed; systemctl restart hostpath-provisioner.service")
+	})
 	on(t, "mkdir -p /run/labelled /run/fixed && mount -t tmpfs tmpfs /run/labelled && mount -t tmpfs -o context=system_u:object_r:tmp_t:s0 tmpfs /run/fixed")
 	on(t, "setenforce 0 && echo PV_DIR=/run/labelled >"+settings+" && systemctl restart hostpath-provisioner.service")
 	want(t, "getenforce; stat -c %C /run/labelled | cut -d: -f3", "Permissive\ncontainer_file_t")
