@@ -150,6 +150,8 @@ func TestRelabel(t *testing.T) {
 	want(t, reading(dir+"/sub/file", "s0:c1,c2"), "0")
 
 	on(t, "restorecon -R "+dir+" && restorecon "+disk)
+	want(t, "cd "+dir+" && cp --preserve=context kept forced && stat -c %C forced && restorecon -F forced && stat -c %C forced; rm forced",
+		"unconfined_u:object_r:"+lost+":c7,c8\nsystem_u:object_r:"+lost) // force takes the categories too
 	on(t, "mount -t tmpfs -o rootcontext=system_u:object_r:"+lost+" tmpfs "+dir+"/mounted && echo text >"+dir+"/mounted/file")
 	t.Cleanup(func() { on(t, "umount "+dir+"/mounted") })
 	theirs := "\nmounted " + lost + "\nkept " + lost + ":c7,c8\nmounted/file " + lost
