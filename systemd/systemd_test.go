@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ const (
 	base     = "/var/hpvolumes"
 )
 
+// continued is the end of a line that goes on in the next, and the indentation there.
+var continued = regexp.MustCompile(`\\\n\s*`)
+
 // unit reads the unit: "Section.Key" to its values, in order. A line that ends with a backslash goes
 // on in the next. Ours has no values that reset a key.
 func unit(t *testing.T) map[string][]string {
@@ -27,7 +31,7 @@ func unit(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	values, section := map[string][]string{}, ""
-	for line := range strings.Lines(strings.ReplaceAll(string(data), "\\\n", "")) {
+	for line := range strings.Lines(continued.ReplaceAllString(string(data), "")) {
 		line = strings.TrimSpace(line)
 		key, value, ok := strings.Cut(line, "=")
 		switch {
@@ -58,6 +62,15 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
+// relabel is the second command of the unit, its lines joined.
+const relabel = `/bin/sh -c '[ "$$RELABEL" = volumes ] || exit 0; for dir in $$PV_DIR; do ` +
+	`mount --bind -- "$$dir" /mnt && cd /mnt && ` +
+	`find . -mindepth 1 "(" -name .hostpath-provisioner -o -path ./lost+found ")" -prune -o ` +
+	`! -context "*:container_*" ! -context "*:svirt_sandbox_file_t:*" ! -context "*:c[0-9]*" ` +
+	`"(" -path "./*/*/*" -o -printf "labels $$dir/%%P, which has %%Z\\n" ")" ` +
+	`-execdir chcon -h -t container_file_t -- {} + && ` +
+	`cd / && umount /mnt || exit 1; done'`
+
 func TestUnitSettings(t *testing.T) {
 	got := unit(t)
 	want := map[string][]string{
@@ -77,7 +90,7 @@ func TestUnitSettings(t *testing.T) {
 		"Service.PrivateMounts": {"yes"},
 		"Service.ExecStartPre":  {"/usr/bin/mkdir -p -m 0700 -- $PV_DIR"},
 		// What the second does is seen in a booted machine: find knows labels where SELinux is on.
-		"Service.ExecStart": {"/usr/bin/chcon -t container_file_t -- $PV_DIR", got["Service.ExecStart"][1]},
+		"Service.ExecStart": {"/usr/bin/chcon -t container_file_t -- $PV_DIR", relabel},
 		"Install.WantedBy":  {"multi-user.target"},
 	}
 	for key := range want {

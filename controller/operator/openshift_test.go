@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/manifests/scctest"
 )
@@ -25,13 +23,18 @@ func TestConstraintsFitTheAgents(t *testing.T) {
 	if users := o["users"].([]any); !slices.Equal(users, []any{"system:serviceaccount:ns:hostpath-provisioner-admin-csi"}) {
 		t.Errorf("users %v", users)
 	}
-	var constraints scctest.Constraints
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &constraints); err != nil {
+	constraints, err := scctest.From(o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	p := pod(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/srv"}})
 	if why := constraints.Refusals(p); len(why) > 0 {
 		t.Errorf("the agents are refused: %q", why)
+	}
+	for _, v := range p.Volumes { // the constraints allow claims too, for the pods of pools on claims
+		if v.HostPath == nil {
+			t.Errorf("volume %v", v)
+		}
 	}
 	if p.ServiceAccountName != "hostpath-provisioner-admin-csi" {
 		t.Errorf("pod %+v", p)

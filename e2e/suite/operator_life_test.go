@@ -114,8 +114,9 @@ func upgrades(_ *testing.T, o *operated) {
 func quiet(_ *testing.T, o *operated) {
 	o.healthy()
 	time.Sleep(5 * time.Second) // events are recorded in the background
-	before, events := o.writes(), o.healthyEvents()
+	begun, before, events := time.Now(), o.writes(), o.healthyEvents()
 	time.Sleep(time.Minute)
+	o.recordedNothing(begun)
 	if after := o.writes(); len(after) != len(before) {
 		o.Errorf("written in a quiet minute: %v", after[len(before):])
 	}
@@ -124,6 +125,27 @@ func quiet(_ *testing.T, o *operated) {
 	}
 	if after := o.healthyEvents(); after != events {
 		o.Errorf("%d events, then %d", events, after)
+	}
+}
+
+// recordedNothing fails if an event of the resource was recorded, for the first time or again, since a moment.
+func (o *operated) recordedNothing(since time.Time) {
+	o.Helper()
+	list, err := o.Client.EventsV1().Events("").List(o.Context(), metav1.ListOptions{FieldSelector: "regarding.kind=HostPathProvisioner"})
+	if err != nil {
+		o.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		o.Error("the resource has no events")
+	}
+	for _, e := range list.Items {
+		last := e.EventTime.Time
+		if e.Series != nil {
+			last = e.Series.LastObservedTime.Time
+		}
+		if last.After(since) {
+			o.Errorf("recorded in a quiet minute: %s %s, series %v", e.Reason, e.Note, e.Series)
+		}
 	}
 }
 
@@ -154,8 +176,8 @@ func (o *operated) writes() (all []string) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			o.Fatal(err)
 		}
-		// The library that records events ends a series of them six minutes after its last one.
-		series := e.ObjectRef.Resource == "events" && e.Verb == "patch"
+		// The library that records events ends a series of them six minutes after its last one; recordedNothing looks at those.
+		series := e.Verb == "patch" && strings.Contains(e.RequestURI, "/events/"+serving+".")
 		if strings.HasSuffix(e.User.Username, ":"+harness.OperatorAccount) && e.ObjectRef.Resource != "leases" && !series &&
 			!slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
 			all = append(all, e.Verb+" "+e.RequestURI)

@@ -1,8 +1,11 @@
 package scctest
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Constraints are OpenShift's SecurityContextConstraints, of security.openshift.io/v1, as far as ours go.
@@ -29,6 +32,15 @@ type Constraints struct {
 	SupplementalGroups       Strategy            `json:"supplementalGroups"`
 	SeccompProfiles          []string            `json:"seccompProfiles"`
 	Volumes                  []string            `json:"volumes"`
+}
+
+// From returns the constraints that an object has, decoded from YAML or JSON.
+func From(object map[string]any) (*Constraints, error) {
+	c := &Constraints{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, c); err != nil {
+		return nil, fmt.Errorf("read SecurityContextConstraints: %w", err)
+	}
+	return c, nil
 }
 
 // Strategy says which values of a field are allowed: RunAsAny, or another type by its name.

@@ -75,6 +75,7 @@ func TestHolder(t *testing.T) {
 	k := &Keeper{Namespace: "ns", Image: "image:v1"}
 	d := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
 	job := k.unmounter(cr, d, "node-01")
+	tolerations := map[string][]corev1.Toleration{"holder": cr.Spec.Workload.Tolerations, "unmounter": slices.Concat(cr.Spec.Workload.Tolerations, anyState)}
 	for name, p := range map[string]corev1.PodSpec{"holder": d.Spec.Template.Spec, "unmounter": job.Spec.Template.Spec} {
 		c := p.Containers[0]
 		for _, v := range p.Volumes {
@@ -85,7 +86,7 @@ func TestHolder(t *testing.T) {
 		if m := c.VolumeMounts[0]; m.MountPath != "/srv/local" || *m.MountPropagation != corev1.MountPropagationBidirectional {
 			t.Errorf("%s: mount %+v", name, m)
 		}
-		if p.Tolerations[0].Operator != corev1.TolerationOpExists || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
+		if !reflect.DeepEqual(p.Tolerations, tolerations[name]) || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -19,8 +18,8 @@ func TestAdmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	openshiftcsi.ForOperator(object, "ns")
-	var constraints scctest.Constraints
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &constraints); err != nil {
+	constraints, err := scctest.From(object)
+	if err != nil {
 		t.Fatal(err)
 	}
 	k, cr := &Keeper{Namespace: "ns"}, &v1beta1.HostPathProvisioner{}
