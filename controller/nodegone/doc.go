@@ -7,8 +7,8 @@
 //	release.go    deletes the claim and the PV
 //	metrics.go    counts the PVs
 //
-// A node is gone if its Node was deleted. It is also gone if a Node of the same name took its place, unless an agent runs there
-// and is ready: that one has the volume, or reports that it is missing. A node that is not ready is not gone.
+// A node is gone if its Node was deleted, or a Node of the same name took its place, unless an agent runs there and is ready. That
+// one has the volume, or reports that it is missing. A node that is not ready is not gone.
 //
 // The package deletes objects of the API server. It never deletes a directory: that is on the disk of the node that is gone.
 package nodegone

@@ -35,24 +35,32 @@ func homeOf(pv *corev1.PersistentVolume) (h home, ok bool) {
 // isNode reports whether a Node with that UID may be the home.
 func (h home) isNode(uid types.UID) bool { return h.uid == "" || h.uid == uid }
 
-// gone reads from the API server why the home is gone; "" if it is not, or may not be.
+// gone reads from the API server why the home is gone; "" if it is not, or may not be. A node with an agent that is ready is not:
+// after its Node was deleted, a node works on until Kubernetes has collected its pods.
 func (r *Reconciler) gone(ctx context.Context, h home) (why string, err error) {
+	if why, err = r.nodeGone(ctx, h); why == "" || err != nil {
+		return "", err
+	}
+	if ready, err := r.agentReady(ctx, h.node); ready || err != nil {
+		return "", err
+	}
+	return why, nil
+}
+
+// nodeGone returns why the Node of the home does not exist any more; "" if it may.
+func (r *Reconciler) nodeGone(ctx context.Context, h home) (why string, err error) {
 	node, err := live.Node(ctx, r.Live, h.node)
 	switch {
 	case err != nil:
 		return "", err
-	case node == nil && h.hostname == "":
-		return fmt.Sprintf("node %s does not exist any more", h.node), nil
-	case node == nil:
-		return r.hostnameGone(ctx, h)
-	case h.isNode(node.UID):
+	case node != nil && h.isNode(node.UID):
 		return "", nil
+	case node != nil:
+		return fmt.Sprintf("another node took the place of node %s, and no agent is ready there", h.node), nil
+	case h.hostname != "":
+		return r.hostnameGone(ctx, h)
 	}
-	ready, err := r.agentReady(ctx, h.node)
-	if ready || err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("another node took the place of node %s, and no agent is ready there", h.node), nil
+	return fmt.Sprintf("node %s does not exist any more", h.node), nil
 }
 
 // hostnameGone returns why the home is gone, "" if any other Node has the hostname that the PV requires.

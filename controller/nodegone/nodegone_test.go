@@ -71,6 +71,11 @@ func (s *scene) unclaimed() { s.claim, s.pv.Status.Phase = nil, corev1.VolumeRel
 func (s *scene) replaced(ready corev1.ConditionStatus) {
 	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "new"}}
 	s.pv.Annotations[class.AnnNodeUID], s.csi.Annotations[class.AnnNodeUID] = "old", "old"
+	s.answers(ready)
+}
+
+// answers has the pod of an agent on the node.
+func (s *scene) answers(ready corev1.ConditionStatus) {
 	s.agent = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "agents", Name: "agent", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Controller: ptr.To(true)}}},
 		Spec:       corev1.PodSpec{NodeName: "node-01"},
@@ -174,6 +179,9 @@ func TestReconcile(t *testing.T) {
 		{"another node has the hostname", "release", func(s *scene) {
 			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
 		}, []string{"delete c", "delete pvc-2", "event VolumeReleased pvc-2"}, tally{removing: 1}},
+		{"deleted under its agent", "release", func(s *scene) { s.answers(corev1.ConditionTrue) }, nil, nil},
+		{"deleted, agent not ready", "release", func(s *scene) { s.answers(corev1.ConditionFalse); s.csi = nil },
+			[]string{"delete c", "delete data", "event VolumeReleased data"}, tally{removing: 1}},
 		{"replaced, agent not ready", "release", func(s *scene) { s.replaced(corev1.ConditionFalse) },
 			[]string{"delete data", "delete pvc-2", "event VolumeReleased data", "event VolumeReleased pvc-2"}, tally{removing: 2}},
 		{"replaced, agent ready", "release", func(s *scene) { s.replaced(corev1.ConditionTrue) }, nil, nil},
@@ -195,7 +203,7 @@ func TestReconcile(t *testing.T) {
 			if got := r.counts["node-01"]; fmt.Sprint(got) != fmt.Sprint(row.counts) {
 				t.Errorf("counted %v, want %v", got, row.counts)
 			}
-			if again := result.RequeueAfter > 0; again != (len(row.counts) > 0 || row.want != nil || row.name == "not yet" || strings.HasPrefix(row.name, "replaced")) {
+			if again := result.RequeueAfter > 0; again != (len(row.counts) > 0 || row.want != nil || row.name == "not yet" || strings.HasPrefix(row.name, "replaced") || strings.HasPrefix(row.name, "deleted under")) {
 				t.Errorf("checked again after %s", result.RequeueAfter)
 			}
 		})
@@ -210,6 +218,7 @@ func TestCacheBehind(t *testing.T) {
 	}{
 		{"node is back", "", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }},
 		{"node is back", "release", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }},
+		{"agent answers", "release", func(s *scene) { s.answers(corev1.ConditionTrue) }},
 		{"other policy", "release", func(s *scene) { s.sc.Annotations = nil }},
 		{"another PV", "release", func(s *scene) { s.pv.UID, s.csi.UID = "3", "4" }},
 		{"PV of another node", "release", func(s *scene) {

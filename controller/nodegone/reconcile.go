@@ -67,6 +67,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		return all
 	})
 	b := builder.ControllerManagedBy(mgr).Named("nodegone").WatchesMetadata(&corev1.Node{}, &handler.EnqueueRequestForObject{})
+	// A node is gone when its agent's pod is: the manager has the pods of the agents cached.
+	b = b.Watches(&corev1.Pod{}, requests)
 	for _, o := range []client.Object{&corev1.PersistentVolume{}, &storagev1.CSIStorageCapacity{}} {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), o, byNode, nodesOf); err != nil {
 			return err
@@ -76,12 +78,16 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-// nodesOf returns the name of the node of a PV or a capacity object, none if it is not one of the provisioners'.
+// nodesOf returns the name of the node of a PV, a capacity object or an agent's pod, none if it is not one of the provisioners'.
 func nodesOf(o client.Object) []string {
 	switch o := o.(type) {
 	case *corev1.PersistentVolume:
 		if h, ok := homeOf(o); ok {
 			return []string{h.node}
+		}
+	case *corev1.Pod:
+		if o.Spec.NodeName != "" && class.OfDaemonSet(o) {
+			return []string{o.Spec.NodeName}
 		}
 	case *storagev1.CSIStorageCapacity:
 		if node := capacityNode(o); node != "" {
