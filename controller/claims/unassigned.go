@@ -18,6 +18,8 @@ const (
 	// spread is the time over which the agents of a cluster distribute their checks.
 	// The first agent records the event; the others find it.
 	spread = 8 * time.Second
+	// headStart is the time by which the operator, if there is one, is earlier.
+	headStart = 5 * time.Second
 	// remoteDelay is the time that another node has to serve the claim.
 	remoteDelay = 15 * time.Second
 
@@ -39,7 +41,8 @@ const (
 //   - a claim whose pool is not offered.
 //
 // Every agent watches these claims. Each waits for a delay hashed from its node name
-// and the UID of the claim, and records the event unless it exists.
+// and the UID of the claim, and records the event unless it exists. So does the operator,
+// which is earlier.
 type unservedRecorder struct {
 	client kubernetes.Interface
 	events *events.Recorder
@@ -109,7 +112,7 @@ func (r *unservedRecorder) repeat(uid types.UID, p *pendingClaim) {
 }
 
 func (r *unservedRecorder) delay(uid types.UID, where placement) time.Duration {
-	d := time.Duration(events.Hash(r.node, string(uid)) % uint64(spread))
+	d := headStart + time.Duration(events.Hash(r.node, string(uid))%uint64(spread))
 	if where == remoteByAnnotation || where == unserved { // another node may serve it
 		d += remoteDelay
 	}

@@ -44,3 +44,13 @@ func PodReady(pod *corev1.Pod) bool {
 	}
 	return false
 }
+
+// NodeReady reports whether the kubelet of the node said, not long ago, that it is ready.
+func NodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -17,6 +17,7 @@ import (
 // Topics of the events that agents do not record.
 const (
 	topicNoAgent  = "no agent"
+	topicNotReady = "node not ready"
 	topicNodeGone = "node gone"
 )
 
@@ -28,26 +29,32 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		r.warn(ctx, claim, topic, message)
 		return nil
 	}
-	switch node, err := live.Node(ctx, r.Live, p.node); {
+	node, err := live.Node(ctx, r.Live, p.node)
+	switch {
 	case err != nil:
 		return err
 	case node == nil && p.chosen:
 		_, err := r.giveBack(ctx, claim, p, nil)
 		return err
-	case p.chosen && !node.CreationTimestamp.Before(&claim.CreationTimestamp):
-		if given, err := r.giveBack(ctx, claim, p, node); given || err != nil {
-			return err
-		}
 	case node == nil:
 		topic, message := claims.NodeMissing(p.node)
 		r.warn(ctx, claim, topic, message)
 		return nil
+	case p.chosen && !node.CreationTimestamp.Before(&claim.CreationTimestamp):
+		if done, err := r.giveBack(ctx, claim, p, node); done || err != nil {
+			return err
+		}
 	}
 	why, err := r.agentMissing(ctx, p.node)
-	if err == nil && why != "" {
-		r.warn(ctx, claim, topicNoAgent, why)
+	if err != nil || why == "" {
+		return err
 	}
-	return err
+	topic := topicNoAgent
+	if !class.NodeReady(node) {
+		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node %[1]s", p.node)
+	}
+	r.warn(ctx, claim, topic, why)
+	return nil
 }
 
 func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, message string) {

@@ -10,12 +10,12 @@
 //
 //   - it names no node, and the scheduler will not choose one,
 //   - its node does not exist,
-//   - its node has no agent, or one that is not ready.
+//   - its node is not ready, has no agent, or one that is not ready.
 //
 // If the scheduler chose a node that was deleted since, the choice is removed, so that the
 // scheduler chooses again. A Node of the same name that was created after the choice is
 // another node. A node that is not ready is not a deleted one.
 //
 // Agents record an event about a node that does not exist, or that is not named, too: for
-// clusters without an operator. They do nothing if the operator's event exists.
+// clusters without an operator. They wait longer, and do nothing if the operator's event exists.
 package waiting

@@ -22,6 +22,8 @@ const (
 	// patience is the time that a claim waits before anything is recorded: a node and its
 	// agent may be about to start.
 	patience = 15 * time.Second
+	// unnamed is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
+	unnamed = 2 * time.Second
 	// again is the time after which a waiting claim is checked again: its node or the agent
 	// may be gone by then.
 	again = time.Minute
@@ -73,7 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		first = seen{p, time.Now()}
 		r.since[req.NamespacedName] = first
 	}
-	if rest := patience - time.Since(first.at); rest > 0 {
+	wait := patience
+	if p.node == "" {
+		wait = unnamed
+	}
+	if rest := wait - time.Since(first.at); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}
 	return reconcile.Result{RequeueAfter: again}, r.act(ctx, claim, sc, p)

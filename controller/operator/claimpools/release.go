@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // release does the next step until what the Deployment's pod mounted is unmounted, and then deletes the Deployment: the pod ends,
@@ -28,14 +29,14 @@ func (k *Keeper) release(ctx context.Context, cr *v1beta1.HostPathProvisioner, d
 		return "", err
 	case d.DeletionTimestamp != nil || node == nil || path == "":
 		return "", k.remove(ctx, d)
-	case !nodeReady(node) && deleted:
+	case !class.NodeReady(node) && deleted:
 		k.Event(corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", name, path))
 		return "", k.remove(ctx, d)
 	}
 	if gone, err := k.end(ctx, d); err != nil || !gone {
 		return place + ": the pod that holds it has to end", err
 	}
-	if !nodeReady(node) {
+	if !class.NodeReady(node) {
 		return place + ": the node is not ready", nil
 	}
 	job, err := k.job(ctx, jobOf(poolOf(d), name))
