@@ -69,10 +69,10 @@ func DefaultCacheDir() (string, error) {
 // minutes the first time. An empty version means DefaultVersion. Several processes may call it at once: one builds, the
 // others wait. It needs the go command and the module proxy only when something is missing.
 func Build(ctx context.Context, version string, log io.Writer) (Binaries, error) {
-	return build(ctx, version, newProgress(log))
+	return build(ctx, version, NewProgress(log))
 }
 
-func build(ctx context.Context, version string, say *progress) (Binaries, error) {
+func build(ctx context.Context, version string, say *Progress) (Binaries, error) {
 	if version == "" {
 		version = DefaultVersion
 	}
@@ -112,7 +112,7 @@ func (b Binaries) missing() []string {
 	return names
 }
 
-func (b Binaries) buildAll(ctx context.Context, names []string, say *progress) error {
+func (b Binaries) buildAll(ctx context.Context, names []string, say *Progress) error {
 	src, err := os.MkdirTemp(b.cache, "src-")
 	if err != nil {
 		return err
@@ -120,13 +120,13 @@ func (b Binaries) buildAll(ctx context.Context, names []string, say *progress) e
 	defer func() { _ = os.RemoveAll(src) }()
 	for i, name := range names {
 		what := fmt.Sprintf("building %s (%d of %d)", name, i+1, len(names))
-		say.say("%s", what)
-		err := say.during(what, func() error { return b.compile(ctx, filepath.Join(src, name), name) })
+		say.Say("%s", what)
+		err := say.During(what, func() error { return b.compile(ctx, filepath.Join(src, name), name) })
 		if err != nil {
 			return fmt.Errorf("build %s for kubernetes %s: %w", name, b.Version, err)
 		}
 	}
-	say.say("built in %s", b.cache)
+	say.Say("built in %s", b.cache)
 	return nil
 }
 
@@ -208,7 +208,7 @@ func writeFile(dir, name, text string) error {
 }
 
 // lockCache waits until no other process builds into the cache.
-func lockCache(ctx context.Context, cache string, say *progress) (unlock func(), err error) {
+func lockCache(ctx context.Context, cache string, say *Progress) (unlock func(), err error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func lockCache(ctx context.Context, cache string, say *progress) (unlock func(),
 	if err != nil {
 		return nil, err
 	}
-	err = say.during("waiting for another build", func() error {
+	err = say.During("waiting for another build", func() error {
 		for {
 			err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 			if !errors.Is(err, syscall.EWOULDBLOCK) {

@@ -161,8 +161,8 @@ func (c *Cluster) Status() []ProcessStatus {
 	}
 	var list []ProcessStatus
 	for _, p := range all {
-		pid, _ := p.pid()
-		list = append(list, ProcessStatus{Name: p.title, PID: pid, Log: p.log()})
+		pid, _ := p.PID()
+		list = append(list, ProcessStatus{Name: p.Title, PID: pid, Log: p.Log()})
 	}
 	return list
 }

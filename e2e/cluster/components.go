@@ -109,8 +109,8 @@ clientConnection:
 // when a killed server is started again, no client may have its port.
 const firstPort, endOfPorts = 20000, 32000
 
-// freePorts returns n different free ports of the loopback interface.
-func freePorts(n int) (ports []int, err error) {
+// FreePorts returns n different free ports of the loopback interface.
+func FreePorts(n int) (ports []int, err error) {
 	for tries := 0; len(ports) < n; tries++ {
 		if tries == 100*n {
 			return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, firstPort, endOfPorts, err)

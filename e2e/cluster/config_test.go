@@ -55,7 +55,7 @@ func TestControllers(t *testing.T) {
 }
 
 func TestFreePorts(t *testing.T) {
-	ports, err := freePorts(10)
+	ports, err := FreePorts(10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,10 +66,10 @@ type settings struct {
 // first call for a Kubernetes version compiles it. The caller calls Stop. An error has the end of the log of the component
 // that failed; no process is left then.
 func StartControlPlane(ctx context.Context, o Options) (*ControlPlane, error) {
-	return startControlPlane(ctx, o, newProgress(o.Log))
+	return startControlPlane(ctx, o, NewProgress(o.Log))
 }
 
-func startControlPlane(ctx context.Context, o Options, say *progress) (*ControlPlane, error) {
+func startControlPlane(ctx context.Context, o Options, say *Progress) (*ControlPlane, error) {
 	bins, err := build(ctx, o.Version, say)
 	if err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func newSettings(o Options, version string) (settings, error) {
 	if s.Address == "" {
 		s.Address = "127.0.0.1"
 	}
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		return s, err
 	}
@@ -130,7 +132,7 @@ func OpenControlPlane(dir string) (*ControlPlane, error) {
 	return c, err
 }
 
-func (c *ControlPlane) startAll(ctx context.Context, say *progress) error {
+func (c *ControlPlane) startAll(ctx context.Context, say *Progress) error {
 	s := c.settings
 	tokens, err := writeCredentials(s.Dir)
 	if err != nil {
@@ -142,7 +144,7 @@ func (c *ControlPlane) startAll(ctx context.Context, say *progress) error {
 	if err := c.start("kube-apiserver"); err != nil {
 		return err
 	}
-	err = c.process("kube-apiserver").await(ctx, time.Minute, func(context.Context) error {
+	err = c.process("kube-apiserver").Await(ctx, time.Minute, func(context.Context) error {
 		_, err := os.Stat(servingCertificate(s.Dir))
 		return err
 	})
@@ -161,7 +163,7 @@ func (c *ControlPlane) startAll(ctx context.Context, say *progress) error {
 	if err := c.awaitAPIServer(ctx); err != nil {
 		return err
 	}
-	say.say("API server ready at %s", s.url())
+	say.Say("API server ready at %s", s.url())
 	if err := errors.Join(c.start("kube-controller-manager"), c.start("kube-scheduler")); err != nil {
 		return err
 	}
@@ -169,13 +171,13 @@ func (c *ControlPlane) startAll(ctx context.Context, say *progress) error {
 	if err := c.awaitServiceAccount(ctx); err != nil {
 		return err
 	}
-	say.say("controllers ready")
+	say.Say("controllers ready")
 	return nil
 }
 
 func (c *ControlPlane) start(component string) error {
 	args := append(c.settings.args(component), c.settings.ExtraArgs[component]...)
-	return c.process(component).start(c.settings.Detach, nil, append([]string{c.bins.Path(component)}, args...)...)
+	return c.process(component).Start(c.settings.Detach, nil, append([]string{c.bins.Path(component)}, args...)...)
 }
 
 func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
@@ -183,7 +185,7 @@ func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.process("kube-apiserver").await(ctx, time.Minute, func(ctx context.Context) error {
+	return c.process("kube-apiserver").Await(ctx, time.Minute, func(ctx context.Context) error {
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 }
@@ -193,19 +195,19 @@ func (c *ControlPlane) awaitServiceAccount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.process("kube-controller-manager").await(ctx, time.Minute, func(ctx context.Context) error {
+	return c.process("kube-controller-manager").Await(ctx, time.Minute, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
 }
 
-func (c *ControlPlane) process(component string) process {
-	return process{title: component, name: component, dir: c.settings.Dir}
+func (c *ControlPlane) process(component string) Process {
+	return Process{Title: component, Name: component, Dir: c.settings.Dir}
 }
 
 // processes lists all components in the order in which they are ended: the clients first, the database last.
-func (c *ControlPlane) processes() []process {
-	var list []process
+func (c *ControlPlane) processes() []Process {
+	var list []Process
 	for _, name := range []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"} {
 		list = append(list, c.process(name))
 	}
@@ -246,13 +248,26 @@ func (c *ControlPlane) Client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
+// Kubectl runs kubectl as the administrator, and returns what it printed. An error has its standard error.
+func (c *ControlPlane) Kubectl(stdin string, args ...string) (string, error) {
+	cmd := exec.Command(c.bins.Path("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
 // StopAPIServer kills the API server, as a crash does, and nothing else. It does nothing if the API server has ended.
-func (c *ControlPlane) StopAPIServer() error { return c.process("kube-apiserver").stop(0) }
+func (c *ControlPlane) StopAPIServer() error { return c.process("kube-apiserver").Stop(0) }
 
 // StartAPIServer starts the API server again, on the same address and data, and returns when it is ready. If it runs,
 // StartAPIServer only waits.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
-	if _, alive := c.process("kube-apiserver").pid(); !alive {
+	if _, alive := c.process("kube-apiserver").PID(); !alive {
 		if err := c.start("kube-apiserver"); err != nil {
 			return err
 		}
@@ -265,7 +280,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 func (c *ControlPlane) Stop() error {
 	var errs []error
 	for _, p := range c.processes() {
-		errs = append(errs, p.stop(0))
+		errs = append(errs, p.Stop(0))
 	}
 	return errors.Join(errs...)
 }

@@ -19,21 +19,21 @@ func Down(dir string, log io.Writer) error {
 	if dir == "" {
 		dir = DefaultStateDir()
 	}
-	say := newProgress(log)
+	say := NewProgress(log)
 	unlock, err := lockState(dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	if _, err := readState(dir); errors.Is(err, os.ErrNotExist) {
-		say.say("nothing is up in %s", dir)
+		say.Say("nothing is up in %s", dir)
 		return nil
 	}
-	err = say.during("ending the cluster", func() error { return takeDown(dir) })
+	err = say.During("ending the cluster", func() error { return takeDown(dir) })
 	if err != nil {
 		return fmt.Errorf("cluster in %s: %w", dir, err)
 	}
-	say.say("down; nothing is left in %s", dir)
+	say.Say("down; nothing is left in %s", dir)
 	return nil
 }
 

@@ -28,21 +28,21 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestProcess(t *testing.T) {
-	p := process{title: "sleeper", name: "sleeper", dir: t.TempDir()}
-	if err := p.stop(0); err != nil {
+	p := Process{Title: "sleeper", Name: "sleeper", Dir: t.TempDir()}
+	if err := p.Stop(0); err != nil {
 		t.Fatalf("stop what never ran: %v", err)
 	}
-	if err := p.start(false, nil, "sleep", "60"); err != nil {
+	if err := p.Start(false, nil, "sleep", "60"); err != nil {
 		t.Fatal(err)
 	}
-	pid, alive := p.pid()
+	pid, alive := p.PID()
 	if !alive {
 		t.Fatal("it does not run")
 	}
-	if err := p.stop(time.Second); err != nil {
+	if err := p.Stop(time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if _, alive := p.pid(); alive {
+	if _, alive := p.PID(); alive {
 		t.Fatal("it still runs")
 	}
 	// Another process under the recorded ID is not ours: it must not be found, and so never be ended.
@@ -50,7 +50,7 @@ func TestProcess(t *testing.T) {
 	if err := writeJSON(p.record(), other); err != nil {
 		t.Fatal(err)
 	}
-	if got, alive := p.pid(); alive {
+	if got, alive := p.PID(); alive {
 		t.Errorf("process %d is taken for ours, which was %d", got, pid)
 	}
 }

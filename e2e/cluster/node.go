@@ -54,13 +54,13 @@ func (n *Node) Dir() string { return n.dir }
 // visible on the other.
 func (n *Node) VolumesDir() string { return filepath.Join(n.dir, "hpvolumes") }
 
-func (n *Node) process(name string) process {
-	return process{title: n.Name + " " + name, name: name, dir: n.dir}
+func (n *Node) process(name string) Process {
+	return Process{Title: n.Name + " " + name, Name: name, Dir: n.dir}
 }
 
 // processes returns the processes in the order in which they are ended. The namespace ends with the last one.
-func (n *Node) processes() []process {
-	return []process{n.process("kubelet"), n.process("containerd"), n.process("namespace")}
+func (n *Node) processes() []Process {
+	return []Process{n.process("kubelet"), n.process("containerd"), n.process("namespace")}
 }
 
 // Command returns a command that runs in the node's mount namespace, as root. The caller runs it.
@@ -76,7 +76,7 @@ func (n *Node) Command(ctx context.Context, argv ...string) (*exec.Cmd, error) {
 
 // inside wraps a command so that it runs in the mount namespace. nsenter executes it, so the process ID stays.
 func (n *Node) inside(argv ...string) ([]string, error) {
-	pid, alive := n.process("namespace").pid()
+	pid, alive := n.process("namespace").PID()
 	if !alive {
 		return nil, fmt.Errorf("node %s is not up: the process that holds its mount namespace has ended", n.Name)
 	}
@@ -133,10 +133,10 @@ func (n *Node) startNamespace(ctx context.Context) error {
 	script = append(script, "mount --make-rshared /", fmt.Sprintf("touch '%s'", ready), "exec sleep infinity")
 	p := n.process("namespace")
 	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	if err := p.start(true, attr, "sh", "-c", strings.Join(script, "\n")); err != nil {
+	if err := p.Start(true, attr, "sh", "-c", strings.Join(script, "\n")); err != nil {
 		return err
 	}
-	return p.await(ctx, 10*time.Second, func(context.Context) error {
+	return p.Await(ctx, 10*time.Second, func(context.Context) error {
 		_, err := os.Stat(ready)
 		return err
 	})
@@ -148,15 +148,15 @@ func (n *Node) startContainerd(ctx context.Context) error {
 		return err
 	}
 	p := n.process("containerd")
-	if err := p.start(true, nil, argv...); err != nil {
+	if err := p.Start(true, nil, argv...); err != nil {
 		return err
 	}
-	if pid, alive := p.pid(); alive {
+	if pid, alive := p.PID(); alive {
 		if err := enterCgroup(runtimeCgroup(n.Name), pid); err != nil {
 			return err
 		}
 	}
-	return p.await(ctx, 30*time.Second, func(ctx context.Context) error {
+	return p.Await(ctx, 30*time.Second, func(ctx context.Context) error {
 		return n.run(ctx, "ctr", "version")
 	})
 }
@@ -182,12 +182,12 @@ func (n *Node) run(ctx context.Context, argv ...string) error {
 }
 
 // StopKubelet kills the kubelet; pods continue to run. It does nothing if the kubelet has ended.
-func (n *Node) StopKubelet() error { return n.process("kubelet").stop(0) }
+func (n *Node) StopKubelet() error { return n.process("kubelet").Stop(0) }
 
 // StartKubelet starts the kubelet; AwaitReady waits until it has joined. It does nothing if the kubelet runs.
 func (n *Node) StartKubelet() error {
 	p := n.process("kubelet")
-	if _, alive := p.pid(); alive {
+	if _, alive := p.PID(); alive {
 		return nil
 	}
 	argv, err := n.inside(n.plane.bins.Path("kubelet"),
@@ -199,7 +199,7 @@ func (n *Node) StartKubelet() error {
 	if err != nil {
 		return err
 	}
-	return p.start(true, nil, append(argv, n.plane.settings.ExtraArgs["kubelet"]...)...)
+	return p.Start(true, nil, append(argv, n.plane.settings.ExtraArgs["kubelet"]...)...)
 }
 
 // AwaitReady waits at most 90 seconds until the node is ready and accepts pods without tolerations.
@@ -208,7 +208,7 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.process("kubelet").await(ctx, 90*time.Second, func(ctx context.Context) error {
+	return n.process("kubelet").Await(ctx, 90*time.Second, func(ctx context.Context) error {
 		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -258,9 +258,9 @@ func takesPods(node *corev1.Node) error {
 
 // down ends all processes of the node, the containers first.
 func (n *Node) down() error {
-	errs := []error{n.process("kubelet").stop(0), killCgroup(nodeCgroup(n.Name))}
+	errs := []error{n.process("kubelet").Stop(0), killCgroup(nodeCgroup(n.Name))}
 	for _, p := range n.processes() {
-		errs = append(errs, p.stop(0))
+		errs = append(errs, p.Stop(0))
 	}
 	return errors.Join(errs...)
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// process is a program that runs in the background, in a directory with its record and its log. Any process that knows the
+// Process is a program that runs in the background, in a directory with its record and its log. Any process that knows the
 // directory can manage it, not only its parent.
-type process struct {
-	title string // for people: "node-01 kubelet"
-	name  string // for files: "kubelet"
-	dir   string
+type Process struct {
+	Title string // for people: "node-01 kubelet"
+	Name  string // for files: "kubelet"
+	Dir   string // for the directories logs and processes
 }
 
 // processRecord identifies a process: IDs are used again, but not with the same start time in one boot.
@@ -31,18 +31,19 @@ type processRecord struct {
 	Args  []string `json:"args"`
 }
 
-func (p process) log() string    { return filepath.Join(p.dir, "logs", p.name+".log") }
-func (p process) record() string { return filepath.Join(p.dir, "processes", p.name+".json") }
+// Log returns the path of the log.
+func (p Process) Log() string    { return filepath.Join(p.Dir, "logs", p.Name+".log") }
+func (p Process) record() string { return filepath.Join(p.Dir, "processes", p.Name+".json") }
 
-// start runs argv with its output in the log. A detached process outlives this one; any other ends with it, however it
+// Start runs argv with its output in the log. A detached process outlives this one; any other ends with it, however it
 // ends. attr may be nil.
-func (p process) start(detach bool, attr *syscall.SysProcAttr, argv ...string) error {
-	for _, file := range []string{p.log(), p.record()} {
+func (p Process) Start(detach bool, attr *syscall.SysProcAttr, argv ...string) error {
+	for _, file := range []string{p.Log(), p.record()} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
 	}
-	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(p.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
@@ -54,23 +55,23 @@ func (p process) start(detach bool, attr *syscall.SysProcAttr, argv ...string) e
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
 	cmd.SysProcAttr.Setsid = true
-	if !detach {
+	if !detach { // the kernel sends it when the thread ends that started the process: no goroutine may end locked to a thread
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", p.title, err)
+		return fmt.Errorf("start %s: %w", p.Title, err)
 	}
 	start, _ := startTime(cmd.Process.Pid)
 	record := processRecord{PID: cmd.Process.Pid, Start: start, Boot: bootID(), Args: argv}
 	if err := writeJSON(p.record(), record); err != nil {
-		return errors.Join(fmt.Errorf("start %s: %w", p.title, err), cmd.Process.Kill(), cmd.Wait())
+		return errors.Join(fmt.Errorf("start %s: %w", p.Title, err), cmd.Process.Kill(), cmd.Wait())
 	}
 	go func() { _ = cmd.Wait() }() // reaps it if it ends before this process
 	return nil
 }
 
-// pid returns the process's ID, and whether it runs.
-func (p process) pid() (int, bool) {
+// PID returns the process's ID, and whether it runs.
+func (p Process) PID() (int, bool) {
 	data, err := os.ReadFile(p.record())
 	if err != nil {
 		return 0, false
@@ -85,10 +86,10 @@ func (p process) pid() (int, bool) {
 	return r.PID, true
 }
 
-// stop ends the process: with SIGTERM, and after grace with SIGKILL. Zero grace kills at once. It does nothing if the
+// Stop ends the process: with SIGTERM, and after grace with SIGKILL. Zero grace kills at once. It does nothing if the
 // process does not run.
-func (p process) stop(grace time.Duration) error {
-	pid, ok := p.pid()
+func (p Process) Stop(grace time.Duration) error {
+	pid, ok := p.PID()
 	if !ok {
 		return nil
 	}
@@ -99,17 +100,17 @@ func (p process) stop(grace time.Duration) error {
 		}
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("end %s (process %d): %w", p.title, pid, err)
+		return fmt.Errorf("end %s (process %d): %w", p.Title, pid, err)
 	}
 	if !p.ended(10 * time.Second) {
-		return fmt.Errorf("end %s: process %d is still there 10 s after it was killed", p.title, pid)
+		return fmt.Errorf("end %s: process %d is still there 10 s after it was killed", p.Title, pid)
 	}
 	return nil
 }
 
-func (p process) ended(within time.Duration) bool {
+func (p Process) ended(within time.Duration) bool {
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if _, alive := p.pid(); !alive {
+		if _, alive := p.PID(); !alive {
 			return true
 		}
 	}
@@ -117,18 +118,18 @@ func (p process) ended(within time.Duration) bool {
 }
 
 // tail returns the end of the log, for an error message, with the path of the log.
-func (p process) tail() string {
-	data, _ := os.ReadFile(p.log())
+func (p Process) tail() string {
+	data, _ := os.ReadFile(p.Log())
 	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 	if len(lines) > 15 {
 		lines = lines[len(lines)-15:]
 	}
-	return fmt.Sprintf("the last lines of %s:\n  %s", p.log(), bytes.Join(lines, []byte("\n  ")))
+	return fmt.Sprintf("the last lines of %s:\n  %s", p.Log(), bytes.Join(lines, []byte("\n  ")))
 }
 
-// await calls ready every 100 ms until it returns nil. It returns an error with the end of the log if the process ends,
+// Await calls ready every 100 ms until it returns nil. It returns an error with the end of the log if the process ends,
 // after the timeout, or when the context ends.
-func (p process) await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
+func (p Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
@@ -136,12 +137,12 @@ func (p process) await(ctx context.Context, timeout time.Duration, ready func(co
 		if err == nil {
 			return nil
 		}
-		if _, alive := p.pid(); !alive {
-			return fmt.Errorf("%s ended while starting; %s", p.title, p.tail())
+		if _, alive := p.PID(); !alive {
+			return fmt.Errorf("%s ended while starting; %s", p.Title, p.tail())
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %s: %w; %s", p.title, timeout, err, p.tail())
+			return fmt.Errorf("%s is not ready after %s: %w; %s", p.Title, timeout, err, p.tail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// progress prints one line per step, each with the seconds since the start.
-type progress struct {
+// Progress prints one line per step, each with the seconds since the start.
+type Progress struct {
 	start time.Time
 	mu    sync.Mutex // guards out
 	out   io.Writer
 }
 
-func newProgress(out io.Writer) *progress {
+// NewProgress begins now. A nil writer discards the lines.
+func NewProgress(out io.Writer) *Progress {
 	if out == nil {
 		out = io.Discard
 	}
-	return &progress{start: time.Now(), out: out}
+	return &Progress{start: time.Now(), out: out}
 }
 
-func (p *progress) say(format string, args ...any) {
+// Say prints a line.
+func (p *Progress) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fmt.Fprintf(p.out, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
@@ -30,8 +32,8 @@ func (p *progress) say(format string, args ...any) {
 // heartbeat is the longest time without a line.
 const heartbeat = 10 * time.Second
 
-// during runs f and prints a line every heartbeat, so that a long step is not mistaken for a hang.
-func (p *progress) during(what string, f func() error) error {
+// During runs f and prints a line every heartbeat, so that a long step is not mistaken for a hang.
+func (p *Progress) During(what string, f func() error) error {
 	begin := time.Now()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -43,7 +45,7 @@ func (p *progress) during(what string, f func() error) error {
 			case <-done:
 				return
 			case <-tick.C:
-				p.say("%s: %d s so far", what, int(time.Since(begin).Seconds()))
+				p.Say("%s: %d s so far", what, int(time.Since(begin).Seconds()))
 			}
 		}
 	})

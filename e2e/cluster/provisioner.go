@@ -35,7 +35,7 @@ func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}
-	say := newProgress(log)
+	say := NewProgress(log)
 	// Another lock than that of Kubernetes, so that neither build waits for the other.
 	unlock, err := lockCache(ctx, dir, say)
 	if err != nil {
@@ -46,8 +46,8 @@ func BuildProvisioner(ctx context.Context, log io.Writer) (string, error) {
 		return program, nil
 	}
 	what := "building csi-provisioner " + provisionerVersion
-	say.say("%s", what)
-	if err := say.during(what, func() error { return compileProvisioner(ctx, dir, program) }); err != nil {
+	say.Say("%s", what)
+	if err := say.During(what, func() error { return compileProvisioner(ctx, dir, program) }); err != nil {
 		return "", fmt.Errorf("build csi-provisioner: %w", err)
 	}
 	return program, nil

@@ -18,7 +18,7 @@ func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	say := newProgress(o.Log)
+	say := NewProgress(o.Log)
 	if err := checkMachine(o.StateDir); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 		return nil, err
 	}
 	if _, err := readState(o.StateDir); err == nil {
-		say.say("clearing the remains of an earlier cluster")
+		say.Say("clearing the remains of an earlier cluster")
 		if err := takeDown(o.StateDir); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 }
 
 // same returns nil if the cluster that is up is complete and has the requested options.
-func (c *Cluster) same(o UpOptions, say *progress) error {
+func (c *Cluster) same(o UpOptions, say *Progress) error {
 	if c.state.Version != o.Version || len(c.nodes) != o.Nodes {
 		return fmt.Errorf("kubernetes %s with %d nodes is up, asked for %s with %d: run 'cluster down' first",
 			c.state.Version, len(c.nodes), o.Version, o.Nodes)
@@ -63,7 +63,7 @@ func (c *Cluster) same(o UpOptions, say *progress) error {
 	if ended := c.ended(); len(ended) > 0 {
 		return fmt.Errorf("the cluster is up, but %s has ended: see 'cluster status', or run 'cluster down' first", strings.Join(ended, ", "))
 	}
-	say.say("already up: kubernetes %s, %d nodes", c.state.Version, len(c.nodes))
+	say.Say("already up: kubernetes %s, %d nodes", c.state.Version, len(c.nodes))
 	return nil
 }
 
@@ -114,7 +114,7 @@ func missingDirs(dir string, known []string) []string {
 	return list
 }
 
-func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *progress) error {
+func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *Progress) error {
 	images, err := WriteNodeImages(c.dir, bins)
 	if err != nil {
 		return err
@@ -133,12 +133,12 @@ func (c *Cluster) start(ctx context.Context, o UpOptions, bins Binaries, say *pr
 	if err := c.eachNode(func(n *Node) error { return n.up(ctx, images) }); err != nil {
 		return err
 	}
-	say.say("containerd and images ready on %d nodes", len(c.nodes))
-	return say.during("waiting for the nodes", func() error {
+	say.Say("containerd and images ready on %d nodes", len(c.nodes))
+	return say.During("waiting for the nodes", func() error {
 		return c.eachNode(func(n *Node) error {
 			err := errors.Join(n.StartKubelet(), n.AwaitReady(ctx))
 			if err == nil {
-				say.say("%s ready at %s, its /var/hpvolumes is %s", n.Name, n.IP, n.VolumesDir())
+				say.Say("%s ready at %s, its /var/hpvolumes is %s", n.Name, n.IP, n.VolumesDir())
 			}
 			return err
 		})

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -129,18 +128,7 @@ func manifestImage(dir string) (string, error) {
 }
 
 // kubectl runs the cluster's kubectl as its administrator, and returns what it printed.
-func kubectl(stdin string, args ...string) (string, error) {
-	args = append([]string{"--kubeconfig", env.Plane.Kubeconfig()}, args...)
-	cmd := exec.Command(env.Plane.Binaries().Path("kubectl"), args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args[2:], " "), err, stderr.String())
-	}
-	return string(out), err
-}
+func kubectl(stdin string, args ...string) (string, error) { return env.Plane.Kubectl(stdin, args...) }
 
 // soon is how long the cluster may take for one thing, on a machine that is busy.
 const soon = 120 * time.Second
