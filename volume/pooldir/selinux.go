@@ -52,8 +52,8 @@ func (d *Dir) Labels(volumes []string) (map[string]string, error) {
 		return nil, err
 	}
 	labels := map[string]string{}
+	value := make([]byte, 4096) // longer than any label: a page, as in security/selinux/selinuxfs.c
 	for _, name := range volumes {
-		value := make([]byte, 4096) // longer than any label: a page, as in security/selinux/selinuxfs.c
 		n, err := unix.Lgetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", d.Base, name), "security.selinux", value)
 		if err == nil {
 			labels[name] = strings.TrimRight(string(value[:n]), "\x00")
