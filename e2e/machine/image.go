@@ -21,7 +21,7 @@ var recipe []byte
 
 // image returns the directory with root.img, vmlinuz and initrd. If it is not in the cache, image makes it. Several
 // processes may call it at once: each makes one, and the first one's stays.
-func image(ctx context.Context, say func(string, ...any)) (string, error) {
+func image(ctx context.Context, progress *cluster.Progress) (string, error) {
 	cache, err := cluster.DefaultCacheDir()
 	if err != nil {
 		return "", err
@@ -39,10 +39,16 @@ func image(ctx context.Context, say func(string, ...any)) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	say("making the machine's image, once; this takes minutes")
+	const what = "making the machine's image, once"
+	progress.Say(what + "; this takes minutes")
 	cmd := exec.CommandContext(ctx, "sh", "-s", tmp)
 	cmd.Stdin = bytes.NewReader(recipe)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	var out []byte
+	err = progress.During(what, func() (err error) {
+		out, err = cmd.CombinedOutput()
+		return err
+	})
+	if err != nil {
 		return "", fmt.Errorf("make the machine's image: %w\n%s", err, tail(out))
 	}
 	err = os.Rename(tmp, dir)

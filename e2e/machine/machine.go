@@ -32,7 +32,7 @@ type Machine struct {
 	dir      string
 	settings settings
 	plane    *cluster.ControlPlane
-	say      func(string, ...any)
+	progress *cluster.Progress
 }
 
 type settings struct {
@@ -61,7 +61,7 @@ func Up(ctx context.Context, o Options) (*Machine, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	m := &Machine{dir: dir, settings: settings{Detach: o.Detach}, say: progress(o.Log)}
+	m := &Machine{dir: dir, settings: settings{Detach: o.Detach}, progress: cluster.NewProgress(o.Log)}
 	if err := m.up(ctx, o); err != nil {
 		return nil, errors.Join(err, m.stop())
 	}
@@ -82,19 +82,19 @@ func (m *Machine) Load(ctx context.Context, name, program string) error {
 	return m.load(ctx, archive)
 }
 
-// Write writes a copy of the host's program to a path of the guest.
-func (m *Machine) Write(ctx context.Context, path, program string) error {
-	from, err := os.Open(program)
+// Write writes a copy of the host's file to a path of the guest, with its mode.
+func (m *Machine) Write(ctx context.Context, path, original string) error {
+	from, err := os.Open(original)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = from.Close() }()
-	cmd := m.Command(ctx, "cat >"+path+" && chmod 0755 "+path)
-	cmd.Stdin = from
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("write %s: %w\n%s", path, err, out)
+	info, err := from.Stat()
+	if err != nil {
+		return err
 	}
-	return nil
+	_, err = m.feed(ctx, from, fmt.Sprintf("cat >%[1]s && chmod %[2]o %[1]s", path, info.Mode().Perm()))
+	return err
 }
 
 // Console returns the end of the console's log.
@@ -143,22 +143,23 @@ func (m *Machine) bootID(ctx context.Context) (string, error) {
 // AwaitBoot waits until the machine has booted, and not with the given ID of an earlier boot: every unit was started, or
 // failed. An error has the end of the console's log.
 func (m *Machine) AwaitBoot(ctx context.Context, not string) error {
-	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
-	defer cancel()
-	for {
-		id, err := m.bootID(ctx)
-		if err == nil && id != not {
-			_, err = m.Run(ctx, "systemctl is-system-running --wait | grep -E 'running|degraded'")
-			if err == nil {
-				return nil
+	err := m.progress.During("booting", func() error {
+		return poll(ctx, bootTimeout, func() error {
+			id, err := m.bootID(ctx)
+			switch {
+			case err != nil:
+				return err
+			case id == not:
+				return errors.New("it is still the boot before")
 			}
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return fmt.Errorf("the machine has not booted after %s: %w\nits console:\n%s", bootTimeout, errors.Join(ctx.Err(), err), m.Console())
-		}
+			_, err = m.Run(ctx, "systemctl is-system-running --wait | grep -E 'running|degraded'")
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("the machine has not booted: %w\nits console:\n%s", err, m.Console())
 	}
+	return nil
 }
 
 // Open returns the machine of a directory that another process started with Detach.
@@ -167,7 +168,7 @@ func Open(dir string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{dir: dir, say: progress(nil)}
+	m := &Machine{dir: dir, progress: cluster.NewProgress(nil)}
 	data, err := os.ReadFile(m.file("machine.json"))
 	if err != nil {
 		return nil, fmt.Errorf("no machine is up in %s: %w", dir, err)
@@ -198,13 +199,3 @@ func (m *Machine) stop() error {
 }
 
 func (m *Machine) file(name string) string { return filepath.Join(m.dir, name) }
-
-// progress returns a function that writes a line with the time since now.
-func progress(log io.Writer) func(string, ...any) {
-	began := time.Now()
-	return func(format string, args ...any) {
-		if log != nil {
-			fmt.Fprintf(log, "[%6.1fs] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-		}
-	}
-}

@@ -72,25 +72,21 @@ func run(m *testing.M) (code int, err error) {
 
 // install puts the unit of systemd/ and the agent onto the machine, as their pages say.
 func install(ctx context.Context) error {
-	unit, err := os.Open(filepath.Join(root, "systemd", "hostpath-provisioner.service"))
-	if err != nil {
+	const unit = "hostpath-provisioner.service"
+	if err := guest.Write(ctx, "/etc/systemd/system/"+unit, filepath.Join(root, "systemd", unit)); err != nil {
 		return err
 	}
-	defer unit.Close()
-	cmd := guest.Command(ctx, `set -e
-cat >/etc/systemd/system/hostpath-provisioner.service
-mkdir -p /etc/systemd/system/hostpath-provisioner.service.d
-cat >/etc/systemd/system/hostpath-provisioner.service.d/path.conf <<EOF
+	if _, err := guest.Run(ctx, `set -e
+mkdir -p /etc/systemd/system/`+unit+`.d
+cat >/etc/systemd/system/`+unit+`.d/path.conf <<EOF
 [Unit]
 RequiresMountsFor=`+disk+`
 [Service]
 Environment="PV_DIR=`+disk+`"
 EOF
 systemctl daemon-reload
-systemctl enable --now hostpath-provisioner.service`)
-	cmd.Stdin = unit
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("install the unit: %w\n%s", err, out)
+systemctl enable --now `+unit); err != nil {
+		return fmt.Errorf("install the unit: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "machine-agent-")
 	if err != nil {
@@ -110,34 +106,30 @@ systemctl enable --now hostpath-provisioner.service`)
 	if _, err := guest.Run(ctx, "chcon -t container_file_t "+confined); err != nil {
 		return err
 	}
-	if _, err := kubectl("", "apply", "-k", "testdata/agent"); err != nil {
+	if err := applyAgent(); err != nil {
 		return err
 	}
 	return agentReady()
 }
 
-func agentReady() error {
-	_, err := kubectl("", "-n", namespace, "rollout", "status", agentSet, "--timeout="+soon.String())
+// applyAgent applies testdata/agent, whose base is an example outside that directory.
+func applyAgent() error {
+	objects, err := guest.Plane().Kubectl("", "kustomize", "--load-restrictor", "LoadRestrictionsNone", "testdata/agent")
+	if err == nil {
+		_, err = guest.Plane().Kubectl(objects, "apply", "-f", "-")
+	}
 	return err
 }
 
-// kubectl runs kubectl as the cluster's administrator, and returns what it printed.
-func kubectl(stdin string, args ...string) (string, error) {
-	cmd := exec.Command(guest.Plane().Binaries().Path("kubectl"), append([]string{"--kubeconfig", guest.Plane().Kubeconfig()}, args...)...)
-	cmd.Stdin = strings.NewReader(stdin)
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, complaints.String())
-	}
-	return string(out), err
+func agentReady() error {
+	_, err := guest.Plane().Kubectl("", "-n", namespace, "rollout", "status", agentSet, "--timeout="+soon.String())
+	return err
 }
 
-// do is kubectl in a test.
+// do runs kubectl in a test, as the cluster's administrator.
 func do(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	out, err := kubectl(stdin, args...)
+	out, err := guest.Plane().Kubectl(stdin, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,5 +159,39 @@ func want(t *testing.T, script, text string) {
 	t.Helper()
 	if got := on(t, script); got != text {
 		t.Errorf("%s: got\n%s\nwant\n%s", script, got, text)
+	}
+}
+
+// wantWords compares a part of what a script on the machine prints, and a part that it must not print. "" is no part.
+func wantWords(t *testing.T, script, words, not string) {
+	t.Helper()
+	if err := hasWords(t, script, words, not); err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitWords is wantWords of what comes soon.
+func awaitWords(t *testing.T, script, words, not string) {
+	t.Helper()
+	eventually(t, func() error { return hasWords(t, script, words, not) })
+}
+
+func hasWords(t *testing.T, script, words, not string) error {
+	t.Helper()
+	if got := on(t, script); !strings.Contains(got, words) || not != "" && strings.Contains(got, not) {
+		return fmt.Errorf("%s: want %q and not %q in\n%s", script, words, not, got)
+	}
+	return nil
+}
+
+// eventually calls f until it returns nil, and fails the test if that is not soon.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	err := f()
+	for end := time.Now().Add(soon); err != nil && time.Now().Before(end); err = f() {
+		time.Sleep(2 * time.Second)
+	}
+	if err != nil {
+		t.Fatalf("after %s: %v", soon, err)
 	}
 }

@@ -2,29 +2,17 @@ package machine_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
 // mixed is a pod with an inline volume, and a volume that it may only read.
-var mixed = claim("boot-mixed", "hostpath-csi", "") + `
-apiVersion: v1
-kind: Pod
-metadata: {name: boot-mixed}
-spec:
-  containers:
-  - name: main
-    image: localhost/hpp-e2e/busybox:latest
-    imagePullPolicy: IfNotPresent
-    command: [sh, -c, "trap 'exit 0' TERM; ! touch /read/only && echo here >>/data/who && sync && touch /tmp/ready; sleep 100000 & wait"]
-    readinessProbe: {exec: {command: [cat, /tmp/ready]}, periodSeconds: 2, timeoutSeconds: 20}
-    volumeMounts: [{name: data, mountPath: /data}, {name: read, mountPath: /read}]
-  terminationGracePeriodSeconds: 1
-  volumes:
-  - {name: data, csi: {driver: kubevirt.io.hostpath-provisioner, volumeAttributes: {size: 64Mi}}}
-  - {name: read, persistentVolumeClaim: {claimName: boot-mixed, readOnly: true}}
-`
+var mixed = claim("boot-mixed", "hostpath-csi", "") + writer("boot-mixed", "", "! touch /read/only && echo here >>/data/who",
+	"{name: data, mountPath: /data}, {name: read, mountPath: /read}",
+	"{name: data, csi: {driver: kubevirt.io.hostpath-provisioner, volumeAttributes: {size: 64Mi}}},"+
+		"{name: read, persistentVolumeClaim: {claimName: boot-mixed, readOnly: true}}")
 
 // written is the number of times that a pod has written into the volume of that directory.
 func written(t *testing.T, dir string) string {
@@ -93,21 +81,9 @@ func withoutDisk(t *testing.T) {
 	want(t, "systemctl is-failed "+diskUnit+"; systemctl is-active hostpath-provisioner.service kubelet.service; true", "failed\ninactive\nactive")
 	// The agent of this boot writes its log into a file of its own.
 	log := "find /var/log/pods/" + namespace + "_*/ -name '*.log' -newermt \"$(uptime -s)\" -exec cat {} +"
-	awaitWords(t, log, "its disk must be mounted at "+disk)
-	awaitWords(t, "cat /var/log/pods/default_boot-*/*/*.log; journalctl -b -u kubelet.service | grep 'boot-host.*hostPath type check failed'; true", "hostPath type check failed")
+	awaitWords(t, log, "its disk must be mounted at "+disk, "")
+	awaitWords(t, "cat /var/log/pods/default_boot-*/*/*.log; journalctl -b -u kubelet.service | grep 'boot-host.*hostPath type check failed'; true", "hostPath type check failed", "")
 	want(t, "ls -A "+disk, "")
-}
-
-// awaitWords waits until a script on the machine prints the words.
-func awaitWords(t *testing.T, script, words string) {
-	t.Helper()
-	out := ""
-	for deadline := time.Now().Add(soon); time.Now().Before(deadline); time.Sleep(2 * time.Second) {
-		if out = on(t, script); strings.Contains(out, words) {
-			return
-		}
-	}
-	t.Fatalf("%s: does not print %q after %s, but\n%s", script, words, soon, out)
 }
 
 // againServed waits until the pods have written once more than before, and brings the numbers up to date.
@@ -117,15 +93,14 @@ func againServed(t *testing.T, before map[string]string) {
 	want(t, "findmnt -no FSTYPE "+disk, "xfs")
 	want(t, "ls -Zd "+disk+" | cut -d: -f3", "container_file_t")
 	for dir := range before {
-		deadline := time.Now().Add(soon)
-		now := written(t, dir)
-		for ; now == before[dir] && time.Now().Before(deadline); now = written(t, dir) {
-			time.Sleep(2 * time.Second)
-		}
-		if now == before[dir] {
-			t.Errorf("the pod of %s has not started again; its volume has %s lines", dir, now)
-		}
-		before[dir] = now
+		eventually(t, func() error {
+			now := written(t, dir)
+			if now == before[dir] {
+				return fmt.Errorf("the pod of %s has not started again; its volume has %s lines", dir, now)
+			}
+			before[dir] = now
+			return nil
+		})
 	}
 	if err := agentReady(); err != nil {
 		t.Error(err)

@@ -53,24 +53,31 @@ spec:
 `, name, annotation, class)
 }
 
-// pod writes a file into the claim's volume and stays. level are its SELinux categories; "" lets the runtime choose.
-func pod(name, of, class, level string) string {
-	return claim(of, class, "") + fmt.Sprintf(`
+// writer is a pod that runs a command once, and stays. level are its SELinux categories; "" lets the runtime choose. mounts and
+// volumes are lists.
+func writer(name, level, command, mounts, volumes string) string {
+	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: %[1]s}
+metadata: {name: %s}
 spec:
-  securityContext: {seLinuxOptions: {level: %[3]q}}
+  securityContext: {seLinuxOptions: {level: %q}}
   containers:
   - name: main
     image: localhost/hpp-e2e/busybox:latest
     imagePullPolicy: IfNotPresent
-    command: [sh, -c, "trap 'exit 0' TERM; cat /proc/self/attr/current >>/data/who && echo >>/data/who && sync && touch /tmp/ready; sleep 100000 & wait"]
+    command: [sh, -c, "trap 'exit 0' TERM; %s && sync && touch /tmp/ready; sleep 100000 & wait"]
     readinessProbe: {exec: {command: [cat, /tmp/ready]}, periodSeconds: 2, timeoutSeconds: 20}
-    volumeMounts: [{name: data, mountPath: /data}]
+    volumeMounts: [%s]
   terminationGracePeriodSeconds: 1
-  volumes: [{name: data, persistentVolumeClaim: {claimName: %[2]s}}]
-`, name, of, level)
+  volumes: [%s]
+`, name, level, command, mounts, volumes)
+}
+
+// pod is a claim, and a pod that writes its own label into its volume.
+func pod(name, class, level string) string {
+	return claim(name, class, "") + writer(name, level, "cat /proc/self/attr/current >>/data/who && echo >>/data/who",
+		"{name: data, mountPath: /data}", "{name: data, persistentVolumeClaim: {claimName: "+name+"}}")
 }
 
 // classes are the classes of the two backends, by the name of the claim and the pod of each.
@@ -80,10 +87,10 @@ var classes = map[string]string{"host": "hostpath-provisioner", "csi": "hostpath
 func start(t *testing.T, prefix string, levels map[string]string) {
 	t.Helper()
 	for name, class := range classes {
-		do(t, pod(prefix+name, prefix+name, class, levels[name]), "apply", "-f", "-")
+		do(t, pod(prefix+name, class, levels[name]), "apply", "-f", "-")
 		t.Cleanup(func() {
 			if t.Failed() {
-				out, _ := kubectl("", "describe", "pod", prefix+name)
+				out, _ := guest.Plane().Kubectl("", "describe", "pod", prefix+name)
 				t.Log(out)
 			}
 		})
@@ -119,7 +126,7 @@ func TestPods(t *testing.T) {
 	want(t, reading(dirs["csi"]+"/who", "s0:c3,c4"), "1")
 	for name := range labels {
 		do(t, "", "delete", "pod/pods-"+name, "pvc/pods-"+name)
-		want(t, "for i in $(seq 60); do test -e "+dirs[name]+" || break; sleep 1; done; test -e "+dirs[name]+" && echo there; true", "")
+		awaitWords(t, "ls "+path.Dir(dirs[name])+" && echo listed", "listed", path.Base(dirs[name]))
 	}
 	want(t, refusals, "0")
 }
@@ -167,12 +174,4 @@ func TestRelabel(t *testing.T) {
 	wantWords(t, "journalctl -b -u hostpath-provisioner.service", "labels "+disk+"/volumes/"+path.Base(dir)+", which has ", "")
 	wantWords(t, inspect, "", "SELinux may keep")
 	want(t, "findmnt -no TARGET /mnt; true", "")
-}
-
-// wantWords compares a part of what a script on the machine prints, and a part that it must not print. "" is no part.
-func wantWords(t *testing.T, script, words, not string) {
-	t.Helper()
-	if got := on(t, script); !strings.Contains(got, words) || not != "" && strings.Contains(got, not) {
-		t.Errorf("%s: want %q and not %q in\n%s", script, words, not, got)
-	}
 }

@@ -11,24 +11,22 @@ import (
 	"strings"
 )
 
-// ssh returns a command that runs a script in the machine, as root.
-func (m *Machine) ssh(ctx context.Context, script string) *exec.Cmd {
+// Command returns a command that runs a shell script in the machine, as root. The caller runs it.
+func (m *Machine) Command(ctx context.Context, script string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ssh", "-i", filepath.Join(m.dir, "key"), "-p", strconv.Itoa(m.settings.SSHPort), "-q",
 		"-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=10",
 		"-o", "ServerAliveInterval=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", "ControlPath="+filepath.Join(m.dir, "ssh"),
 		"root@127.0.0.1", script)
 }
 
-// Command returns a command that runs a shell script in the machine, as root. The caller runs it.
-func (m *Machine) Command(ctx context.Context, script string) *exec.Cmd { return m.ssh(ctx, script) }
-
 // Run runs a shell script in the machine, as root, and returns its standard output. An error has its standard error.
 func (m *Machine) Run(ctx context.Context, script string) (string, error) {
 	return m.feed(ctx, nil, script)
 }
 
+// feed is Run with a standard input.
 func (m *Machine) feed(ctx context.Context, in io.Reader, script string) (string, error) {
-	cmd := m.ssh(ctx, script)
+	cmd := m.Command(ctx, script)
 	var out, complaints bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &complaints
 	if err := cmd.Run(); err != nil {

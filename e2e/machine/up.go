@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -24,7 +23,7 @@ var packages = map[string]string{
 }
 
 func (m *Machine) up(ctx context.Context, o Options) error {
-	system, err := image(ctx, m.say)
+	system, err := image(ctx, m.progress)
 	if err != nil {
 		return err
 	}
@@ -33,9 +32,11 @@ func (m *Machine) up(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if m.settings.SSHPort, err = freePort(); err != nil {
+	ports, err := cluster.FreePorts(1)
+	if err != nil {
 		return err
 	}
+	m.settings.SSHPort = ports[0]
 	data, err := json.Marshal(m.settings)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (m *Machine) up(ctx context.Context, o Options) error {
 	if err := os.WriteFile(m.file("machine.json"), data, 0o600); err != nil {
 		return err
 	}
-	m.say("writing the disks")
+	m.progress.Say("writing the disks")
 	files, err := m.files(ctx)
 	if err != nil {
 		return err
@@ -52,14 +53,14 @@ func (m *Machine) up(ctx context.Context, o Options) error {
 		return err
 	}
 	began := time.Now()
-	m.say("booting")
+	m.progress.Say("booting")
 	if err := m.power(); err != nil {
 		return err
 	}
 	if err := m.AwaitBoot(ctx, ""); err != nil {
 		return err
 	}
-	m.say("booted after %s", time.Since(began).Round(time.Second))
+	m.progress.Say("booted after %s", time.Since(began).Round(time.Second))
 	return m.loadImages(ctx)
 }
 
@@ -127,13 +128,4 @@ func check() error {
 		return fmt.Errorf("programs are missing: run e2e/packages.sh %s", strings.Join(missing, " "))
 	}
 	return nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
