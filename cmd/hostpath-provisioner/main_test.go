@@ -55,7 +55,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"bad capacity":     {[]string{node, pool, "--capacity=disk"}, "--capacity"},
 		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
 		"bad overcommit":   {[]string{node, pool, "--overcommit=0"}, "--overcommit"},
-		"no workers":       {[]string{node, pool, "--workers=0"}, "--workers"},
+		"no requests":      {[]string{node, pool, "--kube-api-qps=0"}, "--kube-api-qps"},
 		"bad profiles":     {[]string{node, pool, "--pprof-address=6060"}, `"6060"`},
 		"no driver":        {[]string{node, pool, "--kubelet-registration-path=/csi.sock"}, "--endpoint"},
 		"migrate how":      {[]string{node, pool, "--migrate-to-csi=now"}, `"now" is none of ["off" "plan"`},

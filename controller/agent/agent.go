@@ -193,7 +193,7 @@ func (a *agent) newLoop() (err error) {
 	})
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
-		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Workers: a.workers, Metrics: a.library,
+		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Metrics: a.library,
 		Before: a.readNodes, Admit: a.admit, Hold: a.hold, Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
 	})
 	return err

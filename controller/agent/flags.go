@@ -74,8 +74,6 @@ func (o *options) registerVolumes(f *pflag.FlagSet) {
 		"SELinux label of new volumes; auto is "+pooldir.DefaultLabel+" if the filesystem carries labels; an empty one sets none")
 	f.StringVar(&o.capacity, "capacity", "request",
 		"capacity that new PVs show: request, or filesystem for the whole disk's size, as older provisioners show it. The agent allocates the request either way")
-	f.IntVar(&o.workers, "workers", 8,
-		"claims, and as many PVs, that are processed at the same time")
 }
 
 func (o *options) registerAPI(f *pflag.FlagSet) {
@@ -106,7 +104,6 @@ var variables = map[string]string{
 	"provision":         "PROVISION",
 	"compat":            "COMPAT",
 	"namespace":         "POD_NAMESPACE",
-	"pod-name":          "POD_NAME",
 	"use-naming-prefix": "USE_NAMING_PREFIX",
 	"reclaim-policy":    "PV_RECLAIM_POLICY",
 	"migrate-to-csi":    "MIGRATE_TO_CSI",

@@ -71,14 +71,14 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 	t.Setenv("PV_DIR", t.TempDir())
 	t.Setenv("USE_NAMING_PREFIX", "tRUE")
 	t.Setenv("HPP_PURGE_RATE", "7")
-	t.Setenv("HPP_WORKERS", "3")
+	t.Setenv("HPP_KUBE_API_QPS", "3")
 	t.Setenv("HPP_RESERVE", "")
-	o, err := parseOptions("test", []string{"--workers=4"}, &bytes.Buffer{})
+	o, err := parseOptions("test", []string{"--kube-api-qps=4"}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !o.prefix || o.purgeRate != 7 || o.workers != 4 || o.reserve != "0" {
-		t.Errorf("prefix %v, purge rate %d, workers %d, reserve %q", o.prefix, o.purgeRate, o.workers, o.reserve)
+	if !o.prefix || o.purgeRate != 7 || o.qps != 4 || o.reserve != "0" {
+		t.Errorf("prefix %v, purge rate %d, requests per second %v, reserve %q", o.prefix, o.purgeRate, o.qps, o.reserve)
 	}
 	t.Setenv("HPP_PURGE_RATE", "fast")
 	if _, err := parseOptions("test", nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HPP_PURGE_RATE") {

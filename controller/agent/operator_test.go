@@ -14,7 +14,6 @@ var environmentValues = map[string]struct{ good, bad []string }{
 	"HPP_ENABLE_BTRFS_QUOTA": {[]string{"true", "FALSE", "1"}, []string{"yes"}},
 	"HPP_PURGE_RATE":         {[]string{"0", "5000", "0x10"}, []string{"-1", "1.5", "fast"}},
 	"HPP_PUBLISH_CAPACITY":   {[]string{"true", "False"}, []string{"on"}},
-	"HPP_WORKERS":            {[]string{"1", "8"}, []string{"0", "-1", "many"}},
 	"HPP_KUBE_API_QPS":       {[]string{"0.5", "200"}, []string{"0", "-1", "fast"}},
 	"HPP_METRICS_PER_VOLUME": {[]string{"true"}, []string{"yes"}},
 	"HPP_CAPACITY":           {[]string{"request", "filesystem"}, []string{"disk"}},

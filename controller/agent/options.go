@@ -30,7 +30,6 @@ type options struct {
 	overcommit    float64
 	btrfsQuota    bool
 	purgeRate     int
-	workers       int
 	kubeconfig    string
 	qps           float32
 	address       string
@@ -126,8 +125,8 @@ func (o *options) check() error {
 	if o.overcommit <= 0 || math.IsNaN(o.overcommit) || math.IsInf(o.overcommit, 0) {
 		return fmt.Errorf("--overcommit %v is not a number above zero", o.overcommit)
 	}
-	if o.workers < 1 || o.purgeRate < 0 || o.qps <= 0 {
-		return errors.New("--workers and --kube-api-qps must be above zero, --purge-rate not below")
+	if o.purgeRate < 0 || o.qps <= 0 {
+		return errors.New("--kube-api-qps must be above zero, --purge-rate not below")
 	}
 	if err := errors.Join(o.metrics.check(), o.pprof.check(), o.checkAuth()); err != nil {
 		return err

@@ -25,6 +25,9 @@ type provisionOptions struct {
 	csi      bool
 }
 
+// podName is the variable with the name of the agent's pod, by the downward API. Without it the objects of capacity have no owner.
+const podName = "POD_NAME"
+
 // hostPath reports whether the agent serves claims of any dialect.
 func (p *provisionOptions) hostPath() bool { return len(p.dialects) > 0 }
 
@@ -35,11 +38,10 @@ func (p *provisionOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&p.compat, "compat", "",
 		"also serve the classes and volumes of these provisioners, in --pv-dir: hostpath (for a cluster of one node), local-path (rancher.io/local-path), or both with a comma. Without --provision in place of kubevirt.io/hostpath-provisioner")
 	f.BoolVar(&p.publish, "publish-capacity", true,
-		"publish what is available for csi claims, as CSIStorageCapacity objects for the scheduler")
+		"publish what is available for csi claims, as CSIStorageCapacity objects for the scheduler. The DaemonSet of the pod "+podName+" owns them")
 	f.StringVar(&p.namespace, "namespace", "",
 		"namespace of these objects; required with --provision=csi")
-	f.StringVar(&p.pod, "pod-name", "",
-		"the agent's pod; its DaemonSet owns these objects, so that they are deleted with it")
+	p.pod = os.Getenv(podName)
 }
 
 // check parses the flags. driver reports whether there is a CSI socket, and prefix how

@@ -33,13 +33,13 @@ func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, settings map[stri
 
 func TestKubeletDir(t *testing.T) {
 	_, objects := tuned(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/var/lib/kubelet2"}},
-		map[string]string{agentenv.KubeletDir: "/data/kubelet", "HPP_WORKERS": "3", agentenv.NodeGoneGrace: "1h"})
+		map[string]string{agentenv.KubeletDir: "/data/kubelet", "HPP_PURGE_RATE": "3", agentenv.NodeGoneGrace: "1h"})
 	text, err := yaml.Marshal(objects["DaemonSet"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for words, want := range map[string]int{
-		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, agentenv.KubeletDir: 0, agentenv.NodeGoneGrace: 0, "name: HPP_WORKERS": 1,
+		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, agentenv.KubeletDir: 0, agentenv.NodeGoneGrace: 0, "name: HPP_PURGE_RATE": 1,
 		"--kubelet-dir=/data/kubelet\n": 1, "--kubelet-registration-path=/data/kubelet/plugins/csi-hostpath/csi.sock": 1,
 		"mountPath: /data/kubelet/": 2, "path: /data/kubelet/": 3,
 	} {

@@ -37,8 +37,6 @@ type Config struct {
 	// WholeDisk sets the capacity of new PVs to the size of the filesystem in place of the
 	// request, as older provisioners did. The allocation stays the request.
 	WholeDisk bool
-	// Workers handle claims, and as many handle PVs; 0 means 4.
-	Workers int
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
 	// Before is called until it returns nil, before the pools are opened; may be nil.
@@ -70,7 +68,6 @@ type Controller struct {
 	client   kubernetes.Interface
 	pools    *volume.Pools
 	backends *Backends
-	workers  int
 	whole    bool                                 // Config.WholeDisk
 	policy   corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
 	metrics  metrics.Metrics
@@ -98,9 +95,6 @@ func New(c Config) (*Controller, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.Workers == 0 {
-		c.Workers = 4
-	}
 	if c.Opened == nil {
 		c.Opened = func(context.Context) {}
 	}
@@ -121,7 +115,7 @@ func New(c Config) (*Controller, error) {
 	}
 	ctl := &Controller{
 		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
-		workers: c.Workers, whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics,
+		whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics,
 		opened: c.Opened, beside: c.Beside, changed: c.Changed, before: c.Before, admit: c.Admit, hold: c.Hold,
 		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(), refusals: newRefusals(),
 	}

@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// workers handle claims, and as many handle PVs. Eight keep a disk's journal busy.
+	workers = 8
 	// retryFirst and retryLast bound the pause before a failed step is retried.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
@@ -108,7 +110,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 	return lib.NewProvisionController(klog.FromContext(ctx), libraryClient{c.client, c}, names[0], c,
 		lib.AdditionalProvisionerNames(names[1:]),
 		lib.LeaderElection(false),
-		lib.Threadiness(c.workers),
+		lib.Threadiness(workers),
 		lib.RateLimiter(limiter()),
 		lib.CreateProvisionedPVLimiter(limiter()),
 		lib.FailedProvisionThreshold(0),

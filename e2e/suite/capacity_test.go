@@ -136,7 +136,9 @@ func TestCapacityOwner(t *testing.T) {
 		}
 		return err
 	})
-	a := s.Agent(node, local(node, "--pod-name="+pod))
+	o := local(node)
+	o.Env = []string{"POD_NAME=" + pod}
+	a := s.Agent(node, o)
 	var owners []metav1.OwnerReference
 	s.Within(shortly, "published", func() error {
 		o, err := s.Capacity(harness.ClassCSI, node)

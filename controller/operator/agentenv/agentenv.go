@@ -45,9 +45,8 @@ var checks = map[string]check{
 	},
 	"HPP_OVERCOMMIT":         number(func(n float64) bool { return n > 0 }, "a number above zero"),
 	"HPP_ENABLE_BTRFS_QUOTA": boolean,
-	"HPP_PURGE_RATE":         integer(0, "a number that is not negative"),
+	"HPP_PURGE_RATE":         natural,
 	"HPP_PUBLISH_CAPACITY":   boolean,
-	"HPP_WORKERS":            integer(1, "a number above zero"),
 	"HPP_KUBE_API_QPS":       number(func(n float64) bool { return n > 0 }, "a number above zero"),
 	"HPP_METRICS_PER_VOLUME": boolean,
 	"HPP_CAPACITY":           oneOf("request", "filesystem"),
@@ -130,11 +129,9 @@ func boolean(v string) string {
 	return unless(err == nil, "true or false")
 }
 
-func integer(least int, want string) check {
-	return func(v string) string {
-		n, err := strconv.ParseInt(v, 0, 0)
-		return unless(err == nil && int(n) >= least, want)
-	}
+func natural(v string) string {
+	n, err := strconv.ParseInt(v, 0, 0)
+	return unless(err == nil && n >= 0, "a number that is not negative")
 }
 
 func number(ok func(float64) bool, want string) check {

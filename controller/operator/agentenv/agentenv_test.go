@@ -9,7 +9,7 @@ import (
 
 func TestParse(t *testing.T) {
 	valid, problems := Parse(map[string]string{
-		"HPP_RESERVE": "10Gi", "HPP_WORKERS": "0", "HPP_ORPHANS": "delete", "HPP_CAPACITY": "", "HPP_RESERV": "1Gi", "PV_DIR": "/a",
+		"HPP_RESERVE": "10Gi", "HPP_PURGE_RATE": "-1", "HPP_ORPHANS": "delete", "HPP_CAPACITY": "", "HPP_RESERV": "1Gi", "PV_DIR": "/a",
 		KubeletDir: "/var/lib/k0s/../kubelet", NodeGoneGrace: "-5m",
 	})
 	if want := []Variable{{"HPP_ORPHANS", "delete"}, {"HPP_RESERVE", "10Gi"}}; !slices.Equal(valid, want) {
@@ -17,8 +17,8 @@ func TestParse(t *testing.T) {
 	}
 	want := []string{
 		`ConfigMap hostpath-provisioner-settings: HPP_KUBELET_DIR is "/var/lib/k0s/../kubelet"; set it to an absolute path without . and ..`,
+		`ConfigMap hostpath-provisioner-settings: HPP_PURGE_RATE is "-1"; set it to a number that is not negative`,
 		`ConfigMap hostpath-provisioner-settings: HPP_RESERV is "1Gi"; there is no such setting, so remove it`,
-		`ConfigMap hostpath-provisioner-settings: HPP_WORKERS is "0"; set it to a number above zero`,
 		`ConfigMap hostpath-provisioner-settings: PV_DIR is "/a"; it comes from spec.pathConfig.path, so remove it`,
 		`ConfigMap hostpath-provisioner-settings: nodeGoneGrace is "-5m"; set it to a duration such as 5m`,
 	}

@@ -32,8 +32,8 @@ type tree struct {
 	flags         int
 }
 
-// disks is the package of the command disks, whose flags are not the agent's.
-const disks = "controller/disks"
+// agent is the package with the flags of the agent; other commands have their own.
+const agent = "controller/agent"
 
 func main() {
 	root := "."
@@ -142,7 +142,7 @@ func (t *tree) inspect(dir string, file *ast.File) {
 			if !ok {
 				return true
 			}
-			if set, ok := call.X.(*ast.Ident); ok && set.Name == "f" && dir != disks && (strings.HasSuffix(call.Sel.Name, "Var") || call.Sel.Name == "AddGoFlag") {
+			if set, ok := call.X.(*ast.Ident); ok && set.Name == "f" && dir == agent && (strings.HasSuffix(call.Sel.Name, "Var") || call.Sel.Name == "AddGoFlag") {
 				t.flags++
 			}
 		}
