@@ -38,6 +38,8 @@ func webhookDecides(t *testing.T, o *operated) {
 	legacy := map[string]any{"pathConfig": map[string]any{"path": "/var/hpvolumes"}}
 	deleted := installation(serving, pools("new=/srv/new"))
 	deleted.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	onClaims := map[string]any{"storagePools": []any{map[string]any{"name": "local", "path": "/var/hpvolumes",
+		"pvcTemplate": map[string]any{"accessModes": []any{"ReadWriteOnce"}}}}}
 	for name, row := range map[string]struct {
 		before map[string]any
 		now    *unstructured.Unstructured
@@ -46,6 +48,8 @@ func webhookDecides(t *testing.T, o *operated) {
 	}{
 		"removed":       {before: before, now: installation(serving, pools("other=/srv/other")), words: "pool local is in /var/hpvolumes, with 1 PVs: webhook; delete them first"},
 		"moved":         {before: before, now: installation(serving, pools("local=/srv/moved", "other=/srv/other")), words: "pool local is in /var/hpvolumes"},
+		"onto a claim":  {before: before, now: installation(serving, onClaims), words: "pool local is in /var/hpvolumes, with 1 PVs: webhook"},
+		"off a claim":   {before: onClaims, now: installation(serving, before), words: "pool local is in /var/hpvolumes with pvcTemplate, with 1 PVs: webhook"},
 		"to pathConfig": {before: before, now: installation(serving, legacy), words: "pool local is in /var/hpvolumes"},
 		"unused":        {before: before, now: installation(serving, pools("local=/var/hpvolumes/", "new=/srv/new"))},
 		"to pools":      {before: legacy, now: installation(serving, pools("new=/srv/new"))},

@@ -103,32 +103,45 @@ func (v *Validator) second(ctx context.Context) []string {
 // hostPath is what stands for hostPath volumes in place of a pool's name.
 const hostPath = ""
 
-// paths returns the directory of each pool, and that of hostPath volumes.
-func paths(spec v1beta1.HostPathProvisionerSpec) map[string]string {
-	if c := spec.PathConfig; c != nil {
-		path := filepath.Clean(c.Path)
-		return map[string]string{hostPath: path, class.DefaultPool: path}
+// place is where the volumes of a pool are. With a claim they are on its filesystem, which hides what the directory has without.
+type place struct {
+	path  string
+	claim bool
+}
+
+func (p place) String() string {
+	if p.claim {
+		return p.path + " with pvcTemplate"
 	}
-	all := map[string]string{}
+	return p.path
+}
+
+// places returns the place of each pool, and that of hostPath volumes.
+func places(spec v1beta1.HostPathProvisionerSpec) map[string]place {
+	if c := spec.PathConfig; c != nil {
+		at := place{path: filepath.Clean(c.Path)}
+		return map[string]place{hostPath: at, class.DefaultPool: at}
+	}
+	all := map[string]place{}
 	for _, p := range spec.StoragePools {
-		all[p.Name] = filepath.Clean(p.Path)
+		all[p.Name] = place{filepath.Clean(p.Path), p.PVCTemplate != nil}
 	}
 	return all
 }
 
-// lost returns the pools that are removed or moved, each with its directory. A resource may go from pathConfig to pools: the
+// lost returns the pools that are removed or moved, each with its place. A resource may go from pathConfig to pools: the
 // operator keeps both kinds of volumes meanwhile.
-func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]string {
+func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 	if before.PathConfig != nil && now.PathConfig == nil {
 		return nil
 	}
-	gone, stay := paths(before), paths(now)
-	maps.DeleteFunc(gone, func(name, path string) bool { return stay[name] == path })
+	gone, stay := places(before), places(now)
+	maps.DeleteFunc(gone, func(name string, at place) bool { return stay[name] == at })
 	return gone
 }
 
 // used returns why these pools may not go, or "" if no PV names one.
-func (v *Validator) used(ctx context.Context, pools map[string]string) (refused string, err error) {
+func (v *Validator) used(ctx context.Context, pools map[string]place) (refused string, err error) {
 	if len(pools) == 0 {
 		return "", nil
 	}
@@ -144,11 +157,11 @@ func (v *Validator) used(ctx context.Context, pools map[string]string) (refused 
 	})
 	var text []string
 	for _, name := range slices.Sorted(maps.Keys(users)) {
-		what := "pool " + name + " is in " + pools[name]
+		what := "pool " + name + " is"
 		if name == hostPath {
-			what = "hostPath volumes are in " + pools[name]
+			what = "hostPath volumes are"
 		}
-		text = append(text, fmt.Sprintf("%s, with %d PVs: %s; delete them first, or leave it there", what, len(users[name]), names(users[name])))
+		text = append(text, fmt.Sprintf("%s in %s, with %d PVs: %s; delete them first, or leave it there", what, pools[name], len(users[name]), names(users[name])))
 	}
 	return strings.Join(text, ". "), err
 }
