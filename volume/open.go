@@ -2,8 +2,6 @@ package volume
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
 	"kubevirt.io/hostpath-provisioner/volume/enforce"
@@ -117,31 +115,6 @@ func (p *Pool) locked(c *call, name string, do func(*call) error) error {
 		return err
 	}
 	return do(c)
-}
-
-// ask returns the result of do, which it passes to enter, visit or on. With an error it
-// returns the zero value: do may be under way still, and then owns its variables.
-func ask[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
-	var result, none T
-	err := with(op, name, func(c *call) (err error) {
-		result, err = do(c)
-		return err
-	})
-	if err != nil {
-		return none, err
-	}
-	return result, nil
-}
-
-// checkName refuses a name that no volume of this pool can have.
-func (p *Pool) checkName(name string) error {
-	if err := CheckName(name); err != nil {
-		return err
-	}
-	if slices.Contains(p.config.Inner, name) {
-		return fmt.Errorf("%w: the name %q is that of a pool inside this one", ErrInvalid, name)
-	}
-	return nil
 }
 
 // step announces a change to the disk.

@@ -16,6 +16,20 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
+// ask returns the result of do, which it passes to enter, visit or on. With an error it
+// returns the zero value: do may be under way still, and then owns its variables.
+func ask[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
+	var result, none T
+	err := with(op, name, func(c *call) (err error) {
+		result, err = do(c)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
 // Get returns the volume if it is ready or bound; one that is being created or deleted is
 // ErrNotFound. Missing reports whether its directory is gone. The error is ErrDamaged if
 // the record cannot be understood.
@@ -70,10 +84,8 @@ func (p *Pool) found(c *call, r record.Record) (Volume, error) {
 }
 
 func (p *Pool) volume(c *call, r record.Record, missing bool) Volume {
-	return Volume{
-		Record: r, Path: p.path + "/" + r.Name, Missing: missing,
-		QuotaEnforced: c.quotas.Enforced(r), NotEnforced: c.quotas.NotEnforced(r),
-	}
+	enforced, not := c.quotas.Enforced(r)
+	return Volume{Record: r, Path: p.path + "/" + r.Name, Missing: missing, QuotaEnforced: enforced, NotEnforced: not}
 }
 
 // Cached returns the record of a volume that this process has in memory, also while the

@@ -1,6 +1,9 @@
 package volume
 
 import (
+	"fmt"
+	"slices"
+
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -66,3 +69,14 @@ var (
 // CheckName returns an ErrInvalid if name cannot be a volume's: [A-Za-z0-9._-], 1 to 255
 // bytes, no leading dot.
 func CheckName(name string) error { return fault.CheckName(name) }
+
+// checkName refuses a name that no volume of this pool can have.
+func (p *Pool) checkName(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if slices.Contains(p.config.Inner, name) {
+		return fmt.Errorf("%w: the name %q is that of a pool inside this one", ErrInvalid, name)
+	}
+	return nil
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // Provisioners whose classes and volumes the agent can take over.
@@ -93,6 +94,20 @@ func parseDialects(text string, key func(Dialect) string) (named []Dialect, err 
 		}
 	}
 	return named, nil
+}
+
+// ParametersOf parses the parameters of a class. The error names the class and the
+// parameter.
+func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
+	source := CSIClass // the driver's name can be configured
+	if isDialect(c.Provisioner) {
+		source = HostPathClass
+	}
+	p, err := source.Parse(c.Parameters)
+	if err != nil {
+		return p, fmt.Errorf("class %q: %w; a class cannot be edited: delete it and create it again", c.Name, err)
+	}
+	return p, nil
 }
 
 // isDialect reports whether the provisioner is that of a dialect.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -151,20 +150,6 @@ func (s Source) noun() string {
 		return "volume attribute"
 	}
 	return "parameter"
-}
-
-// ParametersOf parses the parameters of a class. The error names the class and the
-// parameter.
-func ParametersOf(c *storagev1.StorageClass) (Parameters, error) {
-	source := CSIClass // the driver's name can be configured
-	if isDialect(c.Provisioner) {
-		source = HostPathClass
-	}
-	p, err := source.Parse(c.Parameters)
-	if err != nil {
-		return p, fmt.Errorf("class %q: %w; a class cannot be edited: delete it and create it again", c.Name, err)
-	}
-	return p, nil
 }
 
 // PoolName returns the pool that class parameters or volume attributes name, or

@@ -1,24 +1,49 @@
 package provision
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// placeOf returns the pool and the directory of a claim's volume, and whether the volume
-// exists already. A new volume goes into the pool of the class that has the most
-// available space. The pool is nil if this node has none for the class.
-func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (pool *volume.Pool, directory string, made bool) {
+// place is where the volume of a claim is, or goes.
+type place struct {
+	pool *volume.Pool
+	spec volume.Spec // with the name of the directory
+	made bool        // the volume exists already
+}
+
+// placeOf returns the place of a claim's volume. A new volume goes into the pool of the class
+// that has the most available space. The refusal is that of a node without such a pool. The
+// caller has checked the class.
+func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (place, *refusal) {
+	at := place{spec: specOf(claim, sc)}
 	candidates := b.pools(sc)
 	for _, pool := range candidates {
-		if directory, made := existing(b, pool, claim, sc); made {
-			return pool, directory, true
+		if at.spec.Name, at.made = existing(b, pool, claim, sc); at.made {
+			at.pool = pool
+			return at, nil
 		}
 	}
-	return mostAvailable(candidates, specOf(claim, sc)), b.directory(claim, sc), false
+	at.spec.Name = b.directory(claim, sc)
+	if at.pool = mostAvailable(candidates, at.spec); at.pool == nil {
+		return at, &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
+			"node %s has %s", c.info.Name(), b.missing(sc))}
+	}
+	return at, nil
+}
+
+// specOf returns the specification of the claim's volume, without its name.
+func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
+	p, _ := class.ParametersOf(sc)
+	p.Spec.Bytes = class.Bytes(claim)
+	p.Spec.Owner = record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
+	return p.Spec
 }
 
 // existing returns the directory of the claim's volume in the pool, if there is one. The

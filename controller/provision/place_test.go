@@ -44,13 +44,13 @@ func TestPlaceOf(t *testing.T) {
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	want := func(what string, sc *storagev1.StorageClass, pool *volume.Pool, made bool) {
 		t.Helper()
-		got, directory, is := c.placeOf(b, claim, sc)
+		got, r := c.placeOf(b, claim, sc)
 		// Pools of one disk are measured one after the other, and another program may free space in between.
-		for tries := 0; got != pool && tries < 20; tries++ {
-			got, directory, is = c.placeOf(b, claim, sc)
+		for tries := 0; got.pool != pool && tries < 20; tries++ {
+			got, r = c.placeOf(b, claim, sc)
 		}
-		if got != pool || is != made || pool != nil && directory != "pvc-"+testUID+"_default_"+claim.Name {
-			t.Errorf("%s: %v, directory %q, made %v", what, got, directory, is)
+		if got.pool != pool || got.made != made || (r == nil) != (pool != nil) || pool != nil && got.spec.Name != "pvc-"+testUID+"_default_"+claim.Name {
+			t.Errorf("%s: %+v, %+v", what, got, r)
 		}
 	}
 	want("equal pools", sc, legacy, false)

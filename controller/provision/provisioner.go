@@ -64,12 +64,12 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	pool, name, _ := c.placeOf(b, o.PVC, o.StorageClass)
-	if pool == nil {
-		return c.failed(b, o, c.noPool(b, o.StorageClass))
+	at, r := c.placeOf(b, o.PVC, o.StorageClass)
+	if r != nil {
+		return c.failed(b, o, r)
 	}
-	spec := specOf(o.PVC, o.StorageClass)
-	spec.Name, spec.PV, spec.Cluster = name, o.PVName, c.info.Cluster()
+	pool, spec := at.pool, at.spec
+	spec.PV, spec.Cluster = o.PVName, c.info.Cluster()
 	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
 	v, err := c.pools.Create(pool, spec)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Reasons of refusals: topics of their events, and values of the label reason of
@@ -48,38 +47,26 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 	if err := b.check(claim, sc); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
-	pool, _, made := c.placeOf(b, claim, sc)
-	switch {
-	case made:
-		return nil // its space is already allocated
-	case pool == nil:
-		return c.noPool(b, sc)
+	at, r := c.placeOf(b, claim, sc)
+	if at.made || r != nil {
+		return r // the space of a volume that exists is already allocated
 	}
 	if err := c.hold(sc.Provisioner); err != nil {
 		return &refusal{reason: refusedWaiting, temporary: true, silent: errors.Is(err, ErrNotKnown), message: err.Error()}
 	}
-	space, err := pool.Space()
+	space, err := at.pool.Space()
 	if err == nil {
-		err = pool.CheckQuota(specOf(claim, sc))
+		err = at.pool.CheckQuota(at.spec)
 	}
 	if err != nil {
-		return c.refusalFor(pool, err)
+		return c.refusalFor(at.pool, err)
 	}
-	if wanted := class.Bytes(claim); wanted > space.Available {
-		return c.refusalFor(pool, &fault.SpaceError{
+	if wanted := at.spec.Bytes; wanted > space.Available {
+		return c.refusalFor(at.pool, &fault.SpaceError{
 			Wanted: wanted, Available: space.Available, Total: space.Total, Estimate: space.Estimate,
 		})
 	}
 	return nil
-}
-
-// specOf returns the specification of the claim's volume, without its name. The
-// caller has checked the class.
-func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
-	p, _ := class.ParametersOf(sc)
-	p.Spec.Bytes = class.Bytes(claim)
-	p.Spec.Owner = record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
-	return p.Spec
 }
 
 // refusalFor returns the refusal for an error of the pool.
@@ -107,12 +94,6 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 			c.info.Name(), pool.Name(), pool.Path(), err)}
 	}
 	return &refusal{reason: refusedVolume, message: err.Error()}
-}
-
-// noPool returns the refusal of a class whose pool this node lacks.
-func (c *Controller) noPool(b *backend, sc *storagev1.StorageClass) *refusal {
-	return &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
-		"node %s has %s", c.info.Name(), b.missing(sc))}
 }
 
 // noSpace returns the message of a claim that does not fit. exact adds the available

@@ -71,30 +71,25 @@ func (d *Dir) MakesSubvolume(r record.Record) bool {
 	return ok && d.Support.Method == quota.MethodBtrfs
 }
 
-// Enforced reports whether the kernel enforces the volume's quota of bytes.
-func (d *Dir) Enforced(r record.Record) bool {
-	return r.QuotaID != 0 && d.Support.Method != quota.MethodNone && d.quotas.Lost(r.Name) == ""
-}
-
-// NotEnforced describes the part of a volume's quota that the kernel does not enforce;
-// "" if it enforces all of it.
-func (d *Dir) NotEnforced(r record.Record) string {
+// Enforced reports whether the kernel enforces the volume's quota of bytes. not describes the part of its quota that the kernel
+// does not enforce; "" if it enforces all of it.
+func (d *Dir) Enforced(r record.Record) (bytes bool, not string) {
 	lost := d.quotas.Lost(r.Name)
 	switch {
 	case lost != "":
-		return lost
+		not = lost
 	case r.Adopted && r.QuotaID == 0:
-		return "its directory was there before, and its data is not counted"
+		not = "its directory was there before, and its data is not counted"
 	case r.Quota == record.QuotaNone:
-		return "no quota is requested"
+		not = "no quota is requested"
 	case d.Support.Method == quota.MethodNone:
-		return d.Support.Reason
+		not = d.Support.Reason
 	case r.QuotaID == 0:
-		return "it has none: it was created while the filesystem enforced no quotas, or has lost it"
+		not = "it has none: it was created while the filesystem enforced no quotas, or has lost it"
 	case r.Inodes > 0 && !d.Support.Inodes:
-		return fmt.Sprintf("%s does not count inodes; the quota is on bytes alone", d.Support.Method)
+		not = fmt.Sprintf("%s does not count inodes; the quota is on bytes alone", d.Support.Method)
 	}
-	return ""
+	return r.QuotaID != 0 && d.Support.Method != quota.MethodNone && lost == "", not
 }
 
 // Usage returns what the kernel counts for a volume. Errors are those of quota.Enforcer.
