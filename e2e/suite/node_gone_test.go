@@ -277,8 +277,5 @@ func (g *goneScene) counts(kept, removing, released int) error {
 
 // permissions compares what the operator asked for with what it may.
 func (g *goneScene) permissions() {
-	_, refused := asked(g.Scene, g.audit, harness.OperatorAccount)
-	for what := range refused {
-		g.Errorf("the operator may not %s", what)
-	}
+	operatorRole.note(g.Scene, g.audit)
 }

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,6 +110,13 @@ func TestOperatorAPI(t *testing.T) {
 		old[name] = made
 	}
 	define(s)
+	s.Eventually(time.Minute, "the definition with its rules served", func() error { // for a moment the API server has the one before
+		_, err := client.Create(s.Context(), installation(s.Name+"-x", map[string]any{}), metav1.CreateOptions{DryRun: dry})
+		if err == nil {
+			return errors.New("a resource without pools is accepted")
+		}
+		return nil
+	})
 	for name, row := range refusedSpecs {
 		_, err := client.Create(s.Context(), installation(s.Name+"-x", row.spec), metav1.CreateOptions{DryRun: dry})
 		if err == nil || !regexp.MustCompile(row.words).MatchString(err.Error()) {

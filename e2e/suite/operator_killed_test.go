@@ -48,7 +48,7 @@ func operatorKilled(t *testing.T, o *operated) {
 	o.apply("testdata/older-operator.yaml")
 	driver, ds := o.get(driversKind, harness.Driver).GetUID(), o.get(daemonsKind, daemons).GetUID()
 	until(settled)
-	wantOnlyOurs(t, o.agentPod())
+	wantOnlyOurs(t, o.agentPod(), 7, 1)
 	wantOurWebhook(o)
 	if o.get(driversKind, harness.Driver).GetUID() != driver || o.get(daemonsKind, daemons).GetUID() != ds {
 		t.Error("after the upgrade, the CSIDriver or the DaemonSet is another object")

@@ -16,39 +16,82 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// The objects of an older operator are changed in place, and what one agent for both kinds of volumes replaces is removed.
+// The objects of an older operator are changed in place, and what one agent for both kinds of volumes replaces is removed: for each
+// kind of resource that it has.
 func TestOperatorTakesOver(t *testing.T) {
 	t.Parallel()
-	e := ownPlane(t)
-	o := &operated{Scene: e.Scene(t), broken: &atomic.Value{}}
+	e, audit := audited(t)
+	o := &operated{Scene: e.Scene(t), audit: audit, broken: &atomic.Value{}}
 	o.nodes = []harness.Node{o.Node("01"), o.Node("02")}
 	o.breaks("")
 	o.Kubelets(func(string) bool { return false })
 	define(o.Scene)
-	o.create(serving, map[string]any{"pathConfig": map[string]any{"path": "/var/hpvolumes"}})
+	shared := map[string]any{"name": "shared", "path": "/srv/shared", "overlayClassName": "network", "pvcTemplate": map[string]any{
+		"accessModes": []any{"ReadWriteMany"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}
+	for _, row := range []olderInstallation{
+		{"path", map[string]any{"pathConfig": map[string]any{"path": "/var/hpvolumes"}},
+			"TFF", "Complete", "Application Available", []string{"PROVISION=hostpath,csi", "PV_DIR=/var/hpvolumes", "USE_NAMING_PREFIX=false"}, 7, 1},
+		{"path with names as prefixes", map[string]any{"pathConfig": map[string]any{"path": "/var/hpvolumes", "useNamingPrefix": true}},
+			"TFF", "Complete", "Application Available", []string{"PROVISION=hostpath,csi", "PV_DIR=/var/hpvolumes", "USE_NAMING_PREFIX=true"}, 7, 1},
+		{"pools", pools("local=/srv/local", "other=/srv/other"), "TFF", "Complete", "Application Available",
+			[]string{"PROVISION=csi", `DATADIR=[{"name":"local","path":"/srv/local/csi"},{"name":"other","path":"/srv/other/csi"}]`}, 5, 2},
+		{"snapshots", map[string]any{"featureGates": []any{"Snapshotting"}, "storagePools": []any{
+			map[string]any{"name": "local", "path": "/srv/local", "snapshotProvider": "reflink"}}},
+			"TFF", "FeatureUnavailable", "snapshots are not offered yet", []string{`DATADIR=[{"name":"local","path":"/srv/local/csi"}]`}, 5, 1},
+		{"shared pool", map[string]any{"storagePools": []any{shared, map[string]any{"name": "local", "path": "/srv/local"}}},
+			"TTT", "SharedPoolUnsupported", "pool shared: nodes cannot share a pool", []string{`DATADIR=[{"name":"local","path":"/srv/local/csi"}]`}, 5, 1},
+	} {
+		if !t.Run(row.name, func(t *testing.T) { o.in(t).takesOver(row) }) {
+			t.FailNow()
+		}
+	}
+	operatorRole.note(o.Scene, audit)
+}
+
+// olderInstallation is a resource that an older operator served.
+type olderInstallation struct {
+	name                    string
+	spec                    map[string]any
+	statuses, reason, words string   // of the conditions after it was taken over
+	variables               []string // of our agents
+	count, directories      int      // of all variables, and of directories of volumes
+}
+
+// takesOver starts the operator over the objects of an older one, and removes them at the end.
+func (o *operated) takesOver(row olderInstallation) {
+	o.Helper()
+	o.create(serving, row.spec)
 	o.report("v0.25.0")
 	o.apply("testdata/older-operator.yaml")
 	for _, name := range []string{"hostpath-provisioner", daemons} {
 		o.Eventually(time.Minute, name+" ready", func() error { return o.podsReady(name) })
 	}
 	driver, ds := o.get(driversKind, harness.Driver).GetUID(), o.get(daemonsKind, daemons).GetUID()
-	o.operator = o.Operator()
+	operator := o.Operator() // ends with the row
 	o.Eventually(time.Minute, "version", func() error { return o.observed("unknown") })
-	o.healthy()
+	o.await(row.statuses, row.reason, row.words)
 	if o.get(driversKind, harness.Driver).GetUID() != driver || o.get(daemonsKind, daemons).GetUID() != ds {
-		t.Error("the CSIDriver or the DaemonSet is another object")
+		o.Error("the CSIDriver or the DaemonSet is another object")
 	}
-	wantOnlyOurs(t, o.agentPod())
+	wantOnlyOurs(o.TB.(*testing.T), o.agentPod(), row.count, row.directories)
+	if err := o.hasVariables(row.variables...); err != nil {
+		o.Error(err)
+	}
 	wantOurWebhook(o)
 	if rules, _, _ := unstructured.NestedSlice(o.get("rbac.authorization.k8s.io/v1/clusterroles", agents).Object, "rules"); len(rules) != 7 {
-		t.Errorf("%d rules: %v", len(rules), rules)
+		o.Errorf("%d rules: %v", len(rules), rules)
 	}
 	for kind, name := range map[string]string{"apps/v1/daemonsets": "hostpath-provisioner", "/v1/serviceaccounts": harness.Account,
 		"rbac.authorization.k8s.io/v1/clusterroles": "hostpath-provisioner", "rbac.authorization.k8s.io/v1/clusterrolebindings": "hostpath-provisioner"} {
 		if _, err := o.kind(kind).Get(o.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("%s %s: %v, want it gone", kind, name, err)
+			o.Errorf("%s %s: %v, want it gone", kind, name, err)
 		}
 	}
+	if err := resources(o.Scene).Delete(o.Context(), serving, metav1.DeleteOptions{}); err != nil {
+		o.Fatal(err)
+	}
+	o.Eventually(time.Minute, "gone", o.removed)
+	operator.Stop()
 }
 
 // wantOurWebhook checks that the older webhook, which refuses every change, is the operator's.
@@ -60,10 +103,11 @@ func wantOurWebhook(o *operated) {
 	}
 }
 
-// wantOnlyOurs checks that no container, variable, volume or toleration of the older DaemonSet is left.
-func wantOnlyOurs(t *testing.T, pod corev1.PodSpec) {
+// wantOnlyOurs checks that no container, variable, volume or toleration of the older DaemonSet is left: the agents have that many
+// variables and directories of volumes.
+func wantOnlyOurs(t testing.TB, pod corev1.PodSpec, variables, directories int) {
 	t.Helper()
-	if len(pod.Containers) != 1 || len(pod.Volumes) != 4 || len(pod.Tolerations) != 0 {
+	if len(pod.Containers) != 1 || len(pod.Volumes) != 3+directories || len(pod.Tolerations) != 0 {
 		t.Fatalf("pod %+v", pod)
 	}
 	agent := pod.Containers[0]
@@ -72,7 +116,7 @@ func wantOnlyOurs(t *testing.T, pod corev1.PodSpec) {
 			t.Errorf("variable %v", v)
 		}
 	}
-	if len(agent.Env) != 7 || len(agent.Ports) != 2 || len(agent.VolumeMounts) != 4 {
+	if len(agent.Env) != variables || len(agent.Ports) != 2 || len(agent.VolumeMounts) != 3+directories {
 		t.Errorf("container %+v", agent)
 	}
 }

@@ -152,6 +152,7 @@ func TestOperator(t *testing.T) {
 			t.FailNow()
 		}
 	}
+	operatorRole.note(o.Scene, o.audit)
 }
 
 // objects is a client of one kind, GROUP/VERSION/RESOURCE, of cluster-scoped objects or those of the agents' namespace.
