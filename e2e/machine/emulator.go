@@ -15,9 +15,10 @@ func (m *Machine) emulator() cluster.Process {
 	return cluster.Process{Title: "the virtual machine", Name: "emulator", Dir: m.dir}
 }
 
-// power starts the virtual machine. If it is not detached, it ends with this process, however that ends.
+// power starts the virtual machine. If it is not detached, it ends with this process, however that ends. It runs while the CPUs
+// have nothing else to do (SCHED_IDLE): other tests run beside it, and are less patient.
 func (m *Machine) power() error {
-	return m.emulator().Start(m.settings.Detach, nil, append([]string{emulatorName}, m.arguments()...)...)
+	return m.emulator().Start(m.settings.Detach, nil, append([]string{"chrt", "--idle", "0", emulatorName}, m.arguments()...)...)
 }
 
 // cut ends the virtual machine at once. It does nothing if it has ended.
