@@ -44,6 +44,7 @@ func TestOperator(t *testing.T) {
 		run  func(*harness.Scene)
 	}{
 		{"takes over", operatorTakesOver},
+		{"claims", operatorClaims},
 		{"refuses", operatorRefuses},
 		{"repairs", operatorRepairs},
 		{"rolls", operatorRolls},

@@ -16,7 +16,10 @@ import (
 
 func TestImmediateOnANode(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	immediateOnANode(t, newScene(t))
+}
+
+func immediateOnANode(t *testing.T, s *harness.Scene) {
 	claim := s.Create(harness.Claim{Node: one.Name})
 	volume := s.Bound(claim).Name
 	wantOnlyOn(s, volume, one)
@@ -38,7 +41,10 @@ func TestImmediateOnANode(t *testing.T) {
 
 func TestDelayedFollowsThePod(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	delayedFollowsThePod(t, newScene(t))
+}
+
+func delayedFollowsThePod(t *testing.T, s *harness.Scene) {
 	claim := s.Create(harness.Claim{Class: harness.ClassDelayed})
 	p := pod{claim: claim.Name, script: "echo here >/data/file", hostname: other.Hostname}.run(s)
 	if p.Spec.NodeName != other.Name {
