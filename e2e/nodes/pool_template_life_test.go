@@ -78,7 +78,7 @@ func (s *poolScene) agrees(pool, phase string) {
 			return err
 		}
 		metrics, err := askPod(s.Scene, agent, "metrics")
-		want := fmt.Sprintf("kubevirt_hpp_pool_ready{pool=%q} %d", pool, map[bool]int{true: 1}[phase == "Ready"])
+		want := poolReady(pool, phase == "Ready")
 		if err == nil && (state != phase || !strings.Contains(metrics, want+"\n")) {
 			err = fmt.Errorf("phase %s, want %s and %s", state, phase, want)
 		}
@@ -135,8 +135,10 @@ func (s *poolScene) removed(users map[string]operatorUser) {
 		s.Delete(u.claim)
 		s.Gone(harness.PVName(u.claim))
 	}
+	release := s.occupies("raw")
 	_, err := kubectl("", "patch", operatorName, "--type=merge", "-p", `{"spec":{"storagePools":[{"name":"plain","path":"/var/hpvolumes/plain"}]}}`)
 	must(s.Scene, "remove the pools", err)
+	release()
 	for pool := range users {
 		name := "hpp-pool-" + pool + "-" + one.Name
 		s.Eventually(2*soon, name+" gone", func() error {

@@ -76,12 +76,14 @@ spec:
 type poolScene struct {
 	*harness.Scene
 	words *strings.Replacer
+	disk  *harness.Loop // of the pool raw
 }
 
 // Pools on claims on a real node: taken over from the existing operator, used, disturbed and removed.
 func TestPoolTemplate(t *testing.T) {
 	t.Cleanup(func() { operatorAway(t) })
 	s := &poolScene{Scene: newScene(t)}
+	s.disk = s.Loop(320) // mkfs.xfs makes none below 300 MiB
 	before := s.mounts()
 	raw, nested := s.classes()
 	t.Cleanup(s.away)
@@ -104,8 +106,12 @@ func TestPoolTemplate(t *testing.T) {
 		s.want(pool, 1)
 		s.writes(pool, users[pool])
 	}
+	agree := s.agreement("nested", "raw")
 	s.holderRestarts(users)
+	s.kubeletRestarts(users)
+	s.grows(users["raw"])
 	s.unmountedOnNode(users)
+	agree()
 	s.removed(users)
 	if after := s.mounts(); after != before {
 		t.Errorf("mounts\n%s\nbefore them\n%s", after, before)
@@ -125,12 +131,13 @@ func (s *poolScene) classes() (raw, nested string) {
 			c.Provisioner, c.VolumeBindingMode, c.Parameters = csiDriver, &later, map[string]string{"storagePool": pool}
 		})
 	}
+	fs := "xfs" // it grows without CAP_SYS_RESOURCE, which not every machine has
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: raw},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("128Mi")}, StorageClassName: raw,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: s.Loop(128).Device}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: s.disk.Device, FSType: &fs}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{one.Hostname}}}}}}},
 		},
