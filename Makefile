@@ -32,7 +32,7 @@ build: ## the agent for this machine, in bin/
 	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
 build image: ARCHES ?= $(ARCH)
 
-test: test-unit test-fuzz test-disk test-cluster ## all tests, cheap ones first
+test: test-unit test-fuzz test-disk test-cluster test-machine ## all tests, cheap ones first
 
 test-unit: ## values to values; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd prometheus
@@ -52,14 +52,12 @@ test-disk: ## real filesystems, mounts, csi-sanity; needs root
 	cd e2e && ./memory.sh go test -race -count=1 ./sanity/...
 	cd e2e && ./memory.sh go test -count=1 -v -timeout 30m ./vm # what this kernel may lack, in a virtual machine
 
-# The virtual machine of ./machine has the CPU time that ./nodes leaves.
-test-cluster: ## a real control plane, two real nodes, and a booted distribution; needs root
-	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(MACHINE_PKGS) prometheus
-	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/...
-	cd e2e && go test -race -count=1 -p 2 -timeout 40m ./nodes/... ./machine
+test-cluster: ## a real control plane, and two real nodes; needs root
+	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) prometheus
+	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
 	@$(MAKE) --no-print-directory torture MINUTES=1
 
-test-machine: ## the distribution alone: systemd, SELinux, cgroup v2, reboot, in a virtual machine; needs root, and minutes to make its image once
+test-machine: ## a distribution in a virtual machine: systemd, SELinux, cgroup v2, reboot; needs root, and minutes to make its image once
 	@e2e/packages.sh $(MACHINE_PKGS)
 	cd e2e && go run ./cmd/cluster build && go test -count=1 -v -timeout 30m ./machine
 

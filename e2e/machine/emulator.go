@@ -16,7 +16,7 @@ func (m *Machine) emulator() cluster.Process {
 }
 
 // power starts the virtual machine. If it is not detached, it ends with this process, however that ends. It runs while the CPUs
-// have nothing else to do (SCHED_IDLE): other tests run beside it, and are less patient.
+// have nothing else to do (SCHED_IDLE): what else runs there, such as the control plane, is less patient.
 func (m *Machine) power() error {
 	return m.emulator().Start(m.settings.Detach, nil, append([]string{"chrt", "--idle", "0", emulatorName}, m.arguments()...)...)
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // soon is how long the cluster may take for one thing: a program runs ten to twenty times slower than on the host, and gets the CPU
-// time that other tests leave.
+// time that others leave.
 const soon = 8 * time.Minute
 
 func TestMain(m *testing.M) {
