@@ -53,7 +53,7 @@ func TestKustomizations(t *testing.T) {
 func TestLocalPath(t *testing.T) {
 	s := newScene(t)
 	old, path := localPathOld(s)
-	p := pod{claim: old.Name, script: "cat /data/file; echo more >>/data/file"}.create(s)
+	p := pod{claim: old.Name, hostname: one.Hostname, script: "cat /data/file; echo more >>/data/file"}.create(s)
 	// When its provisioner is disabled, k3s deletes the class; a claim that is made then waits for the overlay's class.
 	_, err := kubectl("", "delete", "storageclass", localPathClass)
 	must(s, "delete the class", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -221,8 +222,8 @@ func diskKilledMidWipe(t *testing.T, s *rawDisks) {
 		}
 		return err
 	})
-	_, err = kubectl("", "-n", p.Namespace, "delete", "pod", p.Name, "--force", "--grace-period=0")
-	must(s.Scene, "kill", err)
+	zero := int64(0) // the wipe goes on meanwhile: kubectl would take too long to start
+	must(s.Scene, "kill", s.Client.CoreV1().Pods(p.Namespace).Delete(s.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &zero}))
 	if now := s.PV(pv.Name); now.UID != pv.UID || now.Status.Phase != corev1.VolumeReleased {
 		t.Errorf("the PV is %v", now)
 	}
