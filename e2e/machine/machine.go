@@ -144,7 +144,7 @@ func (m *Machine) bootID(ctx context.Context) (string, error) {
 // failed. An error has the end of the console's log.
 func (m *Machine) AwaitBoot(ctx context.Context, not string) error {
 	err := m.progress.During("booting", func() error {
-		return poll(ctx, bootTimeout, func() error {
+		return Poll(ctx, bootTimeout, func() error {
 			id, err := m.bootID(ctx)
 			switch {
 			case err != nil:

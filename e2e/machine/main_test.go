@@ -28,9 +28,8 @@ const (
 	confined   = "/usr/local/bin/busybox" // a program with the label of those in images
 )
 
-// soon is how long the cluster may take for one thing: a program runs ten to twenty times slower than on the host, and gets the CPU
-// time that others leave.
-const soon = 8 * time.Minute
+// soon is how long the cluster may take for one thing: a program runs ten to twenty times slower than on the host.
+const soon = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
@@ -171,10 +170,12 @@ func wantWords(t *testing.T, script, words, not string) {
 	}
 }
 
-// awaitWords is wantWords of what comes soon.
-func awaitWords(t *testing.T, script, words, not string) {
+// awaitWords is wantWords of what comes within a time. The test ends if it does not come.
+func awaitWords(t *testing.T, within time.Duration, script, words, not string) {
 	t.Helper()
-	eventually(t, func() error { return hasWords(t, script, words, not) })
+	if err := machine.Poll(t.Context(), within, func() error { return hasWords(t, script, words, not) }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func hasWords(t *testing.T, script, words, not string) error {
@@ -183,16 +184,4 @@ func hasWords(t *testing.T, script, words, not string) error {
 		return fmt.Errorf("%s: want %q and not %q in\n%s", script, words, not, got)
 	}
 	return nil
-}
-
-// eventually calls f until it returns nil, and fails the test if that is not soon.
-func eventually(t *testing.T, f func() error) {
-	t.Helper()
-	err := f()
-	for end := time.Now().Add(soon); err != nil && time.Now().Before(end); err = f() {
-		time.Sleep(2 * time.Second)
-	}
-	if err != nil {
-		t.Fatalf("after %s: %v", soon, err)
-	}
 }

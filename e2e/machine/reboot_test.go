@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/machine"
 )
 
 // mixed is a pod with an inline volume, and a volume that it may only read.
@@ -81,8 +83,8 @@ func withoutDisk(t *testing.T) {
 	want(t, "systemctl is-failed "+diskUnit+"; systemctl is-active hostpath-provisioner.service kubelet.service; true", "failed\ninactive\nactive")
 	// The agent of this boot writes its log into a file of its own.
 	log := "find /var/log/pods/" + namespace + "_*/ -name '*.log' -newermt \"$(uptime -s)\" -exec cat {} +"
-	awaitWords(t, log, "its disk must be mounted at "+disk, "")
-	awaitWords(t, "cat /var/log/pods/default_boot-*/*/*.log; journalctl -b -u kubelet.service | grep 'boot-host.*hostPath type check failed'; true", "hostPath type check failed", "")
+	awaitWords(t, soon, log, "its disk must be mounted at "+disk, "")
+	awaitWords(t, soon, "cat /var/log/pods/default_boot-*/*/*.log; journalctl -b -u kubelet.service | grep 'boot-host.*hostPath type check failed'; true", "hostPath type check failed", "")
 	want(t, "ls -A "+disk, "")
 }
 
@@ -93,7 +95,7 @@ func againServed(t *testing.T, before map[string]string) {
 	want(t, "findmnt -no FSTYPE "+disk, "xfs")
 	want(t, "ls -Zd "+disk+" | cut -d: -f3", "container_file_t")
 	for dir := range before {
-		eventually(t, func() error {
+		err := machine.Poll(t.Context(), soon, func() error {
 			now := written(t, dir)
 			if now == before[dir] {
 				return fmt.Errorf("the pod of %s has not started again; its volume has %s lines", dir, now)
@@ -101,6 +103,9 @@ func againServed(t *testing.T, before map[string]string) {
 			before[dir] = now
 			return nil
 		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 	if err := agentReady(); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestBooted(t *testing.T) {
@@ -126,7 +127,7 @@ func TestPods(t *testing.T) {
 	want(t, reading(dirs["csi"]+"/who", "s0:c3,c4"), "1")
 	for name := range labels {
 		do(t, "", "delete", "pod/pods-"+name, "pvc/pods-"+name)
-		awaitWords(t, "ls "+path.Dir(dirs[name])+" && echo listed", "listed", path.Base(dirs[name]))
+		awaitWords(t, time.Minute, "ls "+path.Dir(dirs[name])+" && echo listed", "listed", path.Base(dirs[name]))
 	}
 	want(t, refusals, "0")
 }

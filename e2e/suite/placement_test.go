@@ -141,7 +141,7 @@ func TestImmediateWithoutAnnotation(t *testing.T) {
 	warned := func() error {
 		return s.Warned(claim.UID, harness.ReasonFailed, "kubevirt.io/provisionOnNode", "WaitForFirstConsumer")
 	}
-	s.Eventually(20*time.Second, "warning", warned)
+	s.Eventually(16*time.Second, "warning", warned)
 	s.Always(12*time.Second, "one warning", warned)
 	if err := s.IsPending(claim); err != nil {
 		t.Error(err)
