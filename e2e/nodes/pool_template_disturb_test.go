@@ -94,53 +94,58 @@ func poolReady(pool string, ready bool) string {
 	return fmt.Sprintf("kubevirt_hpp_pool_ready{pool=%q} %d", pool, map[bool]int{true: 1}[ready])
 }
 
-// kubeletRestarts restarts the node's kubelet under the pods that hold the filesystems, and those that use them.
-func (s *poolScene) kubeletRestarts(users map[string]operatorUser) {
+// undisturbed does something under the pods that hold the filesystems and those that use them: the mounts stay as they are.
+func (s *poolScene) undisturbed(users map[string]operatorUser, do func()) {
 	s.Helper()
 	mounted := s.mounts()
-	must(s.Scene, "stop the kubelet", one.StopKubelet())
-	must(s.Scene, "start the kubelet", one.StartKubelet())
-	must(s.Scene, "node", one.AwaitReady(s.Context()))
+	do()
 	if now := s.mounts(); now != mounted {
-		s.Errorf("mounted before\n%s\nand after the restart of the kubelet\n%s", mounted, now)
+		s.Errorf("mounted before\n%s\nand after\n%s", mounted, now)
 	}
+	s.goOn(users)
+}
+
+// goOn waits until the pools are ready, and checks that the pods that use them go on writing.
+func (s *poolScene) goOn(users map[string]operatorUser) {
+	s.Helper()
 	for pool, u := range users {
 		s.agrees(pool, "Ready")
 		s.writes(pool, u)
 	}
 }
 
+// kubeletRestarts restarts the node's kubelet.
+func (s *poolScene) kubeletRestarts() {
+	s.Helper()
+	must(s.Scene, "stop the kubelet", one.StopKubelet())
+	must(s.Scene, "start the kubelet", one.StartKubelet())
+	must(s.Scene, "node", one.AwaitReady(s.Context()))
+}
+
 // grows makes the disk of the pool raw larger, and its filesystem, as an administrator does. The agent offers what came.
 func (s *poolScene) grows(u operatorUser) {
 	s.Helper()
-	before := s.total("raw")
+	before, err := s.total("raw")
+	must(s.Scene, "size", err)
 	must(s.Scene, "grow the image", os.Truncate(s.disk.Image, 640<<20))
 	for _, argv := range [][]string{{"losetup", "--set-capacity", s.disk.Device}, {"xfs_growfs", "/var/hpvolumes/raw/csi"}} {
 		_, err := onNode(one, argv...)
 		must(s.Scene, "grow the disk", err)
 	}
 	s.Eventually(soon, "a larger pool", func() error {
-		if now := s.total("raw"); now < before+(300<<20) {
-			return fmt.Errorf("%d bytes, before %d", now, before)
+		now, err := s.total("raw")
+		if err == nil && now < before+(300<<20) {
+			err = fmt.Errorf("%.0f bytes, before %.0f", now, before)
 		}
-		return nil
+		return err
 	})
 	s.writes("raw", u)
 }
 
 // total returns the size of a pool in the agent's metrics.
-func (s *poolScene) total(pool string) (bytes int64) {
-	s.Helper()
-	agent, err := podOf(s.Scene, one, csiSet)
-	must(s.Scene, "agent", err)
-	metrics, err := askPod(s.Scene, agent, "metrics")
-	must(s.Scene, "metrics", err)
-	_, value, found := strings.Cut(metrics, fmt.Sprintf("kubevirt_hpp_pool_total_bytes{pool=%q} ", pool))
-	var n float64
-	if _, err := fmt.Sscan(value, &n); !found || err != nil {
-		s.Fatalf("the metrics have no size of pool %s: %v", pool, err)
-	}
-	return int64(n)
+func (s *poolScene) total(pool string) (bytes float64, err error) {
+	_, metrics := s.states()
+	return harness.MetricIn(metrics, "kubevirt_hpp_pool_total_bytes", fmt.Sprintf("pool=%q", pool))
 }
 
 // occupies has a process on the node that keeps a pool's filesystem busy. The function that it returns waits until the Job that

@@ -69,39 +69,22 @@ func (s *poolScene) writes(pool string, u operatorUser) {
 func (s *poolScene) agrees(pool, phase string) {
 	s.Helper()
 	s.Eventually(2*soon, "pool "+pool+" "+phase, func() error {
-		state, err := kubectl("", "get", operatorName, "-o", `jsonpath={.status.storagePoolStatuses[?(@.name=="`+pool+`")].phase}`)
-		if err != nil {
-			return err
+		phases, metrics := s.states()
+		if want := poolReady(pool, phase == "Ready"); phases[pool] != phase || !strings.Contains(metrics, want+"\n") {
+			return fmt.Errorf("phase %q, want %s and %s", phases[pool], phase, want)
 		}
-		agent, err := podOf(s.Scene, one, csiSet)
-		if err != nil {
-			return err
-		}
-		metrics, err := askPod(s.Scene, agent, "metrics")
-		want := poolReady(pool, phase == "Ready")
-		if err == nil && (state != phase || !strings.Contains(metrics, want+"\n")) {
-			err = fmt.Errorf("phase %s, want %s and %s", state, phase, want)
-		}
-		return err
+		return nil
 	})
 }
 
-// holderRestarts ends the pods that hold the filesystems, under the pods that use them.
+// holderRestarts ends the pods that hold the filesystems.
 func (s *poolScene) holderRestarts(users map[string]operatorUser) {
 	s.Helper()
-	mounted := s.mounts()
 	for pool := range users {
 		_, err := kubectl("", "-n", harness.Namespace, "delete", "pod", "-l", "hpp-pool="+pool+"-hpp")
 		must(s.Scene, "end the holder", err)
 		_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/hpp-pool-"+pool+"-"+one.Name, "--timeout=120s")
 		must(s.Scene, "another holder", err)
-	}
-	if now := s.mounts(); now != mounted {
-		s.Errorf("mounted before\n%s\nand after the restart\n%s", mounted, now)
-	}
-	for pool, u := range users {
-		s.agrees(pool, "Ready")
-		s.writes(pool, u)
 	}
 }
 
@@ -116,10 +99,7 @@ func (s *poolScene) unmountedOnNode(users map[string]operatorUser) {
 	_, err = onNode(one, "umount", "--lazy", "/var/hpvolumes/raw/csi")
 	must(s.Scene, "unmount", err)
 	s.want("raw", 1)
-	for pool, u := range users {
-		s.agrees(pool, "Ready")
-		s.writes(pool, u)
-	}
+	s.goOn(users)
 	now, err := podOf(s.Scene, one, csiSet)
 	must(s.Scene, "agent", err)
 	if now.UID != agent.UID || now.Status.ContainerStatuses[0].RestartCount != agent.Status.ContainerStatuses[0].RestartCount {

@@ -107,8 +107,8 @@ func TestPoolTemplate(t *testing.T) {
 		s.writes(pool, users[pool])
 	}
 	agree := s.agreement("nested", "raw")
-	s.holderRestarts(users)
-	s.kubeletRestarts(users)
+	s.undisturbed(users, func() { s.holderRestarts(users) })
+	s.undisturbed(users, s.kubeletRestarts)
 	s.grows(users["raw"])
 	s.unmountedOnNode(users)
 	agree()

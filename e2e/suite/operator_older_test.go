@@ -105,7 +105,7 @@ func wantOurWebhook(o *operated) {
 
 // wantOnlyOurs checks that no container, variable, volume or toleration of the older DaemonSet is left: the agents have that many
 // variables and directories of volumes.
-func wantOnlyOurs(t testing.TB, pod corev1.PodSpec, variables, directories int) {
+func wantOnlyOurs(t *testing.T, pod corev1.PodSpec, variables, directories int) {
 	t.Helper()
 	if len(pod.Containers) != 1 || len(pod.Volumes) != 3+directories || len(pod.Tolerations) != 0 {
 		t.Fatalf("pod %+v", pod)

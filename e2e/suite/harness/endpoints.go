@@ -44,15 +44,20 @@ func (a *Agent) AwaitUnready(pattern string) {
 	})
 }
 
-// Metric returns the value of the one series that begins with the name and has all the labels, such as
-// `state="bound"`.
+// Metric is MetricIn of what the agent exports.
 func (a *Agent) Metric(name string, labels ...string) (float64, error) {
 	_, body, err := a.Get("/metrics")
 	if err != nil {
 		return 0, err
 	}
+	return MetricIn(body, name, labels...)
+}
+
+// MetricIn returns the value of the one series that begins with the name and has all the labels, such as
+// `state="bound"`.
+func MetricIn(metrics, name string, labels ...string) (float64, error) {
 	var found []float64
-	for line := range strings.Lines(body) {
+	for line := range strings.Lines(metrics) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		rest, ok := strings.CutPrefix(series, name)
 		if !ok || rest != "" && rest[0] != '{' || !containsAll(rest, labels) {
