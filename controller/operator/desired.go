@@ -29,14 +29,24 @@ var agentYAML []byte
 // agentObjects returns the objects of agent.yaml, which it reads once. The caller must not change them.
 var agentObjects = sync.OnceValues(func() (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
+		o, err := parse(document)
+		if err != nil {
 			return nil, fmt.Errorf("read agent.yaml: %w", err)
 		}
 		all = append(all, o)
 	}
 	return all, nil
 })
+
+// parse reads an object with integers as those that are read from the cluster have them: as floats they would always differ.
+func parse(document []byte) (*unstructured.Unstructured, error) {
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	o := &unstructured.Unstructured{}
+	return o, o.UnmarshalJSON(text)
+}
 
 // objects returns the objects of agent.yaml, in the order in which they are applied, in the operator's namespace and with the
 // resource as their owner.

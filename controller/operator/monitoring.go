@@ -106,12 +106,8 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 
 // decode reads an object that users can apply as well, and adds the labels of what the operator applies.
 func decode(document []byte) (*unstructured.Unstructured, error) {
-	text, err := yaml.YAMLToJSON(document)
+	o, err := parse(document)
 	if err != nil {
-		return nil, err
-	}
-	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(text); err != nil { // with integers, as the cluster's objects have them
 		return nil, err
 	}
 	labels := o.GetLabels()

@@ -20,8 +20,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// repaired is the time in which the operator repairs what others changed.
-const repaired = 5 * time.Second
+// repaired is the time in which the operator repairs what others changed. It takes less than a second, but the machine is shared
+// with the rest of the suite.
+const repaired = 20 * time.Second
 
 // operated is a control plane with the operator, two nodes, and one resource.
 type operated struct {

@@ -1,0 +1,47 @@
+package operator
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// What is applied does not differ when it is read again: otherwise every pass would write it.
+func TestAppliedIsTheSame(t *testing.T) {
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},
+		Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}}
+	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1"}
+	var all []*unstructured.Unstructured
+	for name, made := range map[string]func() ([]*unstructured.Unstructured, error){
+		"agents":      func() ([]*unstructured.Unstructured, error) { return s.desired(cr, layoutOf(cr)) },
+		"webhook":     func() ([]*unstructured.Unstructured, error) { return s.webhook(cr) },
+		"monitoring":  func() ([]*unstructured.Unstructured, error) { return s.monitored(cr) },
+		"constraints": func() ([]*unstructured.Unstructured, error) { return s.constraints(cr) },
+	} {
+		objects, err := made()
+		if err != nil || len(objects) == 0 {
+			t.Fatalf("%s: %d objects, %v", name, len(objects), err)
+		}
+		all = slices.Concat(all, objects)
+	}
+	for _, want := range all {
+		if err := seal(want); err != nil {
+			t.Fatal(err)
+		}
+		text, err := want.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := &unstructured.Unstructured{}
+		if err := have.UnmarshalJSON(text); err != nil {
+			t.Fatal(err)
+		}
+		if !same(want, have) {
+			t.Errorf("%s %s differs from itself as it is read", want.GetKind(), want.GetName())
+		}
+	}
+}

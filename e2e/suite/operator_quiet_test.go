@@ -1,0 +1,112 @@
+package suite
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
+)
+
+// quiet counts what the operator writes while nothing changes that concerns it: what wakes it is an annotation of a pod.
+func quiet(_ *testing.T, o *operated) {
+	o.healthy()
+	time.Sleep(5 * time.Second) // events are recorded in the background
+	begun, before, events := time.Now(), o.writes(), o.healthyEvents()
+	for range 12 {
+		time.Sleep(5 * time.Second)
+		o.wake()
+	}
+	o.recordedNothing(begun)
+	if after := o.writes(); len(after) != len(before) {
+		o.Errorf("written in a quiet minute: %v", after[len(before):])
+	}
+	if len(before) == 0 || events == 0 {
+		o.Errorf("%d writes and %d events before it", len(before), events)
+	}
+	if after := o.healthyEvents(); after != events {
+		o.Errorf("%d events, then %d", events, after)
+	}
+}
+
+// wake changes the agents' pods without a consequence.
+func (o *operated) wake() {
+	o.Helper()
+	pods := o.Client.CoreV1().Pods(harness.Namespace)
+	list, err := pods.List(o.Context(), metav1.ListOptions{LabelSelector: "k8s-app=hostpath-provisioner"})
+	if err != nil || len(list.Items) == 0 {
+		o.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/seen":%q}}}`, time.Now())
+	for _, pod := range list.Items {
+		if _, err := pods.Patch(o.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			o.Fatal(err)
+		}
+	}
+}
+
+// recordedNothing fails if an event of the resource was recorded, for the first time or again, since a moment.
+func (o *operated) recordedNothing(since time.Time) {
+	o.Helper()
+	list, err := o.Client.EventsV1().Events("").List(o.Context(), metav1.ListOptions{FieldSelector: "regarding.kind=HostPathProvisioner"})
+	if err != nil {
+		o.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		o.Error("the resource has no events")
+	}
+	for _, e := range list.Items {
+		last := e.EventTime.Time
+		if e.Series != nil {
+			last = e.Series.LastObservedTime.Time
+		}
+		if last.After(since) {
+			o.Errorf("recorded in a quiet minute: %s %s, series %v", e.Reason, e.Note, e.Series)
+		}
+	}
+}
+
+func (o *operated) healthyEvents() int {
+	o.Helper()
+	n, err := o.events("ProvisionerHealthy")
+	if err != nil {
+		o.Fatal(err)
+	}
+	return n
+}
+
+// writes lists the writes of the operator, but for its lease.
+func (o *operated) writes() (all []string) {
+	o.Helper()
+	file, err := os.Open(o.audit)
+	if err != nil {
+		o.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+		var e struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+			ObjectRef        struct{ Resource string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			o.Fatal(err)
+		}
+		// The library that records events ends a series of them six minutes after its last one; recordedNothing looks at those.
+		series := e.Verb == "patch" && strings.Contains(e.RequestURI, "/events/"+serving+".")
+		if strings.HasSuffix(e.User.Username, ":"+harness.OperatorAccount) && e.ObjectRef.Resource != "leases" && !series &&
+			!slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
+			all = append(all, e.Verb+" "+e.RequestURI)
+		}
+	}
+	return all
+}
