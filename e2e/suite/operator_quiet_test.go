@@ -16,18 +16,24 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// quiet counts what the operator writes while nothing changes that concerns it: what wakes it is an annotation of a pod.
-func quiet(_ *testing.T, o *operated) {
+// quiet has the operator woken for a minute by what does not concern it.
+func quiet(_ *testing.T, o *operated) { o.writesNothing(12) }
+
+// writesNothing fails if the operator writes while nothing changes that concerns it: what wakes it, every five seconds, is an
+// annotation of a pod.
+func (o *operated) writesNothing(wakes int) {
+	o.Helper()
 	o.healthy()
 	time.Sleep(5 * time.Second) // events are recorded in the background
 	begun, before, events := time.Now(), o.writes(), o.healthyEvents()
-	for range 12 {
+	for range wakes {
 		time.Sleep(5 * time.Second)
 		o.wake()
 	}
+	time.Sleep(time.Second)
 	o.recordedNothing(begun)
 	if after := o.writes(); len(after) != len(before) {
-		o.Errorf("written in a quiet minute: %v", after[len(before):])
+		o.Errorf("written while nothing changed: %v", after[len(before):])
 	}
 	if len(before) == 0 || events == 0 {
 		o.Errorf("%d writes and %d events before it", len(before), events)
@@ -69,7 +75,7 @@ func (o *operated) recordedNothing(since time.Time) {
 			last = e.Series.LastObservedTime.Time
 		}
 		if last.After(since) {
-			o.Errorf("recorded in a quiet minute: %s %s, series %v", e.Reason, e.Note, e.Series)
+			o.Errorf("recorded while nothing changed: %s %s, series %v", e.Reason, e.Note, e.Series)
 		}
 	}
 }
