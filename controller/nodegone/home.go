@@ -56,7 +56,7 @@ func (r *Reconciler) nodeGone(ctx context.Context, h home) (why string, err erro
 	case node != nil && h.isNode(node.UID):
 		return "", nil
 	case node != nil:
-		return fmt.Sprintf("another node took the place of node %s, and no agent is ready there", h.node), nil
+		return fmt.Sprintf("node %s does not exist any more: another one has its name", h.node), nil
 	case h.hostname != "":
 		return r.hostnameGone(ctx, h)
 	}
