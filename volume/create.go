@@ -78,6 +78,15 @@ func taken(err error) error {
 	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
 }
 
+// absent returns nil for a volume without a record if nothing has its name.
+func absent(c *call, name string) error {
+	there, err := file.Exists(c.Base, name)
+	if there || err != nil {
+		return taken(err)
+	}
+	return nil
+}
+
 func newRecord(s Spec, state record.State) record.Record {
 	return record.Record{
 		Version: record.Version, Name: s.Name, State: state, Bytes: s.Bytes, Owner: s.Owner, PV: s.PV,

@@ -65,15 +65,6 @@ func (p *Pool) delete(c *call, r record.Record) error {
 	return nil
 }
 
-// absent returns nil for a volume without a record if nothing has its name.
-func absent(c *call, name string) error {
-	there, err := file.Exists(c.Base, name)
-	if there || err != nil {
-		return taken(err)
-	}
-	return nil
-}
-
 // rollBackDelete rolls back a deletion that did not reach the disk. If the directory moved,
 // the next call, purge or start continues the deletion.
 func (p *Pool) rollBackDelete(c *call, r record.Record) {

@@ -92,10 +92,11 @@ func (p *Pool) long(ctx context.Context, op, name string, do func(context.Contex
 // the volume, and it was recovered. See bounded.Calls for calls that the disk does not
 // answer.
 func (p *Pool) on(op, name string, do func(*call) error) error {
-	if err := p.checkName(name); err != nil {
-		return fault.Failed(op, name, err)
+	err := p.checkName(name)
+	if err == nil {
+		err = p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return p.locked(p.newCall(c, d), name, do) })
 	}
-	return p.enter(op, name, func(c *call) error { return p.locked(c, name, do) })
+	return fault.Failed(op, name, err)
 }
 
 // locked calls do while no other call works on the volume, after its recovery.

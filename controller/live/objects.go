@@ -37,6 +37,20 @@ func Claim(ctx context.Context, client kubernetes.Interface, o record.Owner) (*c
 	return claim, nil
 }
 
+// ClaimOf returns the claim that a PV names by its UID, nil if it names none or if that
+// claim is gone. An error is an Unanswered.
+func ClaimOf(ctx context.Context, client kubernetes.Interface, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	ref := pv.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return nil, nil
+	}
+	claim, err := NamedClaim(ctx, client, ref.Namespace, ref.Name)
+	if claim == nil || claim.UID != ref.UID {
+		return nil, err
+	}
+	return claim, nil
+}
+
 // NamedClaim returns the claim of that name, nil if there is none. An error is an
 // Unanswered.
 func NamedClaim(ctx context.Context, client kubernetes.Interface, namespace, name string) (*corev1.PersistentVolumeClaim, error) {

@@ -14,7 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // candidate is a PV of this node with its verdict.
@@ -137,7 +136,7 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh
 			return c, nil
 		}
 	}
-	return live.Claim(ctx, m.client, record.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)})
+	return live.ClaimOf(ctx, m.client, pv)
 }
 
 // node reads whether CSI PVs can be used on this node. Pods are read when a verdict

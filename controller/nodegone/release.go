@@ -13,7 +13,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // giveUp takes the next step of the policy release or delete:
@@ -55,11 +54,7 @@ func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume
 
 // claimOf reads the claim that is bound to the PV from the API server, nil if there is none.
 func (r *Reconciler) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
-	ref := pv.Spec.ClaimRef
-	if ref == nil || ref.UID == "" {
-		return nil, nil
-	}
-	claim, err := live.Claim(ctx, r.Live, record.Owner{Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)})
+	claim, err := live.ClaimOf(ctx, r.Live, pv)
 	if claim == nil || claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name {
 		return nil, err
 	}

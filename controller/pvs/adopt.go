@@ -78,10 +78,7 @@ func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, p
 // requestedBytes returns the request of the PV's claim, and defaultBytes if there is no
 // claim.
 func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, defaultBytes int64) (int64, error) {
-	if waitsForClaim(pv) {
-		return defaultBytes, nil
-	}
-	claim, err := live.Claim(ctx, p.client, ownerOf(pv))
+	claim, err := live.ClaimOf(ctx, p.client, pv)
 	if claim == nil || err != nil {
 		return defaultBytes, err
 	}

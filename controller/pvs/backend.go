@@ -2,6 +2,7 @@ package pvs
 
 import (
 	"fmt"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -108,6 +109,30 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	default:
 		return claimMismatch{path: v.Path, uid: uid, owner: v.Owner}
 	}
+}
+
+// vanished returns true if an earlier call deleted the volume of a PV that has no record. A
+// directory that is there waits until it is adopted.
+func (b *backend) vanished(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) (bool, error) {
+	if volumeGone(pv, pool, directory) {
+		return true, nil
+	}
+	if err := b.adoptable(pv, pool, directory); err != nil {
+		return false, err
+	}
+	there, err := pool.HasDirectory(directory)
+	if there {
+		err = fmt.Errorf("directory %s has no record yet; the agent adopts it first", filepath.Join(pool.Path(), directory))
+	}
+	return !there && err == nil, err
+}
+
+// volumeGone reports whether a PV with the pool's UUID has no directory in the pool. An
+// earlier call has then deleted its volume. It returns false if the pool is not ready.
+// The caller has checked that there is no record.
+func volumeGone(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) bool {
+	there, err := pool.HasDirectory(directory)
+	return hasPoolUUID(pv) && !there && err == nil
 }
 
 // hasPoolUUID reports whether a PV has the UUID of a pool. The validation of the PV has

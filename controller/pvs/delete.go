@@ -17,17 +17,10 @@ import (
 
 // deletion is the volume of a PV that may be deleted.
 type deletion struct {
-	backend *backend
-	pool    *volume.Pool
-	name    string // of the directory
-	// recorded is false if an earlier call deleted the volume, or if an older
-	// provisioner created it. vanished is true in the first case only: the directory
-	// is gone too.
-	recorded, vanished bool
-	volume             volume.Volume // if recorded
-	// mismatch is the claimMismatch if the record names another claim than the PV, nil
-	// otherwise. An administrator may have given the PV to that claim since.
-	mismatch error
+	backend  *backend
+	pool     *volume.Pool
+	name     string // of the directory
+	vanished bool   // an earlier call deleted the volume
 }
 
 // Kept is the error of a deletion that must wait until the PV or a claim changes.
@@ -54,11 +47,6 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err != nil || d.vanished {
 		return err
 	}
-	if err := p.updateRecord(ctx, pv, d); errors.Is(err, volume.ErrNotFound) {
-		return nil // an earlier call deleted the directory
-	} else if err != nil {
-		return err
-	}
 	err = d.pool.DeleteIf(d.name, func(now record.Record) error { // its claim may have changed since
 		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
 	})
@@ -74,19 +62,20 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 // gone. It reads the API server unless the watch has seen the claim's deletion. The PV's
 // phase proves nothing: a PV stays Released for a moment after it got its next claim.
 func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
-	if waitsForClaim(pv) || p.claims.IsDeleted(types.UID(class.ClaimUID(pv))) {
+	if uid := class.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
 		return nil, nil
 	}
-	return live.Claim(ctx, p.client, ownerOf(pv))
+	return live.ClaimOf(ctx, p.client, pv)
 }
 
 // deletable decides whether the volume of a PV may be deleted. claim is the claim that the
 // PV names, nil if it is gone or unknown. deletable asks no API server and changes
 // nothing. The error is a Kept if the volume waits for a claim or a claim uses it, and an
-// ErrNotReady while the pool is not ready.
+// ErrNotReady while the pool is not ready. A volume whose record does not name the PV and
+// its claim waits until sync has adopted or rebound it.
 func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
 	switch {
-	case waitsForClaim(pv):
+	case class.ClaimUID(pv) == "": // the PV may have the phase Released all the same
 		return d, Kept{"its claimRef has no claim's UID, so it waits for a claim"}
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name):
 		return d, Kept{fmt.Sprintf("claim %s/%s uses it", claim.Namespace, claim.Name)}
@@ -100,38 +89,15 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	if err := d.backend.deletable(pv); err != nil {
 		return d, err
 	}
-	d.volume, err = d.pool.Get(d.name)
+	v, err := d.pool.Get(d.name)
 	switch {
-	case errors.Is(err, volume.ErrNotFound) && volumeGone(pv, d.pool, d.name):
-		d.vanished = true
-		return d, nil
 	case errors.Is(err, volume.ErrNotFound):
-		return d, d.backend.adoptable(pv, d.pool, d.name)
+		d.vanished, err = d.backend.vanished(pv, d.pool, d.name)
+		return d, err
 	case err != nil:
 		return d, err
-	case d.volume.Held() != nil:
-		return d, fmt.Errorf("PV %s: %w", pv.Name, d.volume.Held())
+	case v.Held() != nil:
+		return d, fmt.Errorf("PV %s: %w", pv.Name, v.Held())
 	}
-	d.recorded = true
-	if err = d.backend.matches(d.volume, pv); errors.As(err, new(claimMismatch)) && class.Leaving(pv) {
-		d.mismatch, err = err, nil
-	}
-	return d, err
-}
-
-// updateRecord makes the record of a deletable volume name the PV and its claim. It adopts
-// a directory of an older provisioner, and rebinds a volume whose PV was given to another
-// claim.
-func (p *PVs) updateRecord(ctx context.Context, pv *corev1.PersistentVolume, d deletion) error {
-	switch {
-	case !d.recorded:
-		return p.adoptDirectory(ctx, pv, d.pool, d.name, d.backend.defaultBytes(pv))
-	case d.mismatch == nil:
-		return nil
-	}
-	_, err := p.rebind(ctx, pv, d.pool, d.volume, d.mismatch)
-	if err != nil && !errors.Is(err, volume.ErrNotReady) {
-		return Kept{err.Error()}
-	}
-	return err
+	return d, d.backend.matches(v, pv)
 }

@@ -57,18 +57,6 @@ func (e claimMismatch) Error() string {
 // and its claim. The caller retries.
 var errPending = errors.New("PV and claim are not bound or released yet")
 
-// waitsForClaim reports whether a PV names no claim by its UID. The next claim is then
-// unknown, and the PV may still have the phase Released.
-func waitsForClaim(pv *corev1.PersistentVolume) bool { return class.ClaimUID(pv) == "" }
-
-// volumeGone reports whether a PV with the pool's UUID has no directory in the pool. An
-// earlier call has then deleted its volume. It returns false if the pool is not ready.
-// The caller has checked that there is no record.
-func volumeGone(pv *corev1.PersistentVolume, pool *volume.Pool, directory string) bool {
-	there, err := pool.HasDirectory(directory)
-	return hasPoolUUID(pv) && !there && err == nil
-}
-
 // reconcileClaim returns the volume of a valid PV. It rebinds the volume if the PV was given
 // to another claim. The errors are those of matches and rebind.
 func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) (volume.Volume, error) {
@@ -115,17 +103,17 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	switch {
 	case err != nil:
 		return none, err
-	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), waitsForClaim(now):
+	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), class.ClaimUID(now) == "":
 		return none, errPending
 	}
-	next := ownerOf(now)
-	claim, err := live.Claim(ctx, p.client, next)
+	claim, err := live.ClaimOf(ctx, p.client, now)
 	if err != nil {
 		return none, err
 	}
 	if err := checkNextClaim(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
 		return none, err
 	}
+	next := ownerOf(now)
 	switch {
 	case before == nil:
 		return next, nil

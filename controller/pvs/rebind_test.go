@@ -1,6 +1,7 @@
 package pvs
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -141,45 +142,70 @@ func TestRebindUnanswered(t *testing.T) {
 }
 
 // TestDeleteRebound deletes a volume by its PV's policy once its claim is gone, the first one or the next. A phase or a
-// claimRef that is still changing deletes nothing.
+// claimRef that is still changing deletes nothing, and neither does a record that names another claim than the PV.
 func TestDeleteRebound(t *testing.T) {
+	const deletes, kept, refused = "deletes", "kept", "refused"
 	for what, row := range map[string]struct {
-		spoil         func(*retained)
-		should, stays bool
-		ignored       bool
+		spoil func(*retained)
+		// should is true if Deletable returns nil, which decides from memory.
+		should bool
+		want   string // what Delete does
+		// rebound is what Delete does once the record was reconciled; "" if that is the same.
+		rebound string
 	}{
-		"recorded and gone":       {func(k *retained) { k.mustTransfer(); k.release() }, true, false, false},
-		"both gone, not recorded": {func(k *retained) { k.release() }, true, false, false},
+		"recorded and gone":       {func(k *retained) { k.mustTransfer(); k.release() }, true, deletes, ""},
+		"both gone, not recorded": {func(k *retained) { k.release() }, false, refused, deletes},
 		"a deletion failed before": {func(k *retained) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed })
-		}, true, false, false},
-		"the first is there":      {func(k *retained) { k.release(); firstClaim(k) }, true, true, true},
-		"the first has a pod":     {func(k *retained) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, true, true, true},
-		"the next has it":         {func(k *retained) { next := k.next; k.release(); k.next = next }, true, true, true},
-		"recorded, and it has it": {func(k *retained) { k.mustTransfer(); next := k.next; k.release(); k.next = next }, true, true, true},
-		"waits for a claim":       {func(k *retained) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, true, true},
+		}, false, refused, deletes},
+		"the first is there":      {func(k *retained) { k.release(); firstClaim(k) }, false, refused, ""},
+		"the first has a pod":     {func(k *retained) { next := k.next; k.release(); k.next = next; k.runs("node-01", corev1.PodRunning) }, false, kept, ""},
+		"the next has it":         {func(k *retained) { next := k.next; k.release(); k.next = next }, false, kept, ""},
+		"recorded, and it has it": {func(k *retained) { k.mustTransfer(); next := k.next; k.release(); k.next = next }, true, kept, ""},
+		"waits for a claim":       {func(k *retained) { k.release(); k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }) }, false, kept, ""},
 		"waits for one of a name": {func(k *retained) {
 			k.release()
 			k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" })
-		}, false, true, true},
-		"gone before":              {func(k *retained) { k.release(); k.mustDelete() }, true, false, false},
-		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, class.AnnPool) }, false, false, false},
+		}, false, kept, ""},
+		"gone before":              {func(k *retained) { k.release(); k.mustDelete() }, true, deletes, ""},
+		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, class.AnnPool) }, false, refused, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newRetained(t, className)
 			k.serve(t)
 			row.spoil(k)
 			k.serve(t)
+			there, err := k.pool.HasDirectory(k.name)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if got := k.Deletable(k.seen) == nil; got != row.should {
 				t.Errorf("%s: %s: should be deleted: %v", className, what, got)
 			}
-			err := k.Delete(t.Context(), k.seen)
-			if (err == nil) != row.should && !row.ignored || errors.As(err, new(Kept)) != row.ignored {
-				t.Errorf("%s: %s: %v", className, what, err)
+			did := func() string {
+				err := k.Delete(t.Context(), k.seen)
+				left, unread := k.pool.HasDirectory(k.name)
+				if left != (err != nil && there) || unread != nil {
+					t.Errorf("%s: %s: the directory is there: %v, %v, after %v", className, what, left, unread, err)
+				}
+				switch {
+				case err == nil:
+					return deletes
+				case errors.As(err, new(Kept)):
+					return kept
+				}
+				return refused
 			}
-			if there, err := k.pool.HasDirectory(k.name); there != row.stays || err != nil {
-				t.Errorf("%s: %s: the directory is there: %v, %v", className, what, there, err)
+			if got := did(); got != row.want {
+				t.Errorf("%s: %s: %s, want %s", className, what, got, row.want)
+			}
+			if row.want == deletes || !there {
+				continue
+			}
+			_, _ = k.reconcileClaim(t) // its errors are those of TestRebind
+			if got := did(); got != cmp.Or(row.rebound, row.want) {
+				t.Errorf("%s: %s: once reconciled, %s", className, what, got)
 			}
 		}
 	}

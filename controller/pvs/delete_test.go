@@ -1,9 +1,16 @@
 package pvs
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -46,4 +53,40 @@ func TestDeleteReadsTheRecordAgain(t *testing.T) {
 		return
 	}
 	t.Error("Transfer never got the lock first; the test proves nothing")
+}
+
+// TestDeleteWithoutRecord has the released PV of a directory that an older provisioner made: it is deleted once it is adopted,
+// and it is gone if the directory is.
+func TestDeleteWithoutRecord(t *testing.T) {
+	for _, uuid := range []bool{false, true} {
+		c := newPVs(t)
+		setObjects(t, c)
+		pv := validPV(c, "wait")
+		pv.UID, pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = "pv-uid", corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+		if !uuid {
+			delete(pv.Annotations, class.AnnPool)
+		}
+		pool, name := c.backendOf(pv).names(pv)
+		if err := os.Mkdir(filepath.Join(pool.Path(), name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Delete(t.Context(), pv)
+		if c.Deletable(pv) == nil || err == nil || !strings.Contains(err.Error(), "has no record yet") {
+			t.Errorf("before it is adopted: %v", err)
+		}
+		if err := c.informer.GetStore().Add(pv); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.sync(t.Context(), pv.Name); err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{"first", "second"} {
+			if err := errors.Join(c.Deletable(pv), c.Delete(t.Context(), pv)); err != nil {
+				t.Errorf("%s call: %v", call, err)
+			}
+		}
+		if there, err := pool.HasDirectory(name); there || err != nil {
+			t.Errorf("the directory is there: %v, %v", there, err)
+		}
+	}
 }
