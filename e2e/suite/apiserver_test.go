@@ -3,6 +3,8 @@ package suite
 import (
 	"errors"
 	"io"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,9 +54,9 @@ func TestAPIServerAway(t *testing.T) {
 // ownPlane is an Env with a control plane for one test alone, whose API server has these flags besides.
 func ownPlane(t *testing.T, flags ...string) *harness.Env {
 	t.Helper()
-	own := env.Another(t.TempDir(), flags...)
+	own := env.Another(keptDir(t), flags...)
 	t.Cleanup(func() {
-		if err := own.Stop(false); err != nil {
+		if err := own.Stop(t.Failed()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -62,6 +64,16 @@ func ownPlane(t *testing.T, flags ...string) *harness.Env {
 		t.Fatal(err)
 	}
 	return own
+}
+
+// keptDir returns a new directory beside the suite's logs, which are kept after a failure.
+func keptDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.Dir, strings.ReplaceAll(t.Name(), "/", "-")+"-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func startAPIServer(s *harness.Scene) {

@@ -22,7 +22,7 @@ import (
 )
 
 // shortly is how long a capacity object may lag behind what happens on its node.
-const shortly = 4 * time.Second
+const shortly = 8 * time.Second
 
 // says returns nil where the object says what the metric says, rounded down to eleven leading bits.
 func says(s *harness.Scene, a *harness.Agent, class string) error {

@@ -183,9 +183,20 @@ func (o *operated) pv(name string, source corev1.PersistentVolumeSource) {
 
 func (o *operated) noPV(name string) {
 	o.Helper()
-	if err := o.Client.CoreV1().PersistentVolumes().Delete(o.Context(), name, metav1.DeleteOptions{}); err != nil {
+	pvs := o.Client.CoreV1().PersistentVolumes()
+	if err := pvs.Delete(o.Context(), name, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
+	o.Eventually(time.Minute, "PV gone", func() error {
+		pv, err := pvs.Get(o.Context(), name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("finalizers %v, phase %s", pv.Finalizers, pv.Status.Phase)
+	})
 }
 
 // deletes has the resource deleted while a volume is in use, and then without.

@@ -128,7 +128,7 @@ func poolMoves(o *onClaims) {
 	o.Eventually(time.Minute, "moved", func() error {
 		d, err := o.Client.AppsV1().Deployments(harness.Namespace).Get(o.Context(), before.Name, metav1.GetOptions{})
 		if err == nil && (d.UID == before.UID || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--path=/srv/moved/csi")) {
-			err = fmt.Errorf("arguments %q", d.Spec.Template.Spec.Containers[0].Args)
+			err = fmt.Errorf("arguments %q; %w", d.Spec.Template.Spec.Containers[0].Args, o.is(serving, "", "", ""))
 		}
 		return err
 	})

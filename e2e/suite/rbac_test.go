@@ -34,7 +34,7 @@ rules:
 // audited is a control plane that writes down what agents ask for, and the path of that log.
 func audited(t *testing.T) (*harness.Env, string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := keptDir(t)
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)

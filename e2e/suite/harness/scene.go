@@ -93,7 +93,7 @@ func (s *Scene) Path(kind, name string) string {
 }
 
 // least is the least time that Eventually waits, because tests share the machine with many others.
-const least = time.Minute
+const least = 3 * time.Minute
 
 // Eventually calls ask until it returns nil. After that time, or least, it ends the test with the last error. It tests no
 // promise about time; see Within.
