@@ -138,8 +138,8 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper {
 	return &claimpools.Keeper{
 		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now,
-		Event: func(eventtype, reason, message string) {
-			r.Events.Eventf(cr, nil, eventtype, reason, "Reconcile", "%s", message)
+		Event: func(about client.Object, eventtype, reason, message string) {
+			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
 		},
 		Apply: func(ctx context.Context, o client.Object) error {
 			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

@@ -55,7 +55,7 @@ func (k *Keeper) create(ctx context.Context, p Pool, name string) (*corev1.Persi
 	case err != nil:
 		return nil, "", fmt.Errorf("create claim %s: %w", name, err)
 	}
-	k.Event(corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
+	k.Event(claim, corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
 	return claim, "", nil
 }
 
@@ -74,7 +74,7 @@ func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim
 	if err != nil {
 		return "", fmt.Errorf("raise the request of claim %s: %w", claim.Name, err)
 	}
-	k.Event(corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
+	k.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
 	return "", nil
 }
 

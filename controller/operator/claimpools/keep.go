@@ -29,8 +29,9 @@ type Keeper struct {
 	Live client.Reader
 	// Apply makes the cluster's object the desired one, with the resource as its owner.
 	Apply func(context.Context, client.Object) error
-	// Event records an event on the resource.
-	Event func(eventtype, reason, message string)
+	// Event records an event on the resource about one of the objects: without that, events of one reason that are recorded
+	// in one pass become one, and only the first message is kept.
+	Event func(about client.Object, eventtype, reason, message string)
 	Now   func() time.Time
 }
 

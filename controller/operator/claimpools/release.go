@@ -30,7 +30,7 @@ func (k *Keeper) release(ctx context.Context, cr *v1beta1.HostPathProvisioner, d
 	case d.DeletionTimestamp != nil || node == nil || path == "":
 		return "", k.remove(ctx, d)
 	case !class.NodeReady(node) && deleted:
-		k.Event(corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", name, path))
+		k.Event(d, corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", name, path))
 		return "", k.remove(ctx, d)
 	}
 	if gone, err := k.end(ctx, d); err != nil || !gone {
@@ -62,7 +62,7 @@ func (k *Keeper) outcome(ctx context.Context, d *appsv1.Deployment, job *batchv1
 	how, at, message := ended(job)
 	switch how {
 	case batchv1.JobComplete:
-		k.Event(corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
+		k.Event(d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
 		return "", k.remove(ctx, d)
 	case batchv1.JobFailed:
 		why, err := k.why(ctx, job, message)
@@ -70,7 +70,7 @@ func (k *Keeper) outcome(ctx context.Context, d *appsv1.Deployment, job *batchv1
 			return "", err
 		}
 		if k.Now().Sub(at.Time) > retryAfter {
-			k.Event(corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
+			k.Event(d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
 			err = k.remove(ctx, job)
 		}
 		return place + ": " + why, err
