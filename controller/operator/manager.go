@@ -6,7 +6,6 @@ import (
 	"errors"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -143,7 +142,6 @@ func (s Settings) cached() cache.Options {
 	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
-	cached.ByObject[&appsv1.DaemonSet{}] = cache.ByObject{Namespaces: own}
 	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(agentenv.ConfigMap)}
 	cached.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: own, Field: named(admission.Secret)}
 	return cached

@@ -226,10 +226,24 @@ func (a *agents) finishRollout(reason string) {
 	a.rolling = a.rolling || reason == rolloutStarted && a.starting > 0
 }
 
+// installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose changes reconcile: a second one,
+// of the typed objects, may lag behind it, and what it missed at the last change would be missed for hours.
+func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, o)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	ds := &appsv1.DaemonSet{}
+	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, ds)
+}
+
+// agents returns the state of the agents, without any if they are not installed.
 func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
-	var ds appsv1.DaemonSet
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, &ds); err != nil {
-		return agents{rolling: true}, client.IgnoreNotFound(err)
+	ds, err := r.installed(ctx)
+	if err != nil || ds == nil {
+		return agents{rolling: true}, err
 	}
 	s := ds.Status
 	a.desired, a.ready = int(s.DesiredNumberScheduled), int(s.NumberReady)
@@ -239,7 +253,7 @@ func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if !metav1.IsControlledBy(&pod, &ds) || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+		if !metav1.IsControlledBy(&pod, ds) || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
 			continue
 		}
 		node := claimpools.Node{Name: pod.Spec.NodeName}

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -39,9 +37,9 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 
 // offered returns what the agents offer now, according to their DaemonSet.
 func (r *Reconciler) offered(ctx context.Context) (l layout, err error) {
-	var ds appsv1.DaemonSet
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, &ds); err != nil {
-		return l, client.IgnoreNotFound(err)
+	ds, err := r.installed(ctx)
+	if err != nil || ds == nil {
+		return l, err
 	}
 	return offeredBy(ds.Spec.Template.Spec), nil
 }
