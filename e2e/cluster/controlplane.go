@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,7 +143,7 @@ func (c *ControlPlane) startAll(ctx context.Context, say *Progress) error {
 	if err := c.start("kube-apiserver"); err != nil {
 		return err
 	}
-	err = c.process("kube-apiserver").Await(ctx, time.Minute, func(context.Context) error {
+	err = c.process("kube-apiserver").Await(ctx, func(context.Context) error {
 		_, err := os.Stat(servingCertificate(s.Dir))
 		return err
 	})
@@ -185,7 +184,7 @@ func (c *ControlPlane) awaitAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.process("kube-apiserver").Await(ctx, time.Minute, func(ctx context.Context) error {
+	return c.process("kube-apiserver").Await(ctx, func(ctx context.Context) error {
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
 }
@@ -195,7 +194,7 @@ func (c *ControlPlane) awaitServiceAccount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.process("kube-controller-manager").Await(ctx, time.Minute, func(ctx context.Context) error {
+	return c.process("kube-controller-manager").Await(ctx, func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})

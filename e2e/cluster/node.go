@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,7 +135,7 @@ func (n *Node) startNamespace(ctx context.Context) error {
 	if err := p.Start(true, attr, "sh", "-c", strings.Join(script, "\n")); err != nil {
 		return err
 	}
-	return p.Await(ctx, 10*time.Second, func(context.Context) error {
+	return p.Await(ctx, func(context.Context) error {
 		_, err := os.Stat(ready)
 		return err
 	})
@@ -156,7 +155,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.Await(ctx, 30*time.Second, func(ctx context.Context) error {
+	return p.Await(ctx, func(ctx context.Context) error {
 		return n.run(ctx, "ctr", "version")
 	})
 }
@@ -202,13 +201,13 @@ func (n *Node) StartKubelet() error {
 	return p.Start(true, nil, append(argv, n.plane.settings.ExtraArgs["kubelet"]...)...)
 }
 
-// AwaitReady waits at most 90 seconds until the node is ready and accepts pods without tolerations.
+// AwaitReady waits until the node is ready and accepts pods without tolerations.
 func (n *Node) AwaitReady(ctx context.Context) error {
 	client, err := n.plane.Client()
 	if err != nil {
 		return err
 	}
-	return n.process("kubelet").Await(ctx, 90*time.Second, func(ctx context.Context) error {
+	return n.process("kubelet").Await(ctx, func(ctx context.Context) error {
 		node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -127,13 +127,18 @@ func (p Process) tail() string {
 	return fmt.Sprintf("the last lines of %s:\n  %s", p.Log(), bytes.Join(lines, []byte("\n  ")))
 }
 
+// patience is how long a process may take until it is ready: seconds, but minutes on a machine that is busy with other tests.
+const patience = 3 * time.Minute
+
 // Await calls ready every 100 ms until it returns nil. It returns an error with the end of the log if the process ends,
-// after the timeout, or when the context ends.
-func (p Process) Await(ctx context.Context, timeout time.Duration, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// after the patience of three minutes, or when the context ends.
+func (p Process) Await(ctx context.Context, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		err := ready(ctx)
+		attempt, stop := context.WithTimeout(ctx, patience/10)
+		err := ready(attempt)
+		stop()
 		if err == nil {
 			return nil
 		}
@@ -142,7 +147,7 @@ func (p Process) Await(ctx context.Context, timeout time.Duration, ready func(co
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready after %s: %w; %s", p.Title, timeout, err, p.tail())
+			return fmt.Errorf("%s is not ready after %s: %w; %s", p.Title, patience, err, p.tail())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

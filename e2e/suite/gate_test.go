@@ -85,9 +85,9 @@ func (g *gate) killedUntil(done func() error, skip func() int) (kills []string) 
 	}
 }
 
-// await returns a write that is held, or "" once done returns nil. After a minute without either it returns done's error.
+// await returns a write that is held, or "" once done returns nil. After three minutes without either it returns done's error.
 func (g *gate) await(done func() error) (held string, err error) {
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(3 * time.Minute); ; { // the machine is busy with other tests
 		select {
 		case held = <-g.held:
 			return held, nil

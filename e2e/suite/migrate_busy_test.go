@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -58,15 +57,7 @@ func TestMigrateBusy(t *testing.T) {
 // The API server goes in the middle and comes back: what was begun is finished. This test has a control plane of its own.
 func TestMigrateAPIServerAway(t *testing.T) {
 	t.Parallel()
-	own := env.Another(t.TempDir())
-	t.Cleanup(func() {
-		if err := own.Stop(false); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := own.StartPlane(t.Context(), io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	own := ownPlane(t)
 	s := own.Scene(t)
 	node := s.Node("01")
 	s.KnowsDriver(node)

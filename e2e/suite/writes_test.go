@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,22 +43,11 @@ func (w write) String() string {
 // A volume's life costs the API server what the protocol asks for and no write more. This test has a control plane of its own.
 func TestWritesOfAVolume(t *testing.T) {
 	t.Parallel()
-	own := env.Another(t.TempDir())
 	policy, log := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(policy, []byte(writesPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own.Settings.ExtraArgs = map[string][]string{"kube-apiserver": {
-		"--audit-policy-file=" + policy, "--audit-log-path=" + log, "--audit-log-mode=blocking",
-	}}
-	t.Cleanup(func() {
-		if err := own.Stop(false); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := own.StartPlane(t.Context(), io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	own := ownPlane(t, "--audit-policy-file="+policy, "--audit-log-path="+log, "--audit-log-mode=blocking")
 	all := own.Scene(t)
 	pools := harness.Datadir(harness.LocalPool, all.Path("pools", "csi"))
 	a := all.Agent(all.Node("01"), harness.Options{CSI: "hostpath,csi", DataDir: pools})
