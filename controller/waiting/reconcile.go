@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -51,7 +52,22 @@ type seen struct {
 // Register has the manager run the reconciler while it leads.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	r.since = map[types.NamespacedName]seen{}
-	return builder.ControllerManagedBy(mgr).Named("waiting").For(&corev1.PersistentVolumeClaim{}).Complete(r)
+	return builder.ControllerManagedBy(mgr).Named("waiting").For(&corev1.PersistentVolumeClaim{}).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.pending)).Complete(r)
+}
+
+// pending returns requests for the claims of a class that are not bound: the class may be created after them.
+func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []reconcile.Request) {
+	var all corev1.PersistentVolumeClaimList
+	if err := r.Cache.List(ctx, &all); err != nil {
+		return nil // the cache has ended
+	}
+	for _, claim := range all.Items {
+		if claim.Status.Phase != corev1.ClaimBound && class.Of(&claim) == sc.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claim)})
+		}
+	}
+	return requests
 }
 
 // Reconcile acts on a claim that has waited in one place for some time. It does nothing for

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,6 +44,19 @@ func claimsWait(t *testing.T, o *operated) {
 				s.Delete(claim)
 			})
 		}
+		t.Run("class comes later", func(t *testing.T) {
+			t.Parallel()
+			s := o.in(t)
+			later := s.ClassName("later")
+			claim := s.Create(harness.Claim{Class: later, Node: gone})
+			awaitEvent(s.Scene, claim.UID, "ProvisioningFailed", later) // Kubernetes' own: it does not exist
+			s.Class("later", func(c *storagev1.StorageClass) {
+				mode := storagev1.VolumeBindingWaitForFirstConsumer
+				c.VolumeBindingMode = &mode
+			})
+			s.Eventually(40*time.Second, "warned", func() error { return s.Warned(claim.UID, harness.ReasonFailed, gone) })
+			s.Delete(claim)
+		})
 		t.Run("given back", func(t *testing.T) {
 			t.Parallel()
 			s := o.in(t)
