@@ -137,7 +137,7 @@ func TestCSIPoolOfAnotherNode(t *testing.T) {
 	class := s.CSIClass("fast", func(c *storagev1.StorageClass) { c.Parameters[harness.StoragePool] = "fast" })
 	claim := s.Create(harness.Claim{Class: class, Selected: without.Node.Name})
 	s.Eventually(20*time.Second, "refusal", func() error {
-		return s.Warned(claim.UID, harness.ReasonFailed, without.Node.Name, `no pool "fast"`, `\["local"\]`)
+		return s.WarnedAgain(claim.UID, harness.ReasonFailed, without.Node.Name, `no pool "fast"`, `\["local"\]`) // giving it back may meet another write
 	})
 	s.Eventually(10*time.Second, "given back", func() error {
 		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
