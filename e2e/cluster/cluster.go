@@ -146,6 +146,10 @@ func (c *Cluster) ended() []string {
 	return names
 }
 
+// runs reports whether at least one process of the cluster is running. None is after a restart of the container that they
+// ran in, which is no restart of the machine.
+func (c *Cluster) runs() bool { return len(c.ended()) < len(c.Status()) }
+
 // ProcessStatus is the status of one process of a cluster. PID is zero if the process has ended.
 type ProcessStatus struct {
 	Name string

@@ -113,3 +113,20 @@ func TestLockState(t *testing.T) {
 	}
 	unlock()
 }
+
+func TestRuns(t *testing.T) {
+	dir := t.TempDir()
+	c := &Cluster{dir: dir, plane: &ControlPlane{settings: settings{Dir: dir}}, state: &state{Nodes: []nodeState{{Name: "node-01"}}}}
+	c.addNodes()
+	if c.runs() {
+		t.Error("a cluster whose processes have all ended is said to run")
+	}
+	p := c.nodes[0].process("kubelet")
+	if err := p.Start(false, nil, "sleep", "60"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop(0) })
+	if !c.runs() {
+		t.Error("a cluster with one process left is said not to run: its logs would be lost without a word")
+	}
+}

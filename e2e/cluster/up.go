@@ -12,8 +12,8 @@ import (
 )
 
 // Up starts a cluster and returns when all nodes are ready. If the same cluster is up, it only logs that. It removes what
-// an earlier attempt or an earlier boot of the machine left. After an error everything stays, for its logs, until the next
-// Up or Down. The caller must be root.
+// an earlier attempt, an earlier boot of the machine, or a cluster without a running process left. After an error
+// everything stays, for its logs, until the next Up or Down. The caller must be root.
 func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func Up(ctx context.Context, o UpOptions) (*Cluster, error) {
 	}
 	defer unlock()
 	switch c, err := Open(o.StateDir); {
-	case err == nil:
+	case err == nil && c.runs():
 		return c, c.same(o, say)
-	case !errors.Is(err, ErrNotUp):
+	case err != nil && !errors.Is(err, ErrNotUp):
 		return nil, err
 	}
 	if _, err := readState(o.StateDir); err == nil {
