@@ -51,7 +51,7 @@ type Config struct {
 	// may be nil.
 	Opened func(context.Context)
 	// Beside runs in a goroutine too, with the informers of this node's claims, which are
-	// prepared copies, and of its PVs, which may hold some that are not saved yet; may be nil.
+	// prepared copies, and of its PVs; may be nil.
 	Beside func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	// Changed is called after a volume was created in or removed from the pool: its
 	// available space is different, and its trash may have grown. It must not block; may

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/claims"
@@ -42,7 +43,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	library := c.newLibrary(ctx, local)
+	watched, err := newWatchedPVs(c.pvs.Informer())
+	if err != nil {
+		return fmt.Errorf("watch PVs: %w", err)
+	}
+	library := c.newLibrary(ctx, local, watched)
 	close(c.started)
 	c.run(ctx, c.pvs.Informer().RunWithContext, c.claims.Classes().RunWithContext)
 	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.Informer().HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.pvs.Sweep) || !c.eventually(ctx, c.before) {
@@ -99,7 +104,7 @@ func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
 // newLibrary sets up the library for one instance a node without a leader. The library
 // never gives up, never deletes a directory because its PV could not be saved, and never
 // lists nodes.
-func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInformer) *lib.ProvisionController {
+func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInformer, watched watchedPVs) *lib.ProvisionController {
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
@@ -118,7 +123,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		lib.AddFinalizer(true),
 		lib.NodesLister(thisNode{c.info.Node()}),
 		lib.ClaimsInformer(watchedClaims{local}),
-		lib.VolumesInformer(c.pvs.Informer()),
+		lib.VolumesInformer(watched),
 		lib.ClassesInformer(c.claims.Classes()),
 		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.metrics),
@@ -145,3 +150,51 @@ type thisNode struct{ node *corev1.Node }
 
 func (n thisNode) List(labels.Selector) ([]*corev1.Node, error) { return []*corev1.Node{n.node}, nil }
 func (n thisNode) Get(string) (*corev1.Node, error)             { return n.node, nil }
+
+// watchedPVs is an informer whose store only the watch changes. The library writes its own
+// copy of a PV to the store after it has saved the PV. If the watch has reported by then
+// that the PV is released, the store would lose it: the volume would not be deleted before
+// the PV changes again.
+type watchedPVs struct {
+	cache.SharedIndexInformer
+	store pvStore
+}
+
+func newWatchedPVs(i cache.SharedIndexInformer) (watchedPVs, error) {
+	w := watchedPVs{i, pvStore{i.GetStore(), lru.New(claims.RememberMost)}}
+	forget := func(obj any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			w.store.added.Remove(name)
+		}
+	}
+	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    forget,
+		UpdateFunc: func(_, obj any) { forget(obj) },
+		DeleteFunc: forget,
+	})
+	return w, err
+}
+
+// GetStore returns the store for the library, which only calls Add and GetByKey.
+func (w watchedPVs) GetStore() cache.Store { return w.store }
+
+// pvStore has the PVs of the watch. Beside them it has those that the library added and the
+// watch has not reported since: the library provisions no claim again whose PV it cannot
+// save yet.
+type pvStore struct {
+	cache.Store
+	added *lru.Cache // PVs by name
+}
+
+func (s pvStore) Add(obj any) error {
+	s.added.Add(obj.(*corev1.PersistentVolume).Name, obj)
+	return nil
+}
+
+func (s pvStore) GetByKey(name string) (obj any, exists bool, err error) {
+	if obj, exists, err = s.Store.GetByKey(name); exists || err != nil {
+		return obj, exists, err
+	}
+	obj, exists = s.added.Get(name)
+	return obj, exists, nil
+}

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
@@ -68,6 +70,61 @@ func TestLibrarySeesTheNextChoice(t *testing.T) {
 			}
 		case <-time.After(10 * time.Second):
 			t.Fatalf("the library did not see the %s choice", want)
+		}
+	}
+}
+
+// deleting creates a volume for every claim. The first deletion of a PV fails, and each is reported.
+type deleting chan error
+
+func (deleting) Provision(_ context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: o.PVName}}
+	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	return pv, lib.ProvisioningFinished, nil
+}
+
+func (d deleting) Delete(context.Context, *corev1.PersistentVolume) (err error) {
+	if len(d) == 0 {
+		err = errors.New("not yet")
+	}
+	d <- err
+	return err
+}
+
+// The claim is deleted, and the watch reports that the PV is released, before the write that saved the PV has ended.
+func TestLibrarySeesTheRelease(t *testing.T) {
+	claim := classtest.Claim("a", "wait", "", class.AnnSelectedNode, "node-01", class.AnnStorageProvisioner, class.HostPathProvisioner)
+	claim.Namespace = "default"
+	client := fake.NewClientset(classtest.Class("wait"), claim)
+	all := informers.NewSharedInformerFactory(client, 0)
+	claims, pvs := all.Core().V1().PersistentVolumeClaims().Informer(), all.Core().V1().PersistentVolumes().Informer()
+	deletions := make(deleting, 2)
+	client.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		saved := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume).DeepCopy()
+		saved.UID, saved.Status.Phase = "pv-uid", corev1.VolumeReleased
+		if err := client.Tracker().Add(saved); err != nil {
+			return true, nil, err
+		}
+		for len(deletions) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return true, saved, nil
+	})
+
+	watched, err := newWatchedPVs(pvs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := klog.NewContext(t.Context(), klog.TODO())
+	library := lib.NewProvisionController(klog.TODO(), client, class.HostPathProvisioner, deletions, lib.LeaderElection(false),
+		lib.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[any](time.Second, time.Second)),
+		lib.NodesLister(thisNode{&corev1.Node{}}), lib.ClaimsInformer(watchedClaims{claims}), lib.VolumesInformer(watched))
+	go claims.Run(ctx.Done())
+	go pvs.Run(ctx.Done())
+	go library.Run(ctx)
+	for end := time.Now().Add(10 * time.Second); len(deletions) < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("after the PV is saved, the library does not see that it is released")
 		}
 	}
 }

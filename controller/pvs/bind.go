@@ -11,7 +11,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -41,9 +40,9 @@ func (p *PVs) runWorker(ctx context.Context) {
 // a record, and rebinds a volume whose PV was given to another claim. It records an event
 // on a PV that it refuses. The error means that the PV must be handled again.
 func (p *PVs) sync(ctx context.Context, name string) error {
-	pv, err := p.current(ctx, name)
-	if pv == nil || err != nil {
-		return err
+	pv := p.Saved(name)
+	if pv == nil {
+		return nil
 	}
 	b := p.backendOf(pv)
 	if b == nil {
@@ -122,19 +121,6 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 		return nil
 	}
 	return p.patchMeta(ctx, pv, "annotations", missing)
-}
-
-// current returns the saved PV of that name, nil if there is none. It reads the API
-// server if the store has a copy without UID: the provisioner library stores its own copy
-// after it saved a PV, and may overwrite the newer one from the watch.
-func (p *PVs) current(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
-	if pv := p.Saved(name); pv != nil {
-		return pv, nil
-	}
-	if _, ok, err := p.informer.GetStore().GetByKey(name); !ok || err != nil {
-		return nil, err
-	}
-	return live.PV(ctx, p.client, name)
 }
 
 // refuse records an event: the agent does not touch the PV, and the reason.

@@ -106,8 +106,7 @@ func New(c Config) *PVs {
 	return p
 }
 
-// Informer returns the informer of this node's PVs. Its store may have PVs that are not
-// saved yet; see Saved.
+// Informer returns the informer of this node's PVs.
 func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }
 
 // Run handles PVs until the context ends.
@@ -123,35 +122,29 @@ func (p *PVs) Run(ctx context.Context) {
 // volume's PV may have no node label. It never blocks.
 func (p *PVs) SweepSoon() { sleep.Wake(p.wake) }
 
-// Saved returns the watched PV of that name, nil if there is none or the API server does
-// not have it yet. The provisioner library stores PVs before it saves them; those have no
-// UID.
+// Saved returns the PV of that name as the watch reported it last, nil if there is none.
 func (p *PVs) Saved(name string) *corev1.PersistentVolume {
 	obj, ok, err := p.informer.GetStore().GetByKey(name)
 	if err != nil || !ok {
 		return nil
 	}
-	if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
-		return pv
-	}
-	return nil
+	return obj.(*corev1.PersistentVolume)
 }
 
-// IsLocal reports whether the watched PV of that name is saved and of a backend that the
-// agent serves.
+// IsLocal reports whether there is a watched PV of that name, of a backend that the agent
+// serves.
 func (p *PVs) IsLocal(name string) bool {
 	pv := p.Saved(name)
 	return pv != nil && p.backendOf(pv) != nil
 }
 
-// All returns the saved PVs of this node from memory: the watched ones, and those that
+// All returns the PVs of this node from memory: the watched ones, and those that
 // the last sweep found without the node label.
 func (p *PVs) All() (all []*corev1.PersistentVolume) {
 	seen := map[string]bool{}
 	for _, obj := range p.informer.GetStore().List() {
-		if pv := obj.(*corev1.PersistentVolume); pv.UID != "" {
-			all, seen[pv.Name] = append(all, pv), true
-		}
+		pv := obj.(*corev1.PersistentVolume)
+		all, seen[pv.Name] = append(all, pv), true
 	}
 	older := *p.unlabelled.Load()
 	for i := range older {
