@@ -52,11 +52,11 @@ trap 'exit 1' INT TERM
 
 # await waits for a condition that kubectl cannot wait for.
 await() {
-    for _ in {1..60}; do
+    for _ in {1..360}; do
         if eval "$2"; then return; fi
         sleep 0.5
     done
-    fail "$1 within 30 s"
+    fail "$1 within 3 minutes"
 }
 
 on_node="go -C e2e run ./cmd/cluster exec" # NODE -- COMMAND

@@ -20,11 +20,11 @@ explain() {
 # clean_up leaves the cluster as it was: the PVs go when no Node has a ConfigMap any more.
 clean_up() {
     local failed=0
-    e2e/kubectl.sh delete namespace demo-disks --ignore-not-found --timeout=1m >/dev/null || failed=1
+    e2e/kubectl.sh delete namespace demo-disks --ignore-not-found --timeout=3m >/dev/null || failed=1
     # Without a ConfigMap a Node wipes nothing, and its PVs stay.
     (await 'the disks are not wiped' "! e2e/kubectl.sh get pv -l $label -o jsonpath='{.items[*].status.phase}' | grep -qE 'Bound|Released'") || failed=1
     e2e/kubectl.sh annotate node --all "$annotation-" >/dev/null || failed=1
-    e2e/kubectl.sh wait --for=delete pv -l $label --timeout=30s >/dev/null || failed=1
+    e2e/kubectl.sh wait --for=delete pv -l $label --timeout=3m >/dev/null || failed=1
     e2e/kubectl.sh -n hostpath-provisioner delete configmap demo-block demo-ext4 --ignore-not-found >/dev/null || failed=1
     e2e/kubectl.sh delete --ignore-not-found --cascade=foreground -f $manifests/daemonset.yaml -f $manifests/storageclass.yaml \
         -f $manifests/configmaps.yaml -f $manifests/rbac.yaml -f $manifests/serviceaccount.yaml >/dev/null || failed=1
@@ -70,7 +70,7 @@ spec:
       $4
   volumes: [{name: data, persistentVolumeClaim: {claimName: $1}}]
 END
-    run "e2e/kubectl.sh -n demo-disks wait --for=condition=Ready pod/$1 --timeout=60s" || fail 'the pod does not run'
+    run "e2e/kubectl.sh -n demo-disks wait --for=condition=Ready pod/$1 --timeout=3m" || fail 'the pod does not run'
 }
 
 block='volumeDevices: [{name: data, devicePath: /dev/tenant}]'
@@ -90,7 +90,7 @@ run 'make --no-print-directory cluster-up NODES=2'
 step 'The image, loaded onto the nodes'
 run 'make --no-print-directory image'
 run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
-e2e/kubectl.sh delete namespace demo-disks --ignore-not-found --timeout=1m >/dev/null
+e2e/kubectl.sh delete namespace demo-disks --ignore-not-found --timeout=3m >/dev/null
 e2e/kubectl.sh create namespace demo-disks >/dev/null
 
 step 'A disk for each node: files as block devices, linked in directories of their own'
@@ -137,7 +137,7 @@ pod=$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name -l k8s-app=hostpath
 run "e2e/kubectl.sh -n hostpath-provisioner exec $pod -- /hostpath-provisioner disks inspect"
 
 step 'The claims are deleted: each disk is wiped, read back, and offered again'
-run 'e2e/kubectl.sh -n demo-disks delete pod,pvc --all --timeout=60s'
+run 'e2e/kubectl.sh -n demo-disks delete pod,pvc --all --timeout=3m'
 offered node-01 "$first_block"
 offered node-02 "$first_filesystem"
 run 'e2e/kubectl.sh get events --field-selector reason=DeviceWiped'

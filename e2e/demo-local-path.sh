@@ -45,7 +45,7 @@ explain() {
 
 clean_up() {
     local failed=0 node
-    $k delete namespace demo --ignore-not-found --timeout=1m >/dev/null || failed=1
+    $k delete namespace demo --ignore-not-found --timeout=3m >/dev/null || failed=1
     $k -n hostpath-provisioner delete "$set" configmap/local-path-config --ignore-not-found --cascade=foreground >/dev/null || failed=1
     $k delete storageclass local-path --ignore-not-found >/dev/null || failed=1
     for node in node-01 node-02; do
@@ -59,7 +59,7 @@ run 'make --no-print-directory cluster-up NODES=2'
 
 step 'The agent: built, put into an image, loaded'
 run 'make --no-print-directory cluster-sync'
-$k delete namespace demo --ignore-not-found --timeout=1m >/dev/null
+$k delete namespace demo --ignore-not-found --timeout=3m >/dev/null
 $k create namespace demo >/dev/null
 
 step 'A volume of before, as the local-path provisioner of k3s makes it: class, claim, directory and PV'
@@ -84,7 +84,7 @@ spec:
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-01]}]}]}}
   claimRef: {apiVersion: v1, kind: PersistentVolumeClaim, namespace: demo, name: old, uid: $uid}
 END
-run "$k -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/old --timeout=30s" || fail 'the claim is not bound'
+run "$k -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/old --timeout=3m" || fail 'the claim is not bound'
 
 step 'One overlay, here with a directory that each node of this cluster has of its own'
 run "$k kustomize manifests/local-path/k3s | sed 's|/var/lib/rancher/k3s/storage|$base|' | $k apply -f -"
@@ -94,15 +94,15 @@ step 'The PV of before has an agent now, and its claim can grow'
 await 'the PV is not adopted' "$k get pv $old -o jsonpath='{.metadata.annotations}' | grep -q hostpath-provisioner.kubevirt.io/pool"
 run "$k get pv -L hostpath-provisioner.kubevirt.io/node"
 run "$k -n demo patch pvc old --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"128Mi\"}}}}'"
-run "$k -n demo wait --for=jsonpath='{.status.capacity.storage}'=128Mi pvc/old --timeout=30s" || fail 'the claim does not grow'
+run "$k -n demo wait --for=jsonpath='{.status.capacity.storage}'=128Mi pvc/old --timeout=3m" || fail 'the claim does not grow'
 claim old node-01 'from a pod' | sed '1,/^---$/d' | $k -n demo apply -f -
-run "$k -n demo wait --for=condition=Ready pod/old --timeout=60s" || fail 'the pod does not run'
+run "$k -n demo wait --for=condition=Ready pod/old --timeout=3m" || fail 'the pod does not run'
 await 'the pod has not written' "$on_node node-01 -- grep -q 'from a pod' $base/${old}_demo_old/hello"
 run "$on_node node-01 -- cat $base/${old}_demo_old/hello"
 
 step 'A new claim, on the other node: no helper pod, the same names'
 claim new node-02 'from new' | apply
-run "$k -n demo wait --for=condition=Ready pod/new --timeout=60s" || fail 'the pod does not run'
+run "$k -n demo wait --for=condition=Ready pod/new --timeout=3m" || fail 'the pod does not run'
 run "$k get pods --all-namespaces"
 run "$k get pv"
 run "$on_node node-02 -- ls -l $base"
@@ -114,11 +114,11 @@ claim late node-02 'from late' | $k -n demo apply -f -
 await 'no event says why' "$k -n demo get events --field-selector involvedObject.name=late,type=Warning | grep -q 'runs too'"
 run "$k -n demo get events --field-selector involvedObject.name=late,type=Warning"
 run "$k -n demo delete deployment local-path-provisioner"
-run "$k -n demo wait --for=condition=Ready pod/late --timeout=60s" || fail 'the pod does not run'
+run "$k -n demo wait --for=condition=Ready pod/late --timeout=3m" || fail 'the pod does not run'
 
 step 'Deleted is deleted, of before and new'
 volumes=$($k -n demo get pvc -o jsonpath='{.items[*].spec.volumeName}')
-run "$k -n demo delete pod,pvc --all --timeout=60s"
+run "$k -n demo delete pod,pvc --all --timeout=3m"
 for volume in $volumes; do
     await "PV $volume is not gone" "! $k get pv $volume >/dev/null 2>&1"
 done

@@ -28,15 +28,15 @@ clean_up() {
     local failed=0
     if [ -n "$gone" ]; then go -C e2e run ./cmd/cluster start-kubelet "$gone" || failed=1; fi
     $k uncordon -l kubernetes.io/os=linux >/dev/null || failed=1
-    $k delete namespace demo --ignore-not-found --timeout=1m >/dev/null || failed=1
+    $k delete namespace demo --ignore-not-found --timeout=3m >/dev/null || failed=1
     if $k get $cr >/dev/null 2>&1; then
         $k annotate $cr $force --overwrite >/dev/null || failed=1
-        $k delete $cr --timeout=1m >/dev/null || failed=1
+        $k delete $cr --timeout=3m >/dev/null || failed=1
     fi
-    $k -n hostpath-provisioner delete pvc --all --timeout=1m >/dev/null || failed=1
+    $k -n hostpath-provisioner delete pvc --all --timeout=3m >/dev/null || failed=1
     $k delete storageclass hostpath-csi on-array replicated --ignore-not-found >/dev/null || failed=1
     $k -n hostpath-provisioner delete configmap hostpath-provisioner-settings --ignore-not-found >/dev/null || failed=1
-    $k delete -k manifests/operator --ignore-not-found --timeout=1m >/dev/null || failed=1
+    $k delete -k manifests/operator --ignore-not-found --timeout=3m >/dev/null || failed=1
     return $failed
 }
 
@@ -52,7 +52,7 @@ for image in "$new" "$old"; do # the last one is what other targets expect
     run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
 done
 $k -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # of other demos: they have the pool
-$k delete namespace demo --ignore-not-found --timeout=1m >/dev/null
+$k delete namespace demo --ignore-not-found --timeout=3m >/dev/null
 $k create namespace demo >/dev/null
 
 step 'First command: the operator'
@@ -66,7 +66,7 @@ run "$k -n hostpath-provisioner get pods -o wide"
 
 step 'Third command: a claim and its pod'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|; s/sleep 10/sleep 1/' manifests/examples/csi-claim-and-pod.yaml | $k -n demo apply -f -"
-run "$k -n demo wait --for=condition=Ready pod/journal --timeout=60s" || fail 'the pod does not run'
+run "$k -n demo wait --for=condition=Ready pod/journal --timeout=3m" || fail 'the pod does not run'
 run "$k get pv"
 await 'the pod does not write' '[ "$(lines)" -gt 0 ]'
 run "$k -n demo exec journal -- tail -n 1 /data/journal"
@@ -125,18 +125,18 @@ spec:
       volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: nested}}]
 END
-run "$k -n demo wait --for=condition=Ready pod/nested --timeout=60s" || fail 'the pod does not run'
+run "$k -n demo wait --for=condition=Ready pod/nested --timeout=3m" || fail 'the pod does not run'
 run "$on_node $($k -n demo get pod nested -o jsonpath='{.spec.nodeName}') -- grep -r array /var/kubernetes/array/csi --include=file"
 
 step 'The pool is removed: it is unmounted everywhere; its claims are yours to delete'
-run "$k -n demo delete pod/nested pvc/nested --timeout=60s"
+run "$k -n demo delete pod/nested pvc/nested --timeout=3m"
 run "$k patch $cr --type=json -p '[{\"op\": \"remove\", \"path\": \"/spec/storagePools/1\"}]'"
 await 'the pool is still mounted' "[ -z \"\$($k -n hostpath-provisioner get deployments -l kubevirt.io.hostpath-provisioner/storagePool -o name)\" ]"
 installed
 for node in node-01 node-02; do
     if $on_node $node -- findmnt -n /var/kubernetes/array/csi 2>/dev/null; then fail "the pool is mounted on $node"; fi
 done
-run "$k -n hostpath-provisioner delete pvc -l kubevirt.io.hostpath-provisioner/storagePool --timeout=60s"
+run "$k -n hostpath-provisioner delete pvc -l kubevirt.io.hostpath-provisioner/storagePool --timeout=3m"
 
 step 'A database whose class lets go of the volumes of a node that is gone'
 apply hostpath-provisioner <<END
@@ -170,7 +170,7 @@ began=$SECONDS
 run "$k taint node $gone node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 run "$k -n demo wait pod/ledger-0 --for=delete --timeout=90s" || true # the pod that takes its place has the same name
 run "$k delete node $gone"
-run "$k wait pv/$lost --for=delete --timeout=90s" || fail 'the volume is still there'
+run "$k wait pv/$lost --for=delete --timeout=3m" || fail 'the volume is still there'
 await 'the database does not run elsewhere' "$k -n demo wait --for=condition=Ready pod/ledger-0 --timeout=1s >/dev/null 2>&1"
 echo "The database runs elsewhere $((SECONDS - began)) s after the taint, with an empty volume."
 run "$k -n demo get pod,pvc -o wide"
@@ -179,26 +179,26 @@ step 'The node comes back: the old volume is there, as an orphan that nothing de
 run "go -C e2e run ./cmd/cluster start-kubelet $gone"
 installed
 agent=$($k -n hostpath-provisioner get pods -l k8s-app=hostpath-provisioner --field-selector spec.nodeName=$gone -o name | head -1)
-run "$k -n hostpath-provisioner wait $agent --for=condition=Ready --timeout=60s" || fail 'the agent is not ready'
+run "$k -n hostpath-provisioner wait $agent --for=condition=Ready --timeout=3m" || fail 'the agent is not ready'
 await 'no orphan is reported' "$k -n hostpath-provisioner exec ${agent#pod/} -- /hostpath-provisioner inspect | grep -q $lost"
 run "$k -n hostpath-provisioner exec ${agent#pod/} -- /hostpath-provisioner inspect"
 run "$k -n demo delete statefulset,service ledger"
-run "$k -n demo delete pvc data-ledger-0 --timeout=60s"
+run "$k -n demo delete pvc data-ledger-0 --timeout=3m"
 run "$k -n hostpath-provisioner delete configmap hostpath-provisioner-settings"
 installed
 
 step 'The resource is deleted while the volume exists: it waits and names the volume'
 run "$k delete $cr --wait=false"
-run "$k wait $cr --for=jsonpath='{.status.conditions[0].reason}'=VolumesInUse --timeout=30s" || fail 'it does not wait'
+run "$k wait $cr --for=jsonpath='{.status.conditions[0].reason}'=VolumesInUse --timeout=3m" || fail 'it does not wait'
 run "$k get $cr -o jsonpath='{.status.conditions[0].message}{\"\\n\"}'"
 run "$k -n demo get pod journal"
 
 step 'The volume is deleted: the agents go, and the resource'
-run "$k -n demo delete pod,pvc --all --timeout=60s"
+run "$k -n demo delete pod,pvc --all --timeout=3m"
 run "$k wait $cr --for=delete --timeout=2m" || fail 'the resource is still there'
 run "$k -n hostpath-provisioner get daemonset,role,rolebinding,csistoragecapacities"
 if $k get csidriver kubevirt.io.hostpath-provisioner >/dev/null 2>&1; then fail 'the CSIDriver is still there'; fi
-run "$k delete -k manifests/operator --timeout=1m"
+run "$k delete -k manifests/operator --timeout=3m"
 gone=''
 for node in node-01 node-02; do
     run "$on_node $node -- ls -l /var/hpvolumes/csi"

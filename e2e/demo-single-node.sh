@@ -16,7 +16,7 @@ explain() {
 # clean_up removes what the demo made, and leaves the cluster.
 clean_up() {
     local failed=0 node
-    e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=1m >/dev/null || failed=1
+    e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=3m >/dev/null || failed=1
     e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner --ignore-not-found --cascade=foreground >/dev/null || failed=1
     e2e/kubectl.sh delete -f manifests/single-node/storageclass.yaml -f manifests/single-node/rbac.yaml --ignore-not-found >/dev/null || failed=1
     e2e/kubectl.sh uncordon node-02 >/dev/null || failed=1
@@ -36,23 +36,23 @@ run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
 e2e/kubectl.sh -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # it may have another pool
 run 'e2e/kubectl.sh apply -k manifests/single-node'
 await 'node-01 has no pod of the agent' '[ -n "$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector spec.nodeName=node-01)" ]'
-run 'e2e/kubectl.sh -n hostpath-provisioner wait --for=condition=Ready pod --field-selector spec.nodeName=node-01 --timeout=1m'
+run 'e2e/kubectl.sh -n hostpath-provisioner wait --for=condition=Ready pod --field-selector spec.nodeName=node-01 --timeout=3m'
 
 step 'A claim: no class, no annotation, no pod'
 run 'cat manifests/single-node/test-claim.yaml'
 run 'e2e/kubectl.sh apply -f manifests/single-node/test-claim.yaml'
-run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Bound pvc/hostpath-test-claim --timeout=30s"
+run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Bound pvc/hostpath-test-claim --timeout=3m"
 run 'e2e/kubectl.sh get pv'
 
 step 'A pod writes a file'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/single-node/test-pod.yaml | e2e/kubectl.sh apply -f -"
-run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Succeeded pod/hostpath-test-pod --timeout=60s"
+run "e2e/kubectl.sh wait --for=jsonpath='{.status.phase}'=Succeeded pod/hostpath-test-pod --timeout=3m"
 run "$on_node node-01 -- sh -c 'ls /var/kubernetes/default-hostpath-test-claim-pvc-*/'"
 $on_node node-01 -- sh -c 'ls /var/kubernetes/default-hostpath-test-claim-pvc-*/' | grep -qx SUCCESS
 
 step 'Deleted is deleted'
 volume=$(e2e/kubectl.sh get pvc hostpath-test-claim -o jsonpath='{.spec.volumeName}')
 run 'e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml'
-run "e2e/kubectl.sh wait --for=delete pv/$volume --timeout=30s"
+run "e2e/kubectl.sh wait --for=delete pv/$volume --timeout=3m"
 run "$on_node node-01 -- ls -l /var/kubernetes"
 [ -z "$($on_node node-01 -- ls /var/kubernetes)" ]

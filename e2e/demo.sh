@@ -14,7 +14,7 @@ explain() {
 }
 
 clean_up() {
-    e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
+    e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=3m >/dev/null
 }
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
@@ -22,7 +22,7 @@ run 'make --no-print-directory cluster-up NODES=2'
 
 step 'The agent: built, put into an image, loaded, deployed'
 run 'make --no-print-directory cluster-sync'
-e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=1m >/dev/null
+e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=3m >/dev/null
 e2e/kubectl.sh create namespace demo >/dev/null
 
 step 'A claim that names its node is served at once'
@@ -35,7 +35,7 @@ spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: 1Gi}}
 END
-run "e2e/kubectl.sh -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/data --timeout=30s" || fail 'the claim is not bound'
+run "e2e/kubectl.sh -n demo wait --for=jsonpath='{.status.phase}'=Bound pvc/data --timeout=3m" || fail 'the claim is not bound'
 run 'e2e/kubectl.sh get pv'
 
 step 'A pod that is not root writes into it'
@@ -54,7 +54,7 @@ spec:
       volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 END
-run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/writer --timeout=60s' || fail 'the pod does not run'
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/writer --timeout=3m' || fail 'the pod does not run'
 volume=$(e2e/kubectl.sh -n demo get pvc data -o jsonpath='{.spec.volumeName}')
 run "$on_node node-01 -- ls -ln /var/hpvolumes/$volume"
 run "$on_node node-01 -- cat /var/hpvolumes/$volume/hello"
@@ -67,7 +67,7 @@ run 'e2e/kubectl.sh -n demo get events --field-selector involvedObject.name=huge
 
 step 'A claim that waits for its pod: the scheduler chooses the node'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
-run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/diary --timeout=60s' || fail 'the pod does not run'
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/diary --timeout=3m' || fail 'the pod does not run'
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 
 step 'The same agent as a CSI driver: one container takes over, and the old volumes stay'
@@ -79,7 +79,7 @@ run 'e2e/kubectl.sh -n hostpath-provisioner get csistoragecapacities'
 
 step 'A CSI claim: the scheduler knows what each node has available'
 run "sed 's|image: .*|image: localhost/hpp-e2e/busybox:latest\n      imagePullPolicy: IfNotPresent|' manifests/examples/csi-claim-and-pod.yaml | e2e/kubectl.sh -n demo apply -f -"
-run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=60s' || fail 'the pod does not run'
+run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/journal --timeout=3m' || fail 'the pod does not run'
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 run 'e2e/kubectl.sh get pv'
 
@@ -90,7 +90,7 @@ run "e2e/kubectl.sh -n hostpath-provisioner exec $agent -- /hostpath-provisioner
 
 step 'Deleted is deleted'
 volumes=$(e2e/kubectl.sh -n demo get pvc -o jsonpath='{.items[*].spec.volumeName}')
-run 'e2e/kubectl.sh -n demo delete pod,pvc --all --timeout=60s'
+run 'e2e/kubectl.sh -n demo delete pod,pvc --all --timeout=3m'
 for volume in $volumes; do
     await "PV $volume is not gone" "! e2e/kubectl.sh get pv $volume >/dev/null 2>&1"
     for node in node-01 node-02; do

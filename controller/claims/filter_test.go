@@ -76,7 +76,7 @@ func (f *filterTest) next(want watch.EventType, uid string) *corev1.PersistentVo
 			f.t.Fatalf("got %s %v, want %s of %q", e.Type, e.Object, want, uid)
 		}
 		return c
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		f.t.Fatalf("no event, want %s of %q", want, uid)
 		return nil
 	}

@@ -105,7 +105,7 @@ func enterCgroup(name string, pid int) error {
 // killCgroup kills every process of a group and of the groups below: containers, which are not recorded, and their
 // shims. A group that does not exist is no error.
 func killCgroup(name string) error {
-	end := time.Now().Add(15 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for {
 		var alive []int
 		for _, h := range hierarchies() {

@@ -102,8 +102,8 @@ func (p Process) Stop(grace time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("end %s (process %d): %w", p.Title, pid, err)
 	}
-	if !p.ended(10 * time.Second) {
-		return fmt.Errorf("end %s: process %d is still there 10 s after it was killed", p.Title, pid)
+	if !p.ended(time.Minute) {
+		return fmt.Errorf("end %s: process %d is still there a minute after it was killed", p.Title, pid)
 	}
 	return nil
 }

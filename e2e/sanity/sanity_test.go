@@ -131,7 +131,7 @@ func start(t *testing.T, binary, socket string, args ...string) *agent {
 		}
 	})
 	go func() { a.done <- a.cmd.Wait() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		var d net.Dialer
