@@ -148,7 +148,9 @@ func (c *Cluster) ended() []string {
 
 // runs reports whether at least one process of the cluster is running. None is after a restart of the container that they
 // ran in, which is no restart of the machine.
-func (c *Cluster) runs() bool { return len(c.ended()) < len(c.Status()) }
+func (c *Cluster) runs() bool {
+	return slices.ContainsFunc(c.Status(), func(s ProcessStatus) bool { return s.PID != 0 })
+}
 
 // ProcessStatus is the status of one process of a cluster. PID is zero if the process has ended.
 type ProcessStatus struct {
