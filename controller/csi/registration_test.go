@@ -43,7 +43,7 @@ func register(t *testing.T, dir string) (r *kubelet.Registration, path string, s
 				t.Error(err)
 			}
 			done <- nil // for whoever stops it again
-		case <-time.After(30 * time.Second):
+		case <-time.After(3 * time.Second):
 			t.Error("still serving")
 		}
 	}

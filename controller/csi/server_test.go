@@ -96,7 +96,7 @@ func TestServeEndsSoon(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Second):
 		t.Fatal("still serving")
 	}
 	if _, err := os.Lstat(path); err == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // noticed is how long a pool may be Ready in the resource while the agent says that it is not: the kubelet asks the agent every
-// 5 seconds and believes the third answer, and the operator follows the pod. The rest is for other load on the machine.
-const noticed = time.Minute
+// 5 seconds and believes the third answer, and the operator follows the pod.
+const noticed = 30 * time.Second
 
 // agreement compares, every second until the function that it returns is called, the states of the pools in the resource with the
 // agent's metrics. A pool that is Ready is ready for the agent, but for the time in which that is noticed. The other way round is

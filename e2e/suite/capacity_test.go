@@ -21,9 +21,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// shortly is how long a capacity object may lag behind what happens on its node. It takes a second or two, but the machine is
-// shared with the rest of the suite. It is less than the 30 seconds after which the agent looks again although nothing happened.
-const shortly = 20 * time.Second
+// shortly is how long a capacity object may lag behind what happens on its node.
+const shortly = 8 * time.Second
 
 // says returns nil where the object says what the metric says, rounded down to eleven leading bits.
 func says(s *harness.Scene, a *harness.Agent, class string) error {

@@ -16,10 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// servedIn is the time in which a claim of the pool that answers is served. It takes a second or two, but the machine is
-// shared with the rest of the suite. Behind workers that the other pool holds, it would wait until that disk answers.
-const servedIn = 40 * time.Second
-
 // silent is what an agent says of a disk that hangs.
 const silent = "does not answer"
 
@@ -71,7 +67,7 @@ func TestDiskHangs(t *testing.T) {
 		waiting = append(waiting, s.Create(harness.Claim{Node: a.Node.Name}))
 	}
 	s.Delete(deleted)
-	served(s, a, class, servedIn) // the first of those may hold the workers for six seconds
+	served(s, a, class, 15*time.Second) // the first of those may hold the workers for six
 	a.AwaitUnready(silent)
 	for _, row := range []struct {
 		pool string
@@ -89,7 +85,7 @@ func TestDiskHangs(t *testing.T) {
 		s.Eventually(time.Minute, "event on "+claim.Name, func() error { return saysSilent(s, claim) })
 	}
 	for range 3 {
-		served(s, a, class, servedIn)
+		served(s, a, class, 10*time.Second)
 	}
 	s.Delete(elsewhere)
 	s.Gone(harness.PVName(elsewhere))

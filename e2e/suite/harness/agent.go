@@ -16,7 +16,7 @@ import (
 
 // stopWithin is the time in which an agent must end: a second by contract, and more for the race detector and for other
 // load on the machine.
-const stopWithin = 20 * time.Second
+const stopWithin = 5 * time.Second
 
 // quickExit is for programs with the race detector. Otherwise each sleeps a second before it ends, to report races of all
 // of its threads.
@@ -186,7 +186,7 @@ func (a *Agent) Stop() {
 	s.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-a.done:
-	case <-time.After(2 * stopWithin):
+	case <-time.After(10 * time.Second):
 		a.Kill()
 	}
 	if took := time.Since(begin); took > stopWithin {
@@ -261,7 +261,7 @@ func (a *Agent) Address(port int) string {
 
 // Get requests a path of the agent's HTTP endpoint.
 func (a *Agent) Get(path string) (status int, body string, err error) {
-	client := http.Client{Timeout: 20 * time.Second}
+	client := http.Client{Timeout: 5 * time.Second}
 	r, err := client.Get("http://" + a.address + path)
 	if err != nil {
 		return 0, "", err
