@@ -1,6 +1,8 @@
 package class
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -37,12 +39,24 @@ func OfDaemonSet(pod *corev1.Pod) bool {
 
 // PodReady reports whether the kubelet found all containers of the pod ready.
 func PodReady(pod *corev1.Pod) bool {
+	_, unready := UnreadySince(pod)
+	return !unready
+}
+
+// UnreadySince returns the time since which the pod has not been ready: that of its creation, or when it ceased to be. unready is
+// false for a pod that is ready.
+func UnreadySince(pod *corev1.Pod) (since time.Time, unready bool) {
+	since = pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+		switch {
+		case c.Type != corev1.PodReady:
+		case c.Status == corev1.ConditionTrue:
+			return time.Time{}, false
+		case c.LastTransitionTime.After(since):
+			since = c.LastTransitionTime.Time
 		}
 	}
-	return false
+	return since, true
 }
 
 // NodeReady reports whether the kubelet of the node said, not long ago, that it is ready.

@@ -27,7 +27,7 @@ const (
 )
 
 // apply makes the cluster's object the desired one. It writes nothing if the object does not differ. Labels, annotations and
-// finalizers of others stay; other fields that others set are removed.
+// finalizers of others stay; other fields that others set are removed. After a write, want has the new generation.
 func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured) (outcome, error) {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(want.GroupVersionKind())
@@ -40,6 +40,7 @@ func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured)
 	case have.GetDeletionTimestamp() != nil:
 		return unchanged, nil // it is created again once it is gone
 	case !replaceable(want, have):
+		want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
 		return replaced, r.replace(ctx, have)
 	}
 	foreign, err := foreignFields(have)
@@ -59,11 +60,12 @@ func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured)
 
 // write applies the object.
 func (r *Reconciler) write(ctx context.Context, want *unstructured.Unstructured) error {
-	// The client writes the answer into the object that it is given.
-	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want.DeepCopy()), client.FieldOwner(owner), client.ForceOwnership)
+	answer := want.DeepCopy() // the client writes the answer into the object that it is given
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
+	want.SetGeneration(answer.GetGeneration())
 	return nil
 }
 

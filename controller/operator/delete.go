@@ -64,8 +64,9 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.admit(ctx, cr), r.applyAll(ctx, cr, l)); err != nil {
-		return err
+	admitted := r.admit(ctx, cr)
+	if _, err := r.applyAll(ctx, cr, l); err != nil || admitted != nil {
+		return errors.Join(admitted, err)
 	}
 	status := *cr.Status.DeepCopy()
 	slices.Sort(used)

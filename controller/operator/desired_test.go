@@ -116,8 +116,12 @@ func TestRolloutEndsWhenAgentsAreReady(t *testing.T) {
 		state              agents
 	}{
 		{"older pods", "Complete", rolloutStarted, agents{desired: 2, ready: 1, rolling: true}},
+		{"an agent that does not start holds it up", rolloutStarted, "Degraded",
+			agents{desired: 3, ready: 2, rolling: true, failed: true, unready: []string{"a"}}},
+		{"one does not start while another does", rolloutStarted, "Degraded",
+			agents{desired: 3, ready: 1, starting: startup, failed: true, unready: []string{"a", "b"}}},
 		{"the last one starts", rolloutStarted, rolloutStarted, agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
-		{"the last one does not start", rolloutStarted, "Degraded", agents{desired: 2, ready: 1, starting: -1, unready: []string{"a"}}},
+		{"the last one does not start", rolloutStarted, "Degraded", agents{desired: 2, ready: 1, failed: true, unready: []string{"a"}}},
 		{"no rollout", "Complete", "Degraded", agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
 		{"all are ready", rolloutStarted, "Complete", agents{desired: 2, ready: 2}},
 	} {

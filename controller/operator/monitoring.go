@@ -50,7 +50,7 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 	if err != nil || cr.UID == "" {
 		return s, err
 	}
-	a, err := r.agents(ctx)
+	a, err := r.agents(ctx, 0)
 	if err != nil {
 		return s, err
 	}

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -10,7 +11,10 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -140,4 +144,24 @@ func volumeName(pool string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(pool)) // it returns no error
 	return fmt.Sprintf("pool-%08x", h.Sum32())
+}
+
+// claims returns what keeps the claims of pools.
+func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper {
+	return &claimpools.Keeper{
+		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now,
+		Event: func(about client.Object, eventtype, reason, message string) {
+			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
+		},
+		Apply: func(ctx context.Context, o client.Object) error {
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			if err != nil {
+				return err
+			}
+			delete(fields, "status")
+			want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
+			r.place(want, cr)
+			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
+		},
+	}
 }

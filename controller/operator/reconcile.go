@@ -107,12 +107,13 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	if err != nil {
 		return 0, err
 	}
+	var written int64
 	if waiting == "" {
-		if err := r.applyAll(ctx, cr, l); err != nil {
+		if written, err = r.applyAll(ctx, cr, l); err != nil {
 			return 0, err
 		}
 	}
-	agents, err := r.agents(ctx)
+	agents, err := r.agents(ctx, written)
 	if err != nil {
 		return 0, err
 	}
@@ -134,34 +135,18 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
 }
 
-// claims returns what keeps the claims of pools.
-func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper {
-	return &claimpools.Keeper{
-		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now,
-		Event: func(about client.Object, eventtype, reason, message string) {
-			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
-		},
-		Apply: func(ctx context.Context, o client.Object) error {
-			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-			if err != nil {
-				return err
-			}
-			delete(fields, "status")
-			want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
-			r.place(want, cr)
-			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
-		},
-	}
-}
-
-// applyAll applies the objects of the agents.
-func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) error {
+// applyAll applies the objects of the agents. It returns the generation of their DaemonSet if it wrote that, and otherwise 0.
+func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) (written int64, err error) {
 	l.tlsVersion = r.Profile.Current().MinVersion
 	objects, err := r.desired(cr, l)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return r.applyEach(ctx, cr, objects)
+	if err := r.applyEach(ctx, cr, objects); err != nil {
+		return 0, err
+	}
+	set := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" })
+	return objects[set].GetGeneration(), nil
 }
 
 // admit applies the webhook's Service and configuration, with a certificate that is valid.
@@ -207,8 +192,10 @@ type agents struct {
 	desired, ready int
 	// rolling is set while pods of an older template run, and until the last new one is ready.
 	rolling bool
-	// starting is how long the youngest pod that is not ready may still take to start.
+	// starting is the time until an agent that is not ready has failed to start: that of the first. 0 if all are ready.
 	starting time.Duration
+	// failed is set if an agent has not been ready for that long.
+	failed bool
 	// unready are the nodes of pods that are not ready.
 	unready []string
 	// nodes are those of the pods, and settled is true if no other node is to have one.
@@ -220,6 +207,33 @@ type agents struct {
 
 // startup is how long an agent may take until it is ready, before a rollout counts as failed.
 const startup = 2 * time.Minute
+
+// add adds the agent that the pod runs.
+func (a *agents) add(pod *corev1.Pod, now time.Time) {
+	node := claimpools.Node{Name: pod.Spec.NodeName}
+	since, unready := class.UnreadySince(pod)
+	if unready {
+		a.unready = append(a.unready, cmp.Or(node.Name, "pod "+pod.Name+", which has no node"))
+		a.await(startup - now.Sub(since))
+	} else {
+		for _, p := range offeredBy(pod.Spec).pools {
+			node.Offered = append(node.Offered, p.Name)
+		}
+	}
+	if node.Name != "" {
+		a.nodes = append(a.nodes, node)
+	}
+}
+
+// await adds an agent that is not ready and has that time left to start.
+func (a *agents) await(left time.Duration) {
+	switch {
+	case left <= 0:
+		a.failed = true
+	case a.starting == 0 || left < a.starting:
+		a.starting = left
+	}
+}
 
 // finishRollout sets rolling while the last pods of a rollout start. Reason is that of the status before.
 func (a *agents) finishRollout(reason string) {
@@ -239,35 +253,27 @@ func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
 	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, ds)
 }
 
-// agents returns the state of the agents, without any if they are not installed.
-func (r *Reconciler) agents(ctx context.Context) (a agents, err error) {
+// agents returns the state of the agents, without any if they are not installed. It describes a rollout while the cache does not
+// have the generation of the DaemonSet that was written.
+func (r *Reconciler) agents(ctx context.Context, written int64) (a agents, err error) {
 	ds, err := r.installed(ctx)
 	if err != nil || ds == nil {
 		return agents{rolling: true}, err
 	}
 	s := ds.Status
 	a.desired, a.ready = int(s.DesiredNumberScheduled), int(s.NumberReady)
-	a.rolling = s.ObservedGeneration != ds.Generation || s.UpdatedNumberScheduled < s.DesiredNumberScheduled
+	behind := ds.Generation < written || ds.DeletionTimestamp != nil || s.ObservedGeneration != ds.Generation
+	a.rolling = behind || s.UpdatedNumberScheduled < s.DesiredNumberScheduled
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if !metav1.IsControlledBy(&pod, ds) || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
-			continue
+		if metav1.IsControlledBy(&pod, ds) && pod.DeletionTimestamp == nil {
+			a.add(&pod, r.Now())
 		}
-		node := claimpools.Node{Name: pod.Spec.NodeName}
-		if class.PodReady(&pod) {
-			for _, p := range offeredBy(pod.Spec).pools {
-				node.Offered = append(node.Offered, p.Name)
-			}
-		} else {
-			a.unready = append(a.unready, pod.Spec.NodeName)
-			a.starting = max(a.starting, startup-r.Now().Sub(pod.CreationTimestamp.Time))
-		}
-		a.nodes = append(a.nodes, node)
 	}
-	a.settled = s.ObservedGeneration == ds.Generation && len(a.nodes) == a.desired
+	a.settled = !behind && len(a.nodes) == a.desired
 	slices.SortFunc(a.nodes, func(a, b claimpools.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(a.unready)
 	a.unready = slices.Compact(a.unready)

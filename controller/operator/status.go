@@ -65,7 +65,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 		return verdict{no, yes, no, "DeployStarted", "Started Deployment"}
 	case status.ObservedVersion != status.TargetVersion:
 		return verdict{yes, yes, no, "UpgradeStarted", "Started upgrade to version " + status.TargetVersion}
-	case a.rolling:
+	case a.rolling && !a.failed:
 		return verdict{yes, yes, no, rolloutStarted, "agents are replaced after a change"}
 	case a.desired == 0:
 		return verdict{no, no, yes, "Degraded", "no node matches spec.workload"}

@@ -25,12 +25,7 @@ import (
 // A pass reads the objects of the agents from the caches whose changes begin a pass: another cache of the same objects may be
 // behind at the last change, and nothing would begin the pass that sees it.
 func TestReadsWhatIsWatched(t *testing.T) {
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
-	}
+	known := kinds(t)
 	watched := map[schema.GroupVersionKind]bool{}
 	for _, o := range kept() {
 		watched[o.GroupVersionKind()] = true
@@ -47,9 +42,7 @@ func TestReadsWhatIsWatched(t *testing.T) {
 			t.Errorf("%s is read as %T, from a cache that nothing watches", kind.Kind, o)
 		}
 	}
-	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},
-		Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}}
-	through := fake.NewClientBuilder().WithScheme(known).WithObjects(cr).WithStatusSubresource(cr).WithInterceptorFuncs(interceptor.Funcs{
+	pass := passes(t, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			check(o)
 			return c.Get(ctx, key, o, opts...)
@@ -58,16 +51,46 @@ func TestReadsWhatIsWatched(t *testing.T) {
 			check(list)
 			return c.List(ctx, list, opts...)
 		},
-	}).Build()
-	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1"}
-	r := &Reconciler{Settings: s, Client: through, Live: through, Events: events.NewFakeRecorder(1000), Now: time.Now,
-		Profile: tlsprofile.New(s.TLS)}
+	})
 	for range 3 {
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "hpp"}}); err != nil {
-			t.Fatal(err)
-		}
+		pass()
 	}
 	if !read["DaemonSet"] || !read["Pod"] {
 		t.Errorf("only %v were read", read)
+	}
+}
+
+// kinds are those that the operator reads and writes.
+func kinds(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return known
+}
+
+// passes returns a pass of the operator over the objects and a resource with one pool. A pass returns the resource's status.
+func passes(t *testing.T, between interceptor.Funcs, objects ...client.Object) func() v1beta1.HostPathProvisionerStatus {
+	t.Helper()
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp", UID: "1"},
+		Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}}
+	through := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(append(objects, cr)...).WithStatusSubresource(cr).
+		WithInterceptorFuncs(between).Build()
+	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
+	r := &Reconciler{Settings: s, Client: through, Live: through, Events: events.NewFakeRecorder(1000), Now: time.Now,
+		Profile: tlsprofile.New(s.TLS)}
+	return func() v1beta1.HostPathProvisionerStatus {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: cr.Name}}); err != nil {
+			t.Fatal(err)
+		}
+		var now v1beta1.HostPathProvisioner
+		if err := through.Get(t.Context(), client.ObjectKeyFromObject(cr), &now); err != nil {
+			t.Fatal(err)
+		}
+		return now.Status
 	}
 }

@@ -24,7 +24,7 @@ func TestOperatorTakesOver(t *testing.T) {
 	o := &operated{Scene: e.Scene(t), audit: audit, broken: &atomic.Value{}}
 	o.nodes = []harness.Node{o.Node("01"), o.Node("02")}
 	o.breaks("")
-	o.Kubelets(func(string) bool { return false })
+	o.Kubelets(func(node string) bool { return node == o.broken.Load() })
 	define(o.Scene)
 	shared := map[string]any{"name": "shared", "path": "/srv/shared", "overlayClassName": "network", "pvcTemplate": map[string]any{
 		"accessModes": []any{"ReadWriteMany"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}
@@ -45,7 +45,26 @@ func TestOperatorTakesOver(t *testing.T) {
 			t.FailNow()
 		}
 	}
+	t.Run("a rollout that stands still", func(t *testing.T) { o.in(t).standsStill() })
 	operatorRole.note(o.Scene, audit)
+}
+
+// standsStill has a change with which the agents do not start: the rollout waits for the first of them. It is here because it takes
+// two minutes, which TestOperator does not have.
+func (o *operated) standsStill() {
+	o.Helper()
+	o.create(serving, pools("local=/srv/local"))
+	operator := o.Operator() // ends with the row
+	o.healthy()
+	o.breaks(o.nodes[0].Name)
+	o.change(`{"spec":{"imagePullPolicy":"Always"}}`)
+	o.await("TTF", "RolloutStarted", "agents are replaced after a change")
+	o.Eventually(5*time.Minute, "failed", func() error { // the time that an agent has to start, and more
+		return o.is(serving, "FFT", "Degraded", "1 of 2 agents are ready; not ready: "+o.nodes[0].Name)
+	})
+	o.breaks("")
+	o.healthy()
+	operator.Stop()
 }
 
 // olderInstallation is a resource that an older operator served.
