@@ -132,6 +132,9 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	if agents.rolling && agents.starting > 0 && (again == 0 || agents.starting < again) {
 		again = agents.starting
 	}
+	if agents.counting {
+		return again, nil
+	}
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
 }
 
@@ -190,8 +193,10 @@ func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisio
 // agents is the state of the agents' DaemonSet.
 type agents struct {
 	desired, ready int
-	// rolling is set while pods of an older template run, and until the last new one is ready.
+	// rolling is set while pods of an older template run or end, and until the last new one is ready.
 	rolling bool
+	// counting is set while all agents are ready, and the DaemonSet does not count them yet. Its next change begins a pass.
+	counting bool
 	// starting is the time until an agent that is not ready has failed to start: that of the first. 0 if all are ready.
 	starting time.Duration
 	// failed is set if an agent has not been ready for that long.
@@ -212,15 +217,20 @@ const startup = 2 * time.Minute
 func (a *agents) add(pod *corev1.Pod, now time.Time) {
 	node := claimpools.Node{Name: pod.Spec.NodeName}
 	since, unready := class.UnreadySince(pod)
+	ends := pod.DeletionTimestamp != nil
+	if ends { // another takes its place once it is gone
+		since, unready = pod.DeletionTimestamp.Time, true
+	}
 	if unready {
 		a.unready = append(a.unready, cmp.Or(node.Name, "pod "+pod.Name+", which has no node"))
 		a.await(startup - now.Sub(since))
 	} else {
+		a.ready++
 		for _, p := range offeredBy(pod.Spec).pools {
 			node.Offered = append(node.Offered, p.Name)
 		}
 	}
-	if node.Name != "" {
+	if node.Name != "" && !ends {
 		a.nodes = append(a.nodes, node)
 	}
 }
@@ -260,19 +270,22 @@ func (r *Reconciler) agents(ctx context.Context, written int64) (a agents, err e
 	if err != nil || ds == nil {
 		return agents{rolling: true}, err
 	}
-	s := ds.Status
-	a.desired, a.ready = int(s.DesiredNumberScheduled), int(s.NumberReady)
-	behind := ds.Generation < written || ds.DeletionTimestamp != nil || s.ObservedGeneration != ds.Generation
-	a.rolling = behind || s.UpdatedNumberScheduled < s.DesiredNumberScheduled
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
 		return a, err
 	}
 	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, ds) && pod.DeletionTimestamp == nil {
+		if metav1.IsControlledBy(&pod, ds) {
 			a.add(&pod, r.Now())
 		}
 	}
+	s := ds.Status
+	a.desired = int(s.DesiredNumberScheduled)
+	behind := ds.Generation < written || ds.DeletionTimestamp != nil || s.ObservedGeneration != ds.Generation
+	// Kubernetes counts a pod until it is gone, as updated and as ready.
+	a.rolling = behind || s.UpdatedNumberScheduled < s.DesiredNumberScheduled || int(s.CurrentNumberScheduled) > len(a.nodes)
+	a.counting = !a.rolling && a.ready >= a.desired && int(s.NumberReady) < a.desired
+	a.ready = min(a.ready, int(s.NumberReady))
 	a.settled = !behind && len(a.nodes) == a.desired
 	slices.SortFunc(a.nodes, func(a, b claimpools.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(a.unready)

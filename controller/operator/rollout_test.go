@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // rolledOut is the agents' DaemonSet of an older template, with all its pods ready.
@@ -86,7 +89,7 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 		starting time.Duration
 		failed   bool
 	}{
-		{"ready", []*corev1.Pod{pod(time.Hour, time.Hour, corev1.ConditionTrue)}, 0, false},
+		{"is ready", []*corev1.Pod{pod(time.Hour, time.Hour, corev1.ConditionTrue)}, 0, false},
 		{"new", []*corev1.Pod{pod(time.Minute, time.Minute, corev1.ConditionFalse)}, time.Minute, false},
 		{"the first counts", []*corev1.Pod{pod(time.Minute, time.Minute, corev1.ConditionFalse),
 			pod(30*time.Second, 30*time.Second, corev1.ConditionFalse)}, time.Minute, false},
@@ -102,9 +105,70 @@ func TestAgentThatDoesNotStart(t *testing.T) {
 		}
 	}
 	a := agents{}
+	ends := pod(time.Hour, time.Hour, corev1.ConditionTrue)
+	ends.DeletionTimestamp = ptr.To(metav1.NewTime(now.Add(-time.Minute)))
+	if a.add(ends, now); len(a.nodes) != 0 || a.ready != 0 || a.starting != time.Minute || len(a.unready) != 1 {
+		t.Errorf("a pod that ends: %+v", a)
+	}
+	a = agents{}
 	unplaced := pod(time.Minute, time.Minute, corev1.ConditionFalse)
 	unplaced.Spec.NodeName = ""
 	if a.add(unplaced, now); len(a.nodes) != 0 || len(a.unready) != 1 || a.starting == 0 {
 		t.Errorf("a pod without a node: %+v", a)
+	}
+}
+
+// An installation is complete only if the DaemonSet and its pods agree on that, and not ready only if an agent is not.
+func TestCountsOfTheDaemonSetAndItsPods(t *testing.T) {
+	for _, row := range []struct {
+		name           string
+		updated, ready int32
+		pods           string // r for ready, u for not ready, e for one that ends
+		before, want   string // reasons; none if the pass does not judge
+	}{
+		{"all are ready", 2, 2, "rr", "RolloutStarted", "Complete"},
+		{"a pod ends", 2, 2, "re", "RolloutStarted", "RolloutStarted"},
+		{"a pod is gone", 2, 2, "r", "RolloutStarted", "RolloutStarted"},
+		{"the new one is not counted yet", 2, 1, "rr", "RolloutStarted", ""},
+		{"one is not ready, and not counted yet", 2, 2, "ru", "Complete", "Degraded"},
+		{"the new one starts", 2, 1, "ru", "RolloutStarted", "RolloutStarted"},
+		{"one restarts", 2, 1, "ru", "Complete", "Degraded"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ds := rolledOut()
+			ds.Status.CurrentNumberScheduled, ds.Status.UpdatedNumberScheduled, ds.Status.NumberReady = 2, row.updated, row.ready
+			objects := []client.Object{ds}
+			for i, state := range row.pods {
+				pod := &corev1.Pod{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent-" + string(rune('a'+i)), CreationTimestamp: metav1.Now(),
+						OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID, Controller: ptr.To(true)}}},
+					Spec:   corev1.PodSpec{NodeName: "node-" + string(rune('a'+i))},
+					Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+				}
+				switch state {
+				case 'u':
+					pod.Status.Conditions[0].Status = corev1.ConditionFalse
+				case 'e':
+					pod.DeletionTimestamp, pod.Finalizers = ptr.To(metav1.Now()), []string{"kubelet/ends-it"}
+				}
+				objects = append(objects, pod)
+			}
+			r := &Reconciler{Settings: Settings{Namespace: "ns"}, Now: time.Now,
+				Client: fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).Build()}
+			a, err := r.agents(t.Context(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.finishRollout(row.before)
+			cr := &v1beta1.HostPathProvisioner{Status: v1beta1.HostPathProvisionerStatus{ObservedVersion: "v1"}}
+			r.Version = "v1"
+			reason := progress(r.judge(cr, layout{}, a)).Reason
+			if a.counting {
+				reason = ""
+			}
+			if reason != row.want {
+				t.Errorf("%q of %+v, want %q", reason, a, row.want)
+			}
+		})
 	}
 }
