@@ -54,7 +54,7 @@ test-disk: ## real filesystems, mounts, csi-sanity; needs root
 
 test-cluster: ## a real control plane, and two real nodes; needs root
 	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) prometheus
-	cd e2e && go run ./cmd/cluster build && go test -race -count=1 -p 1 -timeout 30m ./suite/... ./nodes/...
+	cd e2e && go run ./cmd/cluster build && go test -count=1 -p 1 -timeout 30m ./suite/... ./nodes/... # the operator and some agents have the race detector
 	@$(MAKE) --no-print-directory torture MINUTES=1
 
 test-machine: ## a distribution in a virtual machine: systemd, SELinux, cgroup v2, reboot; needs root, and minutes to make its image once
@@ -68,7 +68,7 @@ test-times: ## the slowest thirty tests, and every package's seconds; PKGS="volu
 	@cd e2e && go build -o ../bin/times ./cmd/times
 	@{ $(if $(filter-out e2e/%,$(PKGS)),go test -json -race -count=1 -tags disk $(addprefix ./,$(filter-out e2e/%,$(PKGS)));) \
 	  $(if $(filter e2e/%,$(PKGS)),cd e2e; go run ./cmd/cluster build >&2 && \
-	    go test -json -race -count=1 -p 1 -timeout 30m $(patsubst e2e/%,./%,$(filter e2e/%,$(PKGS)));) } | bin/times
+	    go test -json -count=1 -p 1 -timeout 30m $(patsubst e2e/%,./%,$(filter e2e/%,$(PKGS)));) } | bin/times
 
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
 	@e2e/packages.sh $(DISK_PKGS)
