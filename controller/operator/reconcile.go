@@ -197,11 +197,11 @@ type agents struct {
 	rolling bool
 	// counting is set while all agents are ready, and the DaemonSet does not count them yet. Its next change begins a pass.
 	counting bool
-	// starting is the time until an agent that is not ready has failed to start: that of the first. 0 if all are ready.
+	// starting is the time until the first agent that is not ready has failed, 0 if none is on its way.
 	starting time.Duration
-	// failed is set if an agent has not been ready for that long.
+	// failed is set if an agent took longer than startup to become ready, or its pod took longer to end.
 	failed bool
-	// unready are the nodes of pods that are not ready.
+	// unready are the nodes of pods that are not ready, or that end.
 	unready []string
 	// nodes are those of the pods, and settled is true if no other node is to have one.
 	nodes   []claimpools.Node
