@@ -31,8 +31,17 @@ func (r refusing) Provision(_ context.Context, o lib.ProvisionOptions) (*corev1.
 
 func (refusing) Delete(context.Context, *corev1.PersistentVolume) error { return nil }
 
-// The scheduler chooses the node again, and the watch reports it, before the write that returned the claim has ended.
-func TestLibrarySeesTheNextChoice(t *testing.T) {
+// Both libraries are set up before one of them runs: like the agent, which sets up its library before anything
+// lists or watches, because the library registers types with client-go's scheme, which has no lock.
+func TestLibrarySeesWhatIsWatched(t *testing.T) {
+	nextChoice, release := libraryReturnsClaim(t), libraryCreatesVolume(t)
+	t.Run("next choice", nextChoice)
+	t.Run("release", release)
+}
+
+// libraryReturnsClaim returns a test where the scheduler chooses the node again, and the
+// watch reports it, before the write that returned the claim has ended.
+func libraryReturnsClaim(t *testing.T) func(*testing.T) {
 	chosen := func(turn string) *corev1.PersistentVolumeClaim {
 		claim := classtest.Claim("a", "wait", "", class.AnnSelectedNode, "node-01", class.AnnStorageProvisioner, class.HostPathProvisioner)
 		claim.Namespace, claim.Labels = "default", map[string]string{"turn": turn}
@@ -60,16 +69,18 @@ func TestLibrarySeesTheNextChoice(t *testing.T) {
 	ctx := klog.NewContext(t.Context(), klog.TODO())
 	library := lib.NewProvisionController(klog.TODO(), client, class.HostPathProvisioner, turns, lib.LeaderElection(false),
 		lib.NodesLister(thisNode{&corev1.Node{}}), lib.ClaimsInformer(watchedClaims{informer}))
-	go informer.Run(ctx.Done())
-	go library.Run(ctx)
-	for _, want := range []string{"first", "second"} {
-		select {
-		case got := <-turns:
-			if got != want {
-				t.Errorf("the %s choice, want the %s", got, want)
+	return func(t *testing.T) {
+		go informer.Run(ctx.Done())
+		go library.Run(ctx)
+		for _, want := range []string{"first", "second"} {
+			select {
+			case got := <-turns:
+				if got != want {
+					t.Errorf("the %s choice, want the %s", got, want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("the library did not see the %s choice", want)
 			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("the library did not see the %s choice", want)
 		}
 	}
 }
@@ -91,8 +102,9 @@ func (d deleting) Delete(context.Context, *corev1.PersistentVolume) (err error) 
 	return err
 }
 
-// The claim is deleted, and the watch reports that the PV is released, before the write that saved the PV has ended.
-func TestLibrarySeesTheRelease(t *testing.T) {
+// libraryCreatesVolume returns a test where the claim is deleted, and the watch reports that
+// the PV is released, before the write that saved the PV has ended.
+func libraryCreatesVolume(t *testing.T) func(*testing.T) {
 	claim := classtest.Claim("a", "wait", "", class.AnnSelectedNode, "node-01", class.AnnStorageProvisioner, class.HostPathProvisioner)
 	claim.Namespace = "default"
 	client := fake.NewClientset(classtest.Class("wait"), claim)
@@ -119,12 +131,14 @@ func TestLibrarySeesTheRelease(t *testing.T) {
 	library := lib.NewProvisionController(klog.TODO(), client, class.HostPathProvisioner, deletions, lib.LeaderElection(false),
 		lib.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[any](time.Second, time.Second)),
 		lib.NodesLister(thisNode{&corev1.Node{}}), lib.ClaimsInformer(watchedClaims{claims}), lib.VolumesInformer(watched))
-	go claims.Run(ctx.Done())
-	go pvs.Run(ctx.Done())
-	go library.Run(ctx)
-	for end := time.Now().Add(10 * time.Second); len(deletions) < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("after the PV is saved, the library does not see that it is released")
+	return func(t *testing.T) {
+		go claims.Run(ctx.Done())
+		go pvs.Run(ctx.Done())
+		go library.Run(ctx)
+		for end := time.Now().Add(10 * time.Second); len(deletions) < 2; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("after the PV is saved, the library does not see that it is released")
+			}
 		}
 	}
 }
