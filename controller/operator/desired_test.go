@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // pod returns the agents' pod for a spec.
@@ -91,7 +92,7 @@ func TestRefusedPools(t *testing.T) {
 		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: onBlock, SnapshotProvider: "reflink"},
 	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
 	l := layoutOf(cr)
-	ready := agents{desired: 2, ready: 2}
+	ready := agents{State: rollout.State{Desired: 2, Ready: 2}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
 	if v.available != yes || v.degraded != yes || v.reason != "StoragePoolNotReady" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)
@@ -105,31 +106,6 @@ func TestRefusedPools(t *testing.T) {
 	states := l.statuses(ready)
 	if len(states) != 3 || states[0].Name != "a" || states[0].Phase != v1beta1.Preparing || states[2].Phase != v1beta1.Ready || states[2].CurrentReady != 2 {
 		t.Errorf("%+v", states)
-	}
-}
-
-// A rollout within one version ends when its last pod is ready, or has had the time to start.
-func TestRolloutEndsWhenAgentsAreReady(t *testing.T) {
-	served := v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}
-	for _, row := range []struct {
-		name, before, want string
-		state              agents
-	}{
-		{"older pods", "Complete", rolloutStarted, agents{desired: 2, ready: 1, rolling: true}},
-		{"an agent that does not start holds it up", rolloutStarted, "Degraded",
-			agents{desired: 3, ready: 2, rolling: true, failed: true, unready: []string{"a"}}},
-		{"one does not start while another does", rolloutStarted, "Degraded",
-			agents{desired: 3, ready: 1, starting: startup, failed: true, unready: []string{"a", "b"}}},
-		{"the last one starts", rolloutStarted, rolloutStarted, agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
-		{"the last one does not start", rolloutStarted, "Degraded", agents{desired: 2, ready: 1, failed: true, unready: []string{"a"}}},
-		{"no rollout", "Complete", "Degraded", agents{desired: 2, ready: 1, starting: startup, unready: []string{"a"}}},
-		{"all are ready", rolloutStarted, "Complete", agents{desired: 2, ready: 2}},
-	} {
-		a := row.state
-		a.finishRollout(row.before)
-		if v := verdictOf(served, layout{}, a, !a.rolling && a.ready >= a.desired); v.reason != row.want {
-			t.Errorf("%s: %+v, want the reason %s", row.name, v, row.want)
-		}
 	}
 }
 

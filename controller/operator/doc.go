@@ -10,7 +10,7 @@
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
 //	takeover.go   takes fields over from others, and removes what an older operator left
-//	reconcile.go  the order of the steps
+//	reconcile.go  the order of the steps; rollout judges the agents
 //	delete.go     a resource that is deleted waits for its volumes
 //	volumes.go    finds the volumes that are in use
 //	status.go     conditions and the states of the pools

@@ -19,6 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
 )
 
@@ -50,12 +51,13 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 	if err != nil || cr.UID == "" {
 		return s, err
 	}
-	a, err := r.agents(ctx, 0)
+	observed, err := r.observe(ctx)
 	if err != nil {
 		return s, err
 	}
+	a := rollout.Judge(observed)
 	expires, err := admission.Expires(ctx, r.Client, r.Namespace)
-	return metrics.State{Status: &cr.Status, Desired: a.desired, Ready: a.ready, Expires: expires}, err
+	return metrics.State{Status: &cr.Status, Desired: a.Desired, Ready: a.Ready, Expires: expires}, err
 }
 
 // applyOptional applies what differs of the wanted objects, for the resource that is served, through the client. It does
@@ -70,8 +72,7 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	if err != nil {
 		return err
 	}
-	other := *r
-	other.Client = through
+	other := Reconciler{Settings: r.Settings, Client: through, Live: r.Live, Events: r.Events, Profile: r.Profile, Now: r.Now}
 	err = other.applyEach(ctx, cr, objects)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return nil

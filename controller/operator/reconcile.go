@@ -23,6 +23,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
 )
 
@@ -45,6 +46,9 @@ type Reconciler struct {
 	Profile *tlsprofile.Source
 	// Now is the time of conditions.
 	Now func() time.Time
+
+	// missingSince is that of the agents when they were judged last.
+	missingSince time.Time
 }
 
 // Reconcile does the next steps for the resource of that name. An error is shown in the resource's conditions, and the steps
@@ -113,14 +117,15 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 			return 0, err
 		}
 	}
-	agents, err := r.agents(ctx, written)
+	observed, err := r.observe(ctx)
 	if err != nil {
 		return 0, err
 	}
-	agents.waiting = waiting
-	agents.finishRollout(progress(cr.Status).Reason)
+	observed.Written, observed.Rolling, observed.MissingSince = written, progress(cr.Status).Reason == rolloutStarted, r.missingSince
+	a := agents{rollout.Judge(observed), waiting}
+	r.missingSince = a.MissingSince
 	if waiting == "" {
-		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: agents.nodes, Desired: agents.desired, Settled: agents.settled}
+		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired, Settled: a.Settled}
 		if l.claims, err = r.claims(cr).Keep(ctx, cr, wanted); err != nil {
 			return 0, err
 		}
@@ -129,13 +134,13 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	if len(l.retained) > 0 && again == 0 {
 		again = recheck
 	}
-	if agents.rolling && agents.starting > 0 && (again == 0 || agents.starting < again) {
-		again = agents.starting
+	if a.Left > 0 && (again == 0 || a.Left < again) {
+		again = a.Left
 	}
-	if agents.counting {
+	if a.Counting {
 		return again, nil
 	}
-	return again, r.writeStatus(ctx, cr, r.judge(cr, l, agents))
+	return again, r.writeStatus(ctx, cr, r.judge(cr, l, a))
 }
 
 // applyAll applies the objects of the agents. It returns the generation of their DaemonSet if it wrote that, and otherwise 0.
@@ -190,64 +195,10 @@ func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisio
 	return nil
 }
 
-// agents is the state of the agents' DaemonSet.
+// agents is the state of the agents, and what has to be gone before they are installed, or "".
 type agents struct {
-	desired, ready int
-	// rolling is set while pods of an older template run or end, and until the last new one is ready.
-	rolling bool
-	// counting is set while all agents are ready, and the DaemonSet does not count them yet. Its next change begins a pass.
-	counting bool
-	// starting is the time until the first agent that is not ready has failed, 0 if none is on its way.
-	starting time.Duration
-	// failed is set if an agent took longer than startup to become ready, or its pod took longer to end.
-	failed bool
-	// unready are the nodes of pods that are not ready, or that end.
-	unready []string
-	// nodes are those of the pods, and settled is true if no other node is to have one.
-	nodes   []claimpools.Node
-	settled bool
-	// waiting is what has to be gone before the agents are installed, or "".
+	rollout.State
 	waiting string
-}
-
-// startup is how long an agent may take until it is ready, before a rollout counts as failed.
-const startup = 2 * time.Minute
-
-// add adds the agent that the pod runs.
-func (a *agents) add(pod *corev1.Pod, now time.Time) {
-	node := claimpools.Node{Name: pod.Spec.NodeName}
-	since, unready := class.UnreadySince(pod)
-	ends := pod.DeletionTimestamp != nil
-	if ends { // another takes its place once it is gone
-		since, unready = pod.DeletionTimestamp.Time, true
-	}
-	if unready {
-		a.unready = append(a.unready, cmp.Or(node.Name, "pod "+pod.Name+", which has no node"))
-		a.await(startup - now.Sub(since))
-	} else {
-		a.ready++
-		for _, p := range offeredBy(pod.Spec).pools {
-			node.Offered = append(node.Offered, p.Name)
-		}
-	}
-	if node.Name != "" && !ends {
-		a.nodes = append(a.nodes, node)
-	}
-}
-
-// await adds an agent that is not ready and has that time left to start.
-func (a *agents) await(left time.Duration) {
-	switch {
-	case left <= 0:
-		a.failed = true
-	case a.starting == 0 || left < a.starting:
-		a.starting = left
-	}
-}
-
-// finishRollout sets rolling while the last pods of a rollout start. Reason is that of the status before.
-func (a *agents) finishRollout(reason string) {
-	a.rolling = a.rolling || reason == rolloutStarted && a.starting > 0
 }
 
 // installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose changes reconcile: a second one,
@@ -263,32 +214,28 @@ func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
 	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, ds)
 }
 
-// agents returns the state of the agents, without any if they are not installed. It describes a rollout while the cache does not
-// have the generation of the DaemonSet that was written.
-func (r *Reconciler) agents(ctx context.Context, written int64) (a agents, err error) {
-	ds, err := r.installed(ctx)
-	if err != nil || ds == nil {
-		return agents{rolling: true}, err
+// observe reads what the agents are judged by.
+func (r *Reconciler) observe(ctx context.Context) (o rollout.Observed, err error) {
+	o.Now = r.Now()
+	if o.DaemonSet, err = r.installed(ctx); err != nil || o.DaemonSet == nil {
+		return o, err
 	}
 	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return a, err
-	}
-	for _, pod := range pods.Items {
-		if metav1.IsControlledBy(&pod, ds) {
-			a.add(&pod, r.Now())
+	err = r.Client.List(ctx, &pods, client.InNamespace(r.Namespace))
+	o.Pods = pods.Items
+	return o, err
+}
+
+// offering returns the nodes of the pods, and what their agents offer.
+func offering(pods []corev1.Pod) (nodes []claimpools.Node) {
+	for _, pod := range pods {
+		node := claimpools.Node{Name: pod.Spec.NodeName}
+		if class.PodReady(&pod) {
+			for _, p := range offeredBy(pod.Spec).pools {
+				node.Offered = append(node.Offered, p.Name)
+			}
 		}
+		nodes = append(nodes, node)
 	}
-	s := ds.Status
-	a.desired = int(s.DesiredNumberScheduled)
-	behind := ds.Generation < written || ds.DeletionTimestamp != nil || s.ObservedGeneration != ds.Generation
-	// Kubernetes counts a pod until it is gone, as updated and as ready.
-	a.rolling = behind || s.UpdatedNumberScheduled < s.DesiredNumberScheduled || int(s.CurrentNumberScheduled) > len(a.nodes)
-	a.counting = !a.rolling && a.ready >= a.desired && int(s.NumberReady) < a.desired
-	a.ready = min(a.ready, int(s.NumberReady))
-	a.settled = !behind && len(a.nodes) == a.desired
-	slices.SortFunc(a.nodes, func(a, b claimpools.Node) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(a.unready)
-	a.unready = slices.Compact(a.unready)
-	return a, nil
+	return nodes
 }

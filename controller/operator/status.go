@@ -36,7 +36,7 @@ type verdict struct {
 func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) v1beta1.HostPathProvisionerStatus {
 	status := *cr.Status.DeepCopy()
 	status.OperatorVersion, status.TargetVersion = r.Version, r.Version
-	ready := a.waiting == "" && !a.rolling && a.desired > 0 && a.ready >= a.desired
+	ready := a.waiting == "" && a.Complete()
 	if ready {
 		status.ObservedVersion = r.Version
 	}
@@ -51,7 +51,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	case len(l.refused)+len(problems)+len(l.invalid) > 0:
 		l.refused = append(slices.Clone(l.refused), problems...)
 		return l.partly(ready)
-	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.rolling:
+	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
 		return verdict{"", yes, yes, claimpools.NotReady, strings.Join(waits, "; ")}
 	case ready && len(l.claims.Left) > 0:
 		return verdict{yes, yes, no, "PoolUnmounting", names(l.claims.Left)}
@@ -62,15 +62,36 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	case status.ObservedVersion == "" && a.waiting != "":
 		return verdict{no, yes, no, "DeployStarted", "waits for " + a.waiting + " to end"}
 	case status.ObservedVersion == "":
-		return verdict{no, yes, no, "DeployStarted", "Started Deployment"}
+		return verdict{no, yes, no, "DeployStarted", "Started Deployment" + a.lacks()}
 	case status.ObservedVersion != status.TargetVersion:
-		return verdict{yes, yes, no, "UpgradeStarted", "Started upgrade to version " + status.TargetVersion}
-	case a.rolling && !a.failed:
+		return verdict{yes, yes, no, "UpgradeStarted", "Started upgrade to version " + status.TargetVersion + a.lacks()}
+	case a.Rolling && !a.Failed:
 		return verdict{yes, yes, no, rolloutStarted, "agents are replaced after a change"}
-	case a.desired == 0:
-		return verdict{no, no, yes, "Degraded", "no node matches spec.workload"}
 	}
-	return verdict{no, no, yes, "Degraded", fmt.Sprintf("%d of %d agents are ready; not ready: %s", a.ready, a.desired, names(a.unready))}
+	return verdict{no, no, yes, "Degraded", a.counts()}
+}
+
+// counts says which agents are not ready.
+func (a agents) counts() string {
+	if a.Desired == 0 {
+		return "no node matches spec.workload"
+	}
+	text := fmt.Sprintf("%d of %d agents are ready", a.Ready, a.Desired)
+	if len(a.Unready) > 0 {
+		text += "; not ready: " + names(a.Unready)
+	}
+	if a.Missing > 0 {
+		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, daemonSetName)
+	}
+	return text
+}
+
+// lacks continues the message of a state that ends when the agents are ready. It is empty while these are on their way.
+func (a agents) lacks() string {
+	if !a.Failed && (a.Rolling || a.Desired > 0) {
+		return ""
+	}
+	return ", which stands still: " + a.counts()
 }
 
 // onClaimsNotReady returns what the user has to do for the pools on claims, and what these wait for.
@@ -176,17 +197,17 @@ func put(status *v1beta1.HostPathProvisionerStatus, now metav1.Time, c v1beta1.C
 // nodes than are counted, never on fewer.
 func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	for _, p := range l.pools {
-		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.desired, CurrentReady: min(a.ready, a.desired)}
-		if a.desired > 0 && a.ready >= a.desired && !a.rolling {
+		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired, CurrentReady: min(a.Ready, a.Desired)}
+		if a.Complete() {
 			s.Phase = v1beta1.Ready
 		}
 		if p.Mount != "" {
-			s = l.onClaim(p.Name, a.desired)
+			s = l.onClaim(p.Name, a.Desired)
 		}
 		all = append(all, s)
 	}
 	for _, refused := range l.refused {
-		all = append(all, v1beta1.StoragePoolStatus{Name: refused.pool, Phase: v1beta1.Preparing, DesiredReady: a.desired})
+		all = append(all, v1beta1.StoragePoolStatus{Name: refused.pool, Phase: v1beta1.Preparing, DesiredReady: a.Desired})
 	}
 	slices.SortFunc(all, func(a, b v1beta1.StoragePoolStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -49,22 +49,49 @@ func TestOperatorTakesOver(t *testing.T) {
 	operatorRole.note(o.Scene, audit)
 }
 
-// standsStill has a change with which the agents do not start: the rollout waits for the first of them. It is here because it takes
-// two minutes, which TestOperator does not have.
+// standsStill has a change with which an agent does not start, and then a pod that Kubernetes refuses to create: the rollout waits
+// for both. It is here because it takes two minutes, which TestOperator does not have.
 func (o *operated) standsStill() {
 	o.Helper()
 	o.create(serving, pools("local=/srv/local"))
 	operator := o.Operator() // ends with the row
 	o.healthy()
-	o.breaks(o.nodes[0].Name)
+	slow, refused := o.nodes[0].Name, o.nodes[1].Name
+	o.breaks(slow)
 	o.change(`{"spec":{"imagePullPolicy":"Always"}}`)
 	o.await("TTF", "RolloutStarted", "agents are replaced after a change")
-	o.Eventually(5*time.Minute, "failed", func() error { // the time that an agent has to start, and more
-		return o.is(serving, "FFT", "Degraded", "1 of 2 agents are ready; not ready: "+o.nodes[0].Name)
+	o.Eventually(time.Minute, "the new pod", func() error {
+		pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + slow})
+		if err == nil && (len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].ImagePullPolicy != corev1.PullAlways) {
+			err = fmt.Errorf("%d pods, not the new one", len(pods.Items))
+		}
+		return err
 	})
+	o.enforce("restricted") // agents need hostPath volumes, which it forbids
+	defer o.enforce("privileged")
+	err := o.Client.CoreV1().Pods(harness.Namespace).DeleteCollection(o.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + refused})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Eventually(5*time.Minute, "failed", func() error { // the time that an agent has to start, and more
+		return o.is(serving, "FFT", "Degraded", "0 of 2 agents are ready; not ready: "+slow+"; without a pod: 1, see the events of DaemonSet "+daemons)
+	})
+	o.report("v0.25.0")
+	o.await("TTF", "UpgradeStarted", "which stands still: 0 of 2 agents are ready")
+	o.enforce("privileged")
 	o.breaks("")
+	o.Eventually(3*time.Minute, "the pod that was refused", func() error { return o.podsReady(daemons) }) // Kubernetes waits longer after each refusal
 	o.healthy()
 	operator.Stop()
+}
+
+// enforce sets the pod security level of the agents' namespace.
+func (o *operated) enforce(level string) {
+	o.Helper()
+	patch := `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"` + level + `"}}}`
+	if _, err := o.Client.CoreV1().Namespaces().Patch(o.Context(), harness.Namespace, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		o.Fatal(err)
+	}
 }
 
 // olderInstallation is a resource that an older operator served.

@@ -1,0 +1,141 @@
+// Package rollout judges how far a rollout of the agents is, from their DaemonSet and its pods.
+//
+// The two come from caches and do not agree at every moment:
+//
+//   - the cached DaemonSet may lack what was just written, and then counts the older agents;
+//   - Kubernetes counts a pod as updated and as ready until it is gone, also while it ends;
+//   - the DaemonSet counts a pod that became ready a moment after the pod says so.
+//
+// So an agent counts as ready only if both say so, and while one of the two lags behind, State is that of a rollout that
+// goes on, or is marked as Counting.
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// Startup is how long an agent may take to become ready, its pod to end, or Kubernetes to create the pod, before the agent
+// has failed.
+const Startup = 2 * time.Minute
+
+// Observed is what was read of the agents, and what is known from before.
+type Observed struct {
+	// DaemonSet is nil if the agents are not installed.
+	DaemonSet *appsv1.DaemonSet
+	// Pods may contain others than the DaemonSet's.
+	Pods []corev1.Pod
+	// Written is the generation of the DaemonSet that was just written, 0 if it was not.
+	Written int64
+	// Rolling is set if a rollout went on when the agents were judged before: it ends when its last agent is ready.
+	Rolling bool
+	// MissingSince is that of the State before.
+	MissingSince time.Time
+	Now          time.Time
+}
+
+// State is the state of the agents.
+type State struct {
+	// Desired is the number of agents that there should be, and Ready the number of those that are ready.
+	Desired, Ready int
+	// Rolling is set while pods of an older template run or end, and until the last new one is ready.
+	Rolling bool
+	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the state is not to be shown.
+	// The DaemonSet changes once more.
+	Counting bool
+	// Left is the time until the first agent has failed, 0 if none is on its way.
+	Left time.Duration
+	// Failed is set if an agent has not been ready for Startup.
+	Failed bool
+	// Unready are the nodes of pods that are not ready, or that end.
+	Unready []string
+	// Missing is the number of agents without a pod, and MissingSince the time since which there have been such agents, zero
+	// if there are none.
+	Missing      int
+	MissingSince time.Time
+	// Running are the pods on a node that do not end, in the order of their nodes.
+	Running []corev1.Pod
+	// Settled is set if no other node is to have an agent.
+	Settled bool
+}
+
+// Judge returns the state of the agents. Agents that are not installed are a rollout without any.
+func Judge(o Observed) State {
+	ds := o.DaemonSet
+	if ds == nil {
+		return State{Rolling: true}
+	}
+	counts := ds.Status
+	s := State{Desired: int(counts.DesiredNumberScheduled)}
+	pods := 0
+	for _, pod := range o.Pods {
+		if metav1.IsControlledBy(&pod, ds) {
+			pods++
+			s.add(pod, o.Now)
+		}
+	}
+	behind := ds.Generation < o.Written || ds.DeletionTimestamp != nil || counts.ObservedGeneration != ds.Generation
+	if !behind {
+		s.miss(s.Desired-pods, o)
+	}
+	s.Rolling = behind || counts.UpdatedNumberScheduled < counts.DesiredNumberScheduled ||
+		int(counts.CurrentNumberScheduled) > len(s.Running) || o.Rolling && s.Left > 0
+	s.Counting = !s.Rolling && s.Ready >= s.Desired && int(counts.NumberReady) < s.Desired
+	s.Ready = min(s.Ready, int(counts.NumberReady))
+	s.Settled = !behind && len(s.Running) == s.Desired
+	slices.SortFunc(s.Running, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })
+	slices.Sort(s.Unready)
+	s.Unready = slices.Compact(s.Unready)
+	return s
+}
+
+// Complete reports whether there are agents and all of them are ready.
+func (s State) Complete() bool { return !s.Rolling && s.Desired > 0 && s.Ready >= s.Desired }
+
+// add adds the agent that the pod runs.
+func (s *State) add(pod corev1.Pod, now time.Time) {
+	since, unready := class.UnreadySince(&pod)
+	ends := pod.DeletionTimestamp != nil
+	if ends { // another takes its place once it is gone
+		since, unready = pod.DeletionTimestamp.Time, true
+	}
+	if unready {
+		s.Unready = append(s.Unready, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name+", which has no node"))
+		s.await(since, now)
+	} else {
+		s.Ready++
+	}
+	if pod.Spec.NodeName != "" && !ends {
+		s.Running = append(s.Running, pod)
+	}
+}
+
+// miss adds n agents without a pod.
+func (s *State) miss(n int, o Observed) {
+	if n <= 0 {
+		return
+	}
+	s.Missing, s.MissingSince = n, o.MissingSince
+	if s.MissingSince.IsZero() {
+		s.MissingSince = o.Now
+	}
+	s.await(s.MissingSince, o.Now)
+}
+
+// await adds an agent that has not been ready since then.
+func (s *State) await(since, now time.Time) {
+	left := Startup - now.Sub(since)
+	switch {
+	case left <= 0:
+		s.Failed = true
+	case s.Left == 0 || left < s.Left:
+		s.Left = left
+	}
+}
