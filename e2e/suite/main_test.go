@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -63,4 +64,15 @@ func built(t harness.TB, program func() (string, error)) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// atOnce runs the parts of a test beside each other, and returns when all have ended. Unlike parts that call t.Parallel, they do
+// not wait behind every test that has not begun, while the control plane of this one keeps a processor busy.
+func atOnce(t *testing.T, parts map[string]func(*testing.T)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, part := range parts {
+		all.Go(func() { t.Run(name, part) })
+	}
+	all.Wait()
 }

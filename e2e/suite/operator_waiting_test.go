@@ -22,55 +22,53 @@ func claimsWait(t *testing.T, o *operated) {
 	o.Eventually(time.Minute, "no agent", func() error { return noAgent(o, bare.Name) })
 	broken, gone := o.nodes[1].Name, o.Name+"-node-99"
 	o.breaks(broken)
-	t.Run("rows", func(t *testing.T) { // ends with the last of them
-		for _, row := range []struct {
-			claim harness.Claim
-			want  string
-		}{
-			{harness.Claim{}, "no node is named for this claim"},
-			{harness.Claim{Node: gone}, gone + `", which does not exist`},
-			{harness.Claim{Node: bare.Name}, "no agent runs on node " + bare.Name},
-			{harness.Claim{Class: harness.ClassCSI, Selected: bare.Name}, "no agent runs on node " + bare.Name},
-			{harness.Claim{Class: harness.ClassCSI, Selected: broken}, "the agent on node " + broken + " is not ready"},
-		} {
-			t.Run(row.want, func(t *testing.T) {
-				t.Parallel()
-				s := o.in(t)
-				claim := s.Create(row.claim)
-				s.Eventually(40*time.Second, row.want, func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.want) })
-				if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != row.claim.Selected {
-					t.Errorf("selected node %q, was %q", on, row.claim.Selected)
-				}
-				s.Delete(claim)
-			})
+	rows := map[string]func(*testing.T){}
+	for _, row := range []struct {
+		name  string
+		claim harness.Claim
+		want  string
+	}{
+		{"no node", harness.Claim{}, "no node is named for this claim"},
+		{"node that does not exist", harness.Claim{Node: gone}, gone + `", which does not exist`},
+		{"node without an agent", harness.Claim{Node: bare.Name}, "no agent runs on node " + bare.Name},
+		{"chosen node without an agent", harness.Claim{Class: harness.ClassCSI, Selected: bare.Name}, "no agent runs on node " + bare.Name},
+		{"chosen node whose agent is not ready", harness.Claim{Class: harness.ClassCSI, Selected: broken}, "the agent on node " + broken + " is not ready"},
+	} {
+		rows[row.name] = func(t *testing.T) {
+			s := o.in(t)
+			claim := s.Create(row.claim)
+			s.Eventually(40*time.Second, row.want, func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.want) })
+			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != row.claim.Selected {
+				t.Errorf("selected node %q, was %q", on, row.claim.Selected)
+			}
+			s.Delete(claim)
 		}
-		t.Run("class comes later", func(t *testing.T) {
-			t.Parallel()
-			s := o.in(t)
-			later := s.ClassName("later")
-			claim := s.Create(harness.Claim{Class: later, Node: gone})
-			awaitEvent(s.Scene, claim.UID, "ProvisioningFailed", later) // Kubernetes' own: it does not exist
-			s.Class("later", func(c *storagev1.StorageClass) {
-				mode := storagev1.VolumeBindingWaitForFirstConsumer
-				c.VolumeBindingMode = &mode
-			})
-			s.Eventually(40*time.Second, "warned", func() error { return s.Warned(claim.UID, harness.ReasonFailed, gone) })
-			s.Delete(claim)
+	}
+	rows["class comes later"] = func(t *testing.T) {
+		s := o.in(t)
+		later := s.ClassName("later")
+		claim := s.Create(harness.Claim{Class: later, Node: gone})
+		awaitEvent(s.Scene, claim.UID, "ProvisioningFailed", later) // Kubernetes' own: it does not exist
+		s.Class("later", func(c *storagev1.StorageClass) {
+			mode := storagev1.VolumeBindingWaitForFirstConsumer
+			c.VolumeBindingMode = &mode
 		})
-		t.Run("given back", func(t *testing.T) {
-			t.Parallel()
-			s := o.in(t)
-			claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: gone})
-			s.Eventually(40*time.Second, "given back", func() error {
-				if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
-					return s.NotYet(claim.UID, "it is for %s", on)
-				}
-				return nil
-			})
-			awaitEvent(s.Scene, claim.UID, "NodeGone", gone)
-			s.Delete(claim)
+		s.Eventually(40*time.Second, "warned", func() error { return s.Warned(claim.UID, harness.ReasonFailed, gone) })
+		s.Delete(claim)
+	}
+	rows["given back"] = func(t *testing.T) {
+		s := o.in(t)
+		claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: gone})
+		s.Eventually(40*time.Second, "given back", func() error {
+			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
+				return s.NotYet(claim.UID, "it is for %s", on)
+			}
+			return nil
 		})
-	})
+		awaitEvent(s.Scene, claim.UID, "NodeGone", gone)
+		s.Delete(claim)
+	}
+	atOnce(t, rows)
 	o.breaks("")
 	o.healthy()
 }

@@ -56,22 +56,22 @@ func TestPolicy(t *testing.T) {
 	s.Eventually(30*time.Second, "policies in force", func() error {
 		return inForce(s, s.As(kubeconfig), b)
 	})
-	for name, run := range map[string]func(*harness.Scene, harness.Node, harness.Node, string){
-		"PVs": pvDeeds, "claims": claimDeeds, "capacity": capacityDeeds,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(e.Scene(t), a, b, kubeconfig)
-		})
+	deeds := func(run func(*harness.Scene, harness.Node, harness.Node, string)) func(*testing.T) {
+		return func(t *testing.T) { run(e.Scene(t), a, b, kubeconfig) }
 	}
-	t.Run("life", func(t *testing.T) { t.Parallel(); policedLife(e.Scene(t)) })
-	t.Run("give back", func(t *testing.T) { t.Parallel(); policedGiveBack(e.Scene(t)) })
-	t.Run("older PVs", func(t *testing.T) { t.Parallel(); policedSweep(e.Scene(t)) })
-	t.Run("hostname", func(t *testing.T) { t.Parallel(); policedHostname(e.Scene(t)) })
-	t.Run("other provisioners", func(t *testing.T) { t.Parallel(); policedMigration(e.Scene(t), b) })
-	t.Run("disks", func(t *testing.T) { t.Parallel(); diskDeeds(e.Scene(t), a, b) })
-	t.Run("life of a disk", func(t *testing.T) { t.Parallel(); policedDisk(e.Scene(t)) })
-	t.Run("no node", func(t *testing.T) { t.Parallel(); unboundToken(e.Scene(t), a) })
+	atOnce(t, map[string]func(*testing.T){
+		"PVs":                deeds(pvDeeds),
+		"claims":             deeds(claimDeeds),
+		"capacity":           deeds(capacityDeeds),
+		"life":               func(t *testing.T) { policedLife(e.Scene(t)) },
+		"give back":          func(t *testing.T) { policedGiveBack(e.Scene(t)) },
+		"older PVs":          func(t *testing.T) { policedSweep(e.Scene(t)) },
+		"hostname":           func(t *testing.T) { policedHostname(e.Scene(t)) },
+		"other provisioners": func(t *testing.T) { policedMigration(e.Scene(t), b) },
+		"disks":              func(t *testing.T) { diskDeeds(e.Scene(t), a, b) },
+		"life of a disk":     func(t *testing.T) { policedDisk(e.Scene(t)) },
+		"no node":            func(t *testing.T) { unboundToken(e.Scene(t), a) },
+	})
 }
 
 // inForce returns nil where each of the policies refuses something.
