@@ -166,14 +166,14 @@ func (o *operated) hasVariables(want ...string) error {
 	return nil
 }
 
-// pv creates a PV of the provisioners.
+// pv creates a PV of the provisioners. Its class is that of no claim: Kubernetes would bind it to one that has waited for a while.
 func (o *operated) pv(name string, source corev1.PersistentVolumeSource) {
 	o.Helper()
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{harness.AnnProvisionedBy: harness.Provisioner}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, PersistentVolumeSource: source,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, PersistentVolumeSource: source, StorageClassName: "of-no-claim",
 		},
 	}
 	if _, err := o.Client.CoreV1().PersistentVolumes().Create(o.Context(), pv, metav1.CreateOptions{}); err != nil {
