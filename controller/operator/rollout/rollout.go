@@ -4,10 +4,10 @@
 //
 //   - the cached DaemonSet may lack what was just written, and then counts the older agents;
 //   - Kubernetes counts a pod as updated and as ready until it is gone, also while it ends;
-//   - the DaemonSet counts a pod that became ready a moment after the pod says so.
+//   - the DaemonSet counts a pod a moment after the pod became ready.
 //
-// So an agent counts as ready only if both say so, and while one of the two lags behind, State is that of a rollout that
-// goes on, or is marked as Counting.
+// So an agent counts as ready only if it is ready in both, and while one of the two lags behind, State is that of a rollout
+// that goes on, or is marked as Counting.
 package rollout
 
 import (

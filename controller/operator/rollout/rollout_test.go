@@ -16,7 +16,8 @@ import (
 var now = time.Now()
 
 // observed has a DaemonSet for two nodes whose current template all pods have. Pods has a letter for each: r for ready, u for
-// not ready, e for one that ends, n for one without a node, o for one of another DaemonSet. They changed a minute ago.
+// not ready that was created long ago, e for one that ends, n for one without a node, o for one of another DaemonSet. They
+// changed a minute ago.
 func observed(pods string) Observed {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agents", UID: "1", Generation: 1}}
 	ds.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}
@@ -33,6 +34,7 @@ func observed(pods string) Observed {
 		switch state {
 		case 'u':
 			pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
 		case 'e':
 			pod.DeletionTimestamp = &changed
 		case 'n':
@@ -95,8 +97,7 @@ func TestJudge(t *testing.T) {
 		{"one has failed", "ru", []func(*Observed){ready(1), rolling, func(o *Observed) { o.Now = now.Add(Startup) }}, "1/2 failed settled"},
 		{"no pod is created", "", []func(*Observed){func(o *Observed) {
 			o.DaemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: 1, DesiredNumberScheduled: 2}
-		}},
-			"0/2 rolling left missing"},
+		}}, "0/2 rolling left missing"},
 	} {
 		o := observed(row.pods)
 		for _, change := range row.change {
