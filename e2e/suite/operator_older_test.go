@@ -61,7 +61,7 @@ func (o *operated) standsStill() {
 	o.change(`{"spec":{"imagePullPolicy":"Always"}}`)
 	o.await("TTF", "RolloutStarted", "agents are replaced after a change")
 	o.Eventually(time.Minute, "the new pod", func() error {
-		pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + slow})
+		pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), onNode(slow))
 		if err == nil && (len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].ImagePullPolicy != corev1.PullAlways) {
 			err = fmt.Errorf("%d pods, not the new one", len(pods.Items))
 		}
@@ -69,7 +69,7 @@ func (o *operated) standsStill() {
 	})
 	o.enforce("restricted") // agents need hostPath volumes, which it forbids
 	defer o.enforce("privileged")
-	err := o.Client.CoreV1().Pods(harness.Namespace).DeleteCollection(o.Context(), metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "spec.nodeName=" + refused})
+	err := o.Client.CoreV1().Pods(harness.Namespace).DeleteCollection(o.Context(), metav1.DeleteOptions{}, onNode(refused))
 	if err != nil {
 		o.Fatal(err)
 	}

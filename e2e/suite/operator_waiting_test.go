@@ -75,9 +75,14 @@ func claimsWait(t *testing.T, o *operated) {
 
 // noAgent returns nil if the node has no pod of the agents.
 func noAgent(o *operated, node string) error {
-	pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
+	pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), onNode(node))
 	if err == nil && len(pods.Items) > 0 {
 		err = fmt.Errorf("%s is there", pods.Items[0].Name)
 	}
 	return err
+}
+
+// onNode selects the pods of the node.
+func onNode(node string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}
 }
