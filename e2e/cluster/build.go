@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -112,32 +113,54 @@ func (b Binaries) missing() []string {
 	return names
 }
 
+// buildAll compiles the named components: etcd and pause in modules of their own, and those of Kubernetes by one go command,
+// which shares the work and links several programs at once.
 func (b Binaries) buildAll(ctx context.Context, names []string, say *Progress) error {
 	src, err := os.MkdirTemp(b.cache, "src-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(src) }()
-	for i, name := range names {
-		what := fmt.Sprintf("building %s (%d of %d)", name, i+1, len(names))
+	groups := buildGroups(names)
+	for i, group := range groups {
+		what := fmt.Sprintf("building %s (%d of %d)", strings.Join(group, ", "), i+1, len(groups))
 		say.Say("%s", what)
-		err := say.During(what, func() error { return b.compile(ctx, filepath.Join(src, name), name) })
+		err := say.During(what, func() error { return b.compile(ctx, filepath.Join(src, group[0]), group) })
 		if err != nil {
-			return fmt.Errorf("build %s for kubernetes %s: %w", name, b.Version, err)
+			return fmt.Errorf("build %s for kubernetes %s: %w", strings.Join(group, ", "), b.Version, err)
 		}
 	}
 	say.Say("built in %s", b.cache)
 	return nil
 }
 
-// compile builds one component in the module src, and renames it into the cache when it is complete.
-func (b Binaries) compile(ctx context.Context, src, name string) error {
-	if err := os.MkdirAll(src, 0o755); err != nil {
+// buildGroups splits components into those that one module can build.
+func buildGroups(names []string) [][]string {
+	var groups [][]string
+	var kubernetes []string
+	for _, name := range names {
+		if slices.Contains(kubernetesComponents, name) {
+			kubernetes = append(kubernetes, name)
+		} else {
+			groups = append(groups, []string{name})
+		}
+	}
+	if len(kubernetes) > 0 {
+		groups = append(groups, kubernetes)
+	}
+	return groups
+}
+
+// compile builds components of one group in the module src, and renames them into the cache when all are complete.
+func (b Binaries) compile(ctx context.Context, src string, group []string) error {
+	out := filepath.Join(src, "out")
+	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	pkg, flags := ".", "-s -w"
+	// A path ends with a slash if go shall put several programs into it.
+	target, pkgs, flags := filepath.Join(out, group[0]), []string{"."}, "-s -w"
 	var err error
-	switch name {
+	switch group[0] {
 	case "etcd":
 		err = errors.Join(
 			writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n\nrequire go.etcd.io/etcd/server/v3 "+etcdVersion+"\n"),
@@ -145,21 +168,28 @@ func (b Binaries) compile(ctx context.Context, src, name string) error {
 	case "pause":
 		err = errors.Join(writeFile(src, "go.mod", "module wrapper\n\ngo 1.26.0\n"), writeFile(src, "main.go", pauseSource))
 	default:
-		pkg, flags = "k8s.io/kubernetes/cmd/"+name, versionFlags(b.Version)
+		target, pkgs, flags = out+"/", nil, versionFlags(b.Version)
+		for _, name := range group {
+			pkgs = append(pkgs, "k8s.io/kubernetes/cmd/"+name)
+		}
 		err = b.writeWrapper(ctx, src)
 	}
 	if err != nil {
 		return err
 	}
-	target := b.Path(name)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+	args := append([]string{"build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", target}, pkgs...)
+	if _, err := goCommand(ctx, src, args...); err != nil {
 		return err
 	}
-	tmp := filepath.Join(src, name+".out")
-	if _, err := goCommand(ctx, src, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", tmp, pkg); err != nil {
-		return err
+	for _, name := range group {
+		if err := os.MkdirAll(filepath.Dir(b.Path(name)), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(out, name), b.Path(name)); err != nil {
+			return err
+		}
 	}
-	return os.Rename(tmp, target)
+	return nil
 }
 
 func (b Binaries) writeWrapper(ctx context.Context, src string) error {
