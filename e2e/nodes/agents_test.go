@@ -39,7 +39,7 @@ func askPod(s *harness.Scene, p *corev1.Pod, path string) (text string, err erro
 // awaitAgent waits until the node's agent serves claims, and the kubelet knows.
 func awaitAgent(s *harness.Scene, n *cluster.Node) (ready *corev1.Pod) {
 	s.Helper()
-	s.Eventually(soon, "agent of "+n.Name+" ready", func() (err error) {
+	s.Eventually("agent of "+n.Name+" ready", func() (err error) {
 		if text, err := readyz(s, n); err != nil {
 			return fmt.Errorf("%w: %s", err, text)
 		}

@@ -64,7 +64,7 @@ func csiTakeAway(s *harness.Scene, claim *corev1.PersistentVolumeClaim, p *corev
 	_, err := kubectl("", "-n", s.Namespace, "patch", "pvc", claim.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	must(s, "take the claim's protection", err)
 	s.Released(volume)
-	s.Eventually(soon, "word to the PV", func() error {
+	s.Eventually("word to the PV", func() error {
 		return said(s, "involvedObject.uid", string(pv.UID), "VolumeFailedDelete", "in use", pv.CreationTimestamp.Time)
 	})
 	csiStays(s, volume)

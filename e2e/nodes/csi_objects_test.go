@@ -21,7 +21,7 @@ import (
 // awaitDriver waits until the node's driver is ready for the kubelet and registered with it.
 func awaitDriver(s *harness.Scene, n *cluster.Node) (ready *corev1.Pod) {
 	s.Helper()
-	s.Eventually(soon, "driver of "+n.Name+" ready and registered", func() (err error) {
+	s.Eventually("driver of "+n.Name+" ready and registered", func() (err error) {
 		if ready, err = podOf(s, n, csiSet); err == nil && !isReady(ready) {
 			err = errors.New("the pod is not ready")
 		}
@@ -68,14 +68,14 @@ func capacities(s *harness.Scene) (map[string]storagev1.CSIStorageCapacity, erro
 // Kubernetes knows the driver on both nodes, and what each has available; those objects go with the DaemonSet.
 func csiRegistered(t *testing.T, s *harness.Scene) {
 	for _, n := range local.Nodes() {
-		s.Eventually(soon, "registered", func() error { return isRegistered(s, n) })
+		s.Eventually("registered", func() error { return isRegistered(s, n) })
 		node, err := s.Client.CoreV1().Nodes().Get(s.Context(), n.Name, metav1.GetOptions{})
 		if err != nil || node.Labels[csiTopology] != n.Name {
 			t.Errorf("%s: labels %v, %v; want %s", n.Name, node.Labels, err, csiTopology)
 		}
 	}
 	var found map[string]storagev1.CSIStorageCapacity
-	s.Eventually(soon, "capacity of both nodes", func() (err error) {
+	s.Eventually("capacity of both nodes", func() (err error) {
 		found, err = capacities(s)
 		return err
 	})

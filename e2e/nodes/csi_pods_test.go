@@ -16,7 +16,7 @@ import (
 // reads waits until the file has that content.
 func reads(s *harness.Scene, path, want string) {
 	s.Helper()
-	s.Eventually(soon, "content of "+path, func() error {
+	s.Eventually("content of "+path, func() error {
 		got, err := os.ReadFile(path)
 		if err == nil && string(got) != want {
 			err = fmt.Errorf("%q, want %q", got, want)
@@ -86,7 +86,7 @@ func csiShared(t *testing.T, s *harness.Scene) {
 	end(s, first)
 	path := csiPath(other, volume, "second")
 	must(s, "remove", os.Remove(path))
-	s.Eventually(soon, "the second pod writes", func() error { return harness.Exists(path) })
+	s.Eventually("the second pod writes", func() error { return harness.Exists(path) })
 }
 
 // ReadWriteOncePod means one pod: the scheduler keeps the second back until the first has ended.
@@ -94,7 +94,7 @@ func csiOnePod(t *testing.T, s *harness.Scene) {
 	claim := s.Create(harness.Claim{Class: csiClass, Mode: corev1.ReadWriteOncePod})
 	first := pod{claim: claim.Name, script: "echo first >/data/file"}.run(s)
 	second := pod{claim: claim.Name, script: "cat /data/file"}.create(s)
-	s.Eventually(soon, "the scheduler's word", func() error {
+	s.Eventually("the scheduler's word", func() error {
 		return said(s, "involvedObject.uid", string(second.UID), "FailedScheduling", "ReadWriteOncePod", second.CreationTimestamp.Time)
 	})
 	end(s, first)
@@ -110,7 +110,7 @@ func csiExamples(t *testing.T, s *harness.Scene) {
 	}
 	journal := nodeNamed(s, awaitReady(s, "journal").Spec.NodeName)
 	path := csiPath(journal, s.Bound(claimNamed(s, "journal")).Name, "journal")
-	s.Eventually(soon, "a line in the journal", func() error {
+	s.Eventually("a line in the journal", func() error {
 		data, err := os.ReadFile(path)
 		if err == nil && !strings.HasSuffix(string(data), "\n") {
 			err = fmt.Errorf("%q", data)
@@ -129,7 +129,7 @@ func csiExamples(t *testing.T, s *harness.Scene) {
 // csiFilled waits until the one file that matches has the 64 MiB of the examples.
 func csiFilled(s *harness.Scene, pattern string) {
 	s.Helper()
-	s.Eventually(soon, "64 MiB in "+pattern, func() error {
+	s.Eventually("64 MiB in "+pattern, func() error {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return err

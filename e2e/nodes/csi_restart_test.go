@@ -75,7 +75,7 @@ func csiKilled(_ *testing.T, s *harness.Scene) {
 		must(s, "driver", err)
 		before := old.Status.ContainerStatuses[0]
 		must(s, "kill", syscall.Kill(pidOf(s, one, old), syscall.SIGKILL))
-		s.Eventually(soon, "started again", func() error {
+		s.Eventually("started again", func() error {
 			now, err := podOf(s, one, csiSet)
 			if err == nil && now.Status.ContainerStatuses[0].RestartCount == before.RestartCount {
 				err = fmt.Errorf("%s: %+v", now.Name, now.Status.ContainerStatuses[0])
@@ -103,7 +103,7 @@ func csiKubelet(t *testing.T, s *harness.Scene) {
 	crash()
 	s.Delete(lost)
 	begin := time.Now()
-	s.Eventually(2*time.Minute, "the volume of the pod that went", func() error { return s.IsGone(lostVolume) })
+	s.Eventually("the volume of the pod that went", func() error { return s.IsGone(lostVolume) })
 	t.Logf("the volume of the pod that went is gone after %s", time.Since(begin).Round(time.Second))
 	csiGone(s, lostVolume)
 }
@@ -120,7 +120,7 @@ func csiCrasher(s *harness.Scene, n *cluster.Node) (crash func()) {
 	volume := s.Bound(claim).Name
 	return func() {
 		must(s, "ask for a crash", os.WriteFile(csiPath(n, volume, "sub", "crash"), nil, 0o600))
-		s.Eventually(2*time.Minute, "the container started again", func() error {
+		s.Eventually("the container started again", func() error {
 			now, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
 			if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now)) {
 				err = fmt.Errorf("%+v; its events: %v", now.Status.ContainerStatuses[0], s.Events(p.UID))
@@ -139,13 +139,13 @@ func csiSockets(t *testing.T, s *harness.Scene) {
 	for _, socket := range []string{csiToldBy, csiSocket} {
 		_, err := onNode(one, "rm", socket)
 		must(s, "remove socket", err)
-		s.Eventually(soon, socket+" is there again", func() error {
+		s.Eventually(socket+" is there again", func() error {
 			_, err := onNode(one, "test", "-S", socket)
 			return err
 		})
 	}
 	// The kubelet forgets the driver with the socket, and learns of it with the next.
-	s.Eventually(2*time.Minute, "registered again", func() error { return isRegistered(s, one) })
+	s.Eventually("registered again", func() error { return isRegistered(s, one) })
 	claim := csiClaim(s)
 	p := pod{claim: claim.Name, hostname: one.Hostname, script: "touch /data/file"}.run(s)
 	if p.Spec.NodeName != one.Name {

@@ -16,7 +16,7 @@ const tooBig = "900Ti"
 func csiTooBig(t *testing.T, s *harness.Scene) {
 	claim := s.Create(harness.Claim{Class: csiClass, Size: tooBig})
 	p := pod{claim: claim.Name}.create(s)
-	s.Eventually(soon, "the scheduler's word", func() error {
+	s.Eventually("the scheduler's word", func() error {
 		return said(s, "involvedObject.uid", string(p.UID), "FailedScheduling", "not have enough free storage", p.CreationTimestamp.Time)
 	})
 	if err := s.IsPending(claim); err != nil {
@@ -30,10 +30,10 @@ func (f csiForm) csiNoSpace(_ *testing.T, s *harness.Scene) {
 	claim := s.Create(harness.Claim{Class: csiClass, Size: tooBig})
 	_, err := kubectl("", "-n", s.Namespace, "annotate", "pvc", claim.Name, harness.AnnSelectedNode+"="+one.Name)
 	must(s, "choose a node", err)
-	s.Eventually(soon, "word to the claim", func() error {
+	s.Eventually("word to the claim", func() error {
 		return said(s, "involvedObject.name", claim.Name, harness.ReasonFailed, f.noSpace, begin)
 	})
-	s.Eventually(soon, "given back", func() error {
+	s.Eventually("given back", func() error {
 		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("it is on %s", on)
 		}
@@ -53,7 +53,7 @@ func csiFull(t *testing.T, s *harness.Scene) {
 		return bytes
 	}
 	// A pod is ready a moment before its node's object is there.
-	s.Eventually(soon, "an object for each node", func() error { _, err := capacities(s); return err })
+	s.Eventually("an object for each node", func() error { _, err := capacities(s); return err })
 	before := free()
 	bytes := min(before[0], before[1]) * 7 / 10
 	most := resource.NewQuantity(bytes, resource.BinarySI).String()
@@ -61,7 +61,7 @@ func csiFull(t *testing.T, s *harness.Scene) {
 	less := func(now [2]int64) bool { return now[1]-now[0] > bytes/2 }
 	big := s.Create(harness.Claim{Class: csiClass, Size: most})
 	p := pod{claim: big.Name, hostname: one.Hostname, script: "true"}.run(s)
-	s.Eventually(soon, "the object of "+one.Name+" shrinks", func() error {
+	s.Eventually("the object of "+one.Name+" shrinks", func() error {
 		if now := free(); !less(now) {
 			return fmt.Errorf("%v, before a claim for %s they were %v", now, most, before)
 		}
@@ -74,7 +74,7 @@ func csiFull(t *testing.T, s *harness.Scene) {
 	end(s, p)
 	s.Delete(big)
 	s.Gone(harness.PVName(big))
-	s.Eventually(soon, "the object grows again", func() error {
+	s.Eventually("the object grows again", func() error {
 		if now := free(); less(now) {
 			return fmt.Errorf("%v, at first they were %v", now, before)
 		}

@@ -64,7 +64,7 @@ func csiSwitchBack(t *testing.T, s *harness.Scene) {
 	s.Bound(old)
 	takeAgentAway(s)
 	csiOutlives(s, other, func() { csiBothModes.deploy(t) })
-	s.Eventually(soon, "the agent's objects alone", func() error {
+	s.Eventually("the agent's objects alone", func() error {
 		if n := agentsObjects(s); n != 2 {
 			return fmt.Errorf("%d are the agents'", n)
 		}

@@ -163,7 +163,7 @@ func (f csiForm) undeploy(t *testing.T, files ...string) {
 		}
 	}
 	s := &harness.Scene{TB: t, Env: env}
-	s.Eventually(soon, "nothing is known of the driver", func() error {
+	s.Eventually("nothing is known of the driver", func() error {
 		left, err := kubectl("", "-n", harness.Namespace, "get", "csistoragecapacities", "-o", "name")
 		if err == nil && left == "" {
 			left, err = kubectl("", "get", "csinodes", "-o", "jsonpath={.items[*].spec.drivers[*].name}")

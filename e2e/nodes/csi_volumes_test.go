@@ -22,7 +22,7 @@ func csiPath(n *cluster.Node, volume string, names ...string) string {
 // csiGone waits until no node has the volume's directory.
 func csiGone(s *harness.Scene, volume string) {
 	s.Helper()
-	s.Eventually(soon, "directory of "+volume+" gone", func() error {
+	s.Eventually("directory of "+volume+" gone", func() error {
 		return errors.Join(harness.Missing(csiPath(one, volume)), harness.Missing(csiPath(other, volume)))
 	})
 }
@@ -103,7 +103,7 @@ func inline(size string) func(*corev1.PodSpec) {
 // The scheduler was not asked, so the pod waits on its node and is told why.
 func csiInlineTooBig(_ *testing.T, s *harness.Scene) {
 	p := pod{hostname: one.Hostname, change: inline(tooBig)}.create(s)
-	s.Eventually(soon, "mount refused", func() error {
+	s.Eventually("mount refused", func() error {
 		return said(s, "involvedObject.uid", string(p.UID), "FailedMount", "ResourceExhausted", p.CreationTimestamp.Time)
 	})
 }

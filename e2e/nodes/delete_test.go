@@ -35,13 +35,13 @@ func TestDeletedIsGone(t *testing.T) {
 
 	begin := time.Now()
 	s.Delete(claim)
-	s.Eventually(10*time.Second, "out of sight", func() error { return harness.Missing(hostPath(one, volume)) })
+	s.Eventually("out of sight", func() error { return harness.Missing(hostPath(one, volume)) })
 	t.Logf("out of sight after %s", time.Since(begin).Round(time.Millisecond))
 	s.Gone(volume)
 	if v := volumeOf(inspect(s, one), volume); v != nil {
 		t.Errorf("inspect still allocates %+v", v)
 	}
-	s.Eventually(20*time.Second, "trash purged", func() error { return notInTrash(s, one, volume) })
+	s.Eventually("trash purged", func() error { return notInTrash(s, one, volume) })
 	if left := find(s, one.VolumesDir(), "for ever\n"); left != "" {
 		t.Errorf("the file is still there: %s", left)
 	}

@@ -25,7 +25,7 @@ func TestPodWithoutItsDirectory(t *testing.T) {
 	s.Cleanup(func() { _ = back() }) // where the test has ended before
 
 	p := pod{claim: claim.Name, script: "echo here >/data/file"}.create(s)
-	s.Eventually(soon, "mount refused", func() error {
+	s.Eventually("mount refused", func() error {
 		return said(s, "involvedObject.uid", string(p.UID), "FailedMount", "hostPath type check failed", p.CreationTimestamp.Time)
 	})
 	if v := volumeOf(inspect(s, other), volume); v == nil || !v.Missing {
@@ -106,7 +106,7 @@ func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 	wantUnready(s, one, id, begin)
 	waiting := s.Create(harness.Claim{Node: one.Name})
 	s.Delete(doomed)
-	s.Eventually(soon, "word to the claim", func() error {
+	s.Eventually("word to the claim", func() error {
 		return s.Warned(waiting.UID, harness.ReasonFailed, "cannot serve this claim now")
 	})
 	s.Always(2*time.Second, "nothing happens", func() error {
@@ -122,7 +122,7 @@ func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 
 	must(s, "unmount", d.unmount())
 	awaitAgent(s, one)
-	s.Eventually(soon, "good news", func() error {
+	s.Eventually("good news", func() error {
 		return said(s, "involvedObject.name", one.Name, harness.ReasonReady, "ready again", begin)
 	})
 	s.Bound(waiting)
@@ -138,7 +138,7 @@ func diskMountedOverThePool(t *testing.T, s *harness.Scene) {
 // wantUnready waits until all who ask are told that the pool is not the one that PVs name.
 func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) {
 	s.Helper()
-	s.Eventually(soon, "unready", func() error {
+	s.Eventually("unready", func() error {
 		text, err := readyz(s, n)
 		if err == nil {
 			return fmt.Errorf("readyz still says %q", text)
@@ -149,10 +149,10 @@ func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) 
 		s.Logf("readyz: %s", text)
 		return nil
 	})
-	s.Eventually(soon, "event on the node", func() error {
+	s.Eventually("event on the node", func() error {
 		return said(s, "involvedObject.name", n.Name, harness.ReasonNotReady, id, since)
 	})
-	s.Eventually(soon, "the kubelet notices", func() error {
+	s.Eventually("the kubelet notices", func() error {
 		p, err := podOf(s, n, agentSet)
 		if err == nil && (isReady(p) || p.Status.ContainerStatuses[0].RestartCount > 0) {
 			err = fmt.Errorf("ready: %v, restarts: %d; want an unready pod that is left running", isReady(p), p.Status.ContainerStatuses[0].RestartCount)
@@ -169,5 +169,5 @@ func writes(s *harness.Scene, n *cluster.Node, volume string) {
 	s.Helper()
 	clock := hostPath(n, volume, "clock")
 	must(s, "remove", os.Remove(clock))
-	s.Eventually(10*time.Second, "the pod writes", func() error { return harness.Exists(clock) })
+	s.Eventually("the pod writes", func() error { return harness.Exists(clock) })
 }

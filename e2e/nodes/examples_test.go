@@ -35,7 +35,7 @@ func TestExampleClaimAndPod(t *testing.T) {
 	n := nodeNamed(s, p.Spec.NodeName)
 	claim := claimNamed(s, "diary")
 	wantOnlyOn(s, s.Bound(claim).Name, n)
-	s.Eventually(soon, "a line in the diary", func() error {
+	s.Eventually("a line in the diary", func() error {
 		data, err := os.ReadFile(hostPath(n, harness.PVName(claim), "diary"))
 		if err == nil && len(data) == 0 {
 			err = fmt.Errorf("it is empty")
@@ -63,7 +63,7 @@ func TestExampleRetainClass(t *testing.T) {
 	volume := s.Bound(claim).Name
 	end(s, p)
 	s.Delete(claim)
-	s.Eventually(soon, "released", func() error {
+	s.Eventually("released", func() error {
 		if phase := s.PV(volume).Status.Phase; phase != "Released" {
 			return fmt.Errorf("it is %s", phase)
 		}

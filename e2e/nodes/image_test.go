@@ -39,7 +39,7 @@ func TestPushedImageRuns(t *testing.T) {
 		}
 	}
 	p := runImage(s, pushed)
-	s.Eventually(soon, "the pod to end", func() error {
+	s.Eventually("the pod to end", func() error {
 		return phase(s, p.Name, corev1.PodSucceeded)
 	})
 	text, err := s.Client.CoreV1().Pods(s.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
@@ -54,7 +54,7 @@ func TestPlaceholderIsNotPulled(t *testing.T) {
 	s := newScene(t)
 	repository, _, _ := strings.Cut(image, ":")
 	p := runImage(s, repository+":never-loaded") // the tag of the manifests is loaded for the other tests
-	s.Eventually(soon, "an error of the pull", func() error {
+	s.Eventually("an error of the pull", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -114,7 +114,7 @@ func limitHolds(t *testing.T, s *harness.Scene) {
 func limitStats(_ *testing.T, s *harness.Scene) {
 	claim := limitClaim(s)
 	pod{claim: claim.Name, hostname: one.Hostname, script: greedy}.run(s)
-	s.Eventually(100*time.Second, "stats", func() error { // the kubelet looks once a minute
+	s.Eventually("stats", func() error { // the kubelet looks once a minute
 		v, err := statsOf(s, one, claim)
 		if err == nil && (v.CapacityBytes != allocated || v.UsedBytes < almostAll || v.UsedBytes > allocated || v.AvailableBytes != allocated-v.UsedBytes) {
 			err = fmt.Errorf("%+v, want a capacity of %d and most of it used", v, allocated)
@@ -163,7 +163,7 @@ func limitGrows(t *testing.T, s *harness.Scene) {
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":"%d"}}}}`, 2*allocated)
 	_, err := kubectl("", "-n", s.Namespace, "patch", "pvc", claim.Name, "-p", patch)
 	must(s, "ask for more", err)
-	s.Eventually(soon, "the claim has it", func() error {
+	s.Eventually("the claim has it", func() error {
 		if has := s.Read(claim).Status.Capacity[corev1.ResourceStorage]; has.Cmp(*resource.NewQuantity(2*allocated, resource.BinarySI)) != 0 {
 			return fmt.Errorf("it has %s; its events: %v", has.String(), s.Events(claim.UID))
 		}
@@ -194,15 +194,15 @@ func limitRequired(t *testing.T, s *harness.Scene) {
 	why := inspectIn(s, awaitDriver(s, other)).Pool.NoQuotas
 	chosen, stays := create(other.Name), create("")
 	for _, words := range []string{other.Name + " cannot hold a volume in pool local to its size, which the class requires", why} {
-		s.Eventually(soon, "word to the claim", func() error {
+		s.Eventually("word to the claim", func() error {
 			return said(s, "involvedObject.name", chosen.Name, harness.ReasonFailed, words, begin)
 		})
 	}
 	waits := pod{claim: stays.Name, hostname: other.Hostname}.create(s)
-	s.Eventually(soon, "the scheduler's word", func() error {
+	s.Eventually("the scheduler's word", func() error {
 		return said(s, "involvedObject.uid", string(waits.UID), "FailedScheduling", "not have enough free storage", begin)
 	})
-	s.Eventually(soon, "given back", func() error {
+	s.Eventually("given back", func() error {
 		if on := s.Read(chosen).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("it is on %s", on)
 		}

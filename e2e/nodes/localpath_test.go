@@ -61,7 +61,7 @@ func TestLocalPath(t *testing.T) {
 	waiting := pod{claim: between.Name, script: "echo new >/data/file", hostname: other.Hostname}.create(s)
 	localPathDeploy(s)
 	end(s, awaitReady(s, waiting.Name))
-	s.Eventually(soon, "adopted", func() error {
+	s.Eventually("adopted", func() error {
 		if pv := s.PV(harness.PVName(old)); pv.Annotations[harness.AnnPool] == "" || pv.Labels[harness.LabelNode] != one.Name {
 			return s.NotYet(pv.UID, "labels %v, annotations %v", pv.Labels, pv.Annotations)
 		}

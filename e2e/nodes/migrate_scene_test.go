@@ -186,7 +186,7 @@ func (m *migration) verdicts() (map[string]string, error) {
 // awaitVerdicts waits until the agents say of every volume what want says.
 func (m *migration) awaitVerdicts(want func(*moving) string) {
 	m.Helper()
-	m.Eventually(m.patience(), "verdicts", func() error {
+	m.Within(m.patience(), "verdicts", func() error {
 		all, err := m.verdicts()
 		if err != nil {
 			return err

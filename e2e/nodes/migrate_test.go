@@ -72,7 +72,7 @@ func (m *migration) end() {
 			m.PatchPV(v.pv(), `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 		}
 	}
-	m.Eventually(m.patience(), "all gone", func() error {
+	m.Within(m.patience(), "all gone", func() error {
 		for _, v := range m.volumes {
 			if err := errors.Join(m.IsGone(v.pv()), harness.Missing(hostPath(v.node, v.pv()))); err != nil {
 				return err
@@ -132,7 +132,7 @@ func (m *migration) compare(when string) {
 		if v.writer == "" {
 			continue
 		}
-		m.Eventually(soon, "the pod writes on", func() error { return v.growing() })
+		m.Eventually("the pod writes on", func() error { return v.growing() })
 	}
 	for name, p := range m.pods {
 		now, err := m.Client.CoreV1().Pods(m.Namespace).Get(m.Context(), name, metav1.GetOptions{})
@@ -164,7 +164,7 @@ func (v *moving) growing() error {
 func (m *migration) onePodGoes(name string) {
 	m.Helper()
 	m.scale(howMany - 1)
-	m.Eventually(soon, "pod gone", func() error {
+	m.Eventually("pod gone", func() error {
 		if _, err := m.Client.CoreV1().Pods(m.Namespace).Get(m.Context(), name, metav1.GetOptions{}); err == nil {
 			return errors.New("it is there")
 		}
@@ -193,7 +193,7 @@ func (m *migration) podsAnew(csi bool) {
 		must(m.Scene, "delete pod", m.Client.CoreV1().Pods(p.Namespace).Delete(m.Context(), p.Name, metav1.DeleteOptions{}))
 	}
 	for name, p := range m.pods {
-		m.Eventually(soon, "pod "+name+" again", func() error {
+		m.Eventually("pod "+name+" again", func() error {
 			now, err := m.Client.CoreV1().Pods(p.Namespace).Get(m.Context(), name, metav1.GetOptions{})
 			if err == nil && now.UID == p.UID {
 				err = errors.New("it is the one of before")
@@ -232,13 +232,13 @@ func (m *migration) isUsual() {
 	patch := `{"spec":{"resources":{"requests":{"storage":"20Mi"}}}}`
 	_, err := kubectl("", "-n", m.Namespace, "patch", "pvc", used.claim.Name, "-p", patch)
 	must(m.Scene, "ask for more", err)
-	m.Eventually(soon, "growth", func() error {
+	m.Eventually("growth", func() error {
 		if has := m.Read(used.claim).Status.Capacity[corev1.ResourceStorage]; has.String() != "20Mi" {
 			return fmt.Errorf("it has %s; its events: %v", has.String(), m.Events(used.claim.UID))
 		}
 		return nil
 	})
-	m.Eventually(100*time.Second, "stats", func() error { // the kubelet looks once a minute
+	m.Eventually("stats", func() error { // the kubelet looks once a minute
 		v, err := statsOf(m.Scene, used.node, used.claim)
 		if err == nil && (v.CapacityBytes == 0 || v.UsedBytes == 0) {
 			err = fmt.Errorf("%+v", v)
@@ -248,6 +248,6 @@ func (m *migration) isUsual() {
 	v := m.volumes[unused]
 	m.Delete(v.claim)
 	m.Gone(v.pv())
-	m.Eventually(soon, "directory gone", func() error { return harness.Missing(hostPath(v.node, v.pv())) })
+	m.Eventually("directory gone", func() error { return harness.Missing(hostPath(v.node, v.pv())) })
 	m.volumes = append(m.volumes[:unused:unused], m.volumes[unused+1:]...)
 }

@@ -45,12 +45,12 @@ func TestNodeGone(t *testing.T) {
 	must(s, "uncordon", goneKubectl("uncordon", one.Name))
 	goneRecorded(s, lost.Name)
 	must(s, "stop the kubelet", other.StopKubelet())
-	s.Eventually(2*soon, "not ready", func() error { return goneNotReady(s) })
+	s.Eventually("not ready", func() error { return goneNotReady(s) })
 
 	begin := time.Now()
 	took := func(what string) { s.Logf("%s after %s", what, time.Since(begin).Round(100*time.Millisecond)) }
 	must(s, "taint", goneKubectl("taint", "node", other.Name, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"))
-	s.Eventually(2*soon, "the pod removed", func() error {
+	s.Eventually("the pod removed", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), "ledger-0", metav1.GetOptions{})
 		if err == nil && p.UID == first.UID {
 			err = fmt.Errorf("it is there: %v", p.DeletionTimestamp)
@@ -72,7 +72,7 @@ func TestNodeGone(t *testing.T) {
 	}
 
 	goneBack(s)
-	s.Eventually(2*soon, "orphan", func() error {
+	s.Eventually("orphan", func() error {
 		for _, v := range inspectIn(s, awaitDriver(s, other)).Volumes {
 			if v.Name == lost.Name && v.Orphan.Why != "" {
 				return nil
@@ -114,7 +114,7 @@ func goneInstall(s *harness.Scene) {
 // goneRecorded waits until the record names the PV on the disk, which the agent defers.
 func goneRecorded(s *harness.Scene, pv string) {
 	s.Helper()
-	s.Eventually(soon, "bound on the disk", func() error {
+	s.Eventually("bound on the disk", func() error {
 		for _, v := range inspectIn(s, awaitDriver(s, other)).Volumes {
 			if v.Name == pv && v.State == "bound" {
 				return nil

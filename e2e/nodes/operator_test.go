@@ -67,7 +67,7 @@ func TestOperator(t *testing.T) {
 		s.Delete(u.claim)
 		s.Gone(harness.PVName(u.claim))
 	}
-	s.Eventually(soon, "the resource gone", func() error {
+	s.Eventually("the resource gone", func() error {
 		text, err := kubectl("", "get", operatorKind, "-o", "yaml", "--ignore-not-found")
 		if err == nil && strings.Contains(text, "finalizers") {
 			err = errors.New(text)
@@ -132,7 +132,7 @@ func operatorDefined(s *harness.Scene) {
 	s.Helper()
 	_, err := kubectl("", "apply", "--server-side", "-f", filepath.Join(root, "manifests", "operator", "hostpathprovisioner.kubevirt.io_hostpathprovisioners.yaml"))
 	must(s, "apply the definition", err)
-	s.Eventually(soon, "HostPathProvisioner served", func() error {
+	s.Eventually("HostPathProvisioner served", func() error {
 		_, err := kubectl("", "get", "hostpathprovisioners.hostpathprovisioner.kubevirt.io")
 		return err
 	})
@@ -170,7 +170,7 @@ func operatorTakesOver(s *harness.Scene) {
 // operatorComplete waits until the resource's conditions are those of agents that are all ready.
 func operatorComplete(s *harness.Scene) {
 	s.Helper()
-	s.Eventually(2*soon, "resource complete", func() error {
+	s.Eventually("resource complete", func() error {
 		text, err := kubectl("", "get", operatorName, "-o", "jsonpath={.status.conditions[0].reason}: {.status.conditions[0].message}, {.status.observedVersion}")
 		if err == nil && !strings.HasPrefix(text, "Complete") {
 			err = errors.New(text)
@@ -181,7 +181,7 @@ func operatorComplete(s *harness.Scene) {
 
 // operatorRefuses moves the directory, which the API server refuses with the names of the PVs.
 func operatorRefuses(s *harness.Scene) {
-	s.Eventually(soon, "refused", func() error {
+	s.Eventually("refused", func() error {
 		_, err := kubectl("", "patch", operatorName, "--type=merge", "--dry-run=server", "-p", `{"spec":{"pathConfig":{"path":"/var/moved"}}}`)
 		for _, words := range []string{"hostPath volumes are in /var/hpvolumes, with 1 PVs: pvc-", "pool legacy is in /var/hpvolumes, with 1 PVs: pvc-"} {
 			if err == nil || !strings.Contains(err.Error(), words) {
@@ -196,7 +196,7 @@ func operatorRefuses(s *harness.Scene) {
 func operatorRepairs(s *harness.Scene) {
 	must(s, "delete DaemonSet", s.Client.AppsV1().DaemonSets(harness.Namespace).Delete(s.Context(), csiSet, metav1.DeleteOptions{}))
 	must(s, "delete CSIDriver", s.Client.StorageV1().CSIDrivers().Delete(s.Context(), csiDriver, metav1.DeleteOptions{}))
-	s.Eventually(soon, "created again", func() error {
+	s.Eventually("created again", func() error {
 		_, err := s.Client.AppsV1().DaemonSets(harness.Namespace).Get(s.Context(), csiSet, metav1.GetOptions{})
 		_, err2 := s.Client.StorageV1().CSIDrivers().Get(s.Context(), csiDriver, metav1.GetOptions{})
 		return errors.Join(err, err2)
@@ -211,7 +211,7 @@ func operatorRolls(s *harness.Scene) {
 	must(s, "set the verbosity", err)
 	_, err = kubectl("", "-n", harness.Namespace, "rollout", "status", "deployment/"+operatorSet, "--timeout=180s")
 	must(s, "operators", err)
-	s.Eventually(2*soon, "other agents", func() error {
+	s.Eventually("other agents", func() error {
 		for _, n := range local.Nodes() {
 			p, err := podOf(s, n, csiSet)
 			if err == nil && (p.UID == before.UID || !isReady(p) || !strings.Contains(strings.Join(p.Spec.Containers[0].Args, " "), "--v=2")) {
@@ -230,7 +230,7 @@ func operatorRolls(s *harness.Scene) {
 func operatorWaits(s *harness.Scene, users []operatorUser) {
 	_, err := kubectl("", "delete", operatorName, "--wait=false")
 	must(s, "delete the resource", err)
-	s.Eventually(soon, "volumes named", func() error {
+	s.Eventually("volumes named", func() error {
 		text, err := kubectl("", "get", operatorName, "-o", "jsonpath={.status.conditions[0].reason}: {.status.conditions[0].message}")
 		for _, u := range users {
 			if err == nil && (!strings.HasPrefix(text, "VolumesInUse") || !strings.Contains(text, harness.PVName(u.claim))) {

@@ -43,7 +43,7 @@ func ownDisk(s *harness.Scene, given, pool, mount string) *corev1.Pod {
 // wantPool waits until the agent of the pod says this of its pool.
 func wantPool(s *harness.Scene, p *corev1.Pod, words string) {
 	s.Helper()
-	s.Eventually(soon, "pool "+words, func() error {
+	s.Eventually("pool "+words, func() error {
 		if text, err := askPod(s, p, "readyz"); !strings.Contains(text, words) {
 			return errors.Join(fmt.Errorf("readyz says %q", text), err)
 		}

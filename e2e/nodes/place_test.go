@@ -93,7 +93,7 @@ func TestExampleStatefulSet(t *testing.T) {
 		t.Errorf("ledger-0 came back on %s, was on %s", again.Spec.NodeName, pods[0].Spec.NodeName)
 	}
 	path := hostPath(nodeNamed(s, again.Spec.NodeName), harness.PVName(claimNamed(s, "data-ledger-0")), "index.html")
-	s.Eventually(soon, "both starts", func() error {
+	s.Eventually("both starts", func() error {
 		got, err := os.ReadFile(path)
 		if err == nil && string(got) != "ledger-0\nledger-0\n" {
 			err = fmt.Errorf("%s: %q, want a line for each start", path, got)

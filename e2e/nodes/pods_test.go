@@ -67,7 +67,7 @@ func (p pod) run(s *harness.Scene) *corev1.Pod {
 
 func awaitReady(s *harness.Scene, name string) (ready *corev1.Pod) {
 	s.Helper()
-	s.Eventually(soon, "pod "+name+" ready", func() (err error) {
+	s.Eventually("pod "+name+" ready", func() (err error) {
 		ready, err = s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), name, metav1.GetOptions{})
 		if err == nil && !isReady(ready) {
 			err = fmt.Errorf("it is %s on %q; its events: %v", ready.Status.Phase, ready.Spec.NodeName, s.Events(ready.UID))
@@ -120,7 +120,7 @@ func endSoon(s *harness.Scene, p *corev1.Pod) {
 func awaitEnd(s *harness.Scene, p *corev1.Pod) {
 	s.Helper()
 	pods := s.Client.CoreV1().Pods(p.Namespace)
-	s.Eventually(soon, "pod "+p.Name+" gone", func() error {
+	s.Eventually("pod "+p.Name+" gone", func() error {
 		now, err := pods.Get(s.Context(), p.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && now.UID != p.UID:

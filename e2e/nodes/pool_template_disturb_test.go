@@ -132,7 +132,7 @@ func (s *poolScene) grows(u operatorUser) {
 		_, err := onNode(one, argv...)
 		must(s.Scene, "grow the disk", err)
 	}
-	s.Eventually(soon, "a larger pool", func() error {
+	s.Eventually("a larger pool", func() error {
 		now, err := s.total("raw")
 		if err == nil && now < before+(300<<20) {
 			err = fmt.Errorf("%.0f bytes, before %.0f", now, before)
@@ -164,7 +164,7 @@ func (s *poolScene) occupies(pool string) (release func()) {
 	words := fmt.Sprintf("/var/hpvolumes/%s/csi is in use: process %d (sleep)", pool, cmd.Process.Pid)
 	return func() {
 		s.Helper()
-		s.Eventually(soon, "the process named", func() error {
+		s.Eventually("the process named", func() error {
 			logs, err := kubectl("", "-n", harness.Namespace, "logs", "-l", "batch.kubernetes.io/job-name", "--tail=-1")
 			if err == nil && !strings.Contains(logs, words) {
 				err = errors.New(logs)

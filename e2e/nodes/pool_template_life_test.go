@@ -29,7 +29,7 @@ func (s *poolScene) mounts() string {
 func (s *poolScene) want(pool string, n int) {
 	s.Helper()
 	at := " /var/hpvolumes/" + pool + "/csi "
-	s.Eventually(soon, "mounts of "+pool, func() error {
+	s.Eventually("mounts of "+pool, func() error {
 		if got := strings.Count(s.mounts(), at); got != n {
 			return fmt.Errorf("%d mounts, want %d:\n%s", got, n, s.mounts())
 		}
@@ -56,7 +56,7 @@ func (s *poolScene) writes(pool string, u operatorUser) {
 	file := "/var/hpvolumes/" + u.volume + "/clock"
 	_, err = onNode(one, "rm", "-f", file)
 	must(s.Scene, "remove what is written", err)
-	s.Eventually(soon, "a pod of pool "+pool+" writes", func() error {
+	s.Eventually("a pod of pool "+pool+" writes", func() error {
 		text, err := onNode(one, "cat", file)
 		if err == nil && text == "" {
 			err = errors.New("nothing yet")
@@ -68,7 +68,7 @@ func (s *poolScene) writes(pool string, u operatorUser) {
 // agrees waits until the agent's metric and the state in the resource are these, which they are at the same time.
 func (s *poolScene) agrees(pool, phase string) {
 	s.Helper()
-	s.Eventually(2*soon, "pool "+pool+" "+phase, func() error {
+	s.Eventually("pool "+pool+" "+phase, func() error {
 		phases, metrics := s.states()
 		if want := poolReady(pool, phase == "Ready"); phases[pool] != phase || !strings.Contains(metrics, want+"\n") {
 			return fmt.Errorf("phase %q, want %s and %s", phases[pool], phase, want)
@@ -121,7 +121,7 @@ func (s *poolScene) removed(users map[string]operatorUser) {
 	release()
 	for pool := range users {
 		name := "hpp-pool-" + pool + "-" + one.Name
-		s.Eventually(2*soon, name+" gone", func() error {
+		s.Eventually(name+" gone", func() error {
 			left, err := kubectl("", "-n", harness.Namespace, "get", "deployment", name, "--ignore-not-found")
 			if err == nil && left != "" {
 				message, _ := kubectl("", "get", operatorName, "-o", "jsonpath={.status.conditions[0]}") // it is only shown

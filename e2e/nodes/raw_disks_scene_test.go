@@ -35,7 +35,7 @@ func (s *rawDisks) link(disk *harness.Loop, name string) string {
 // offered waits until the path has an Available PV with another UID than `not`, and returns it.
 func (s *rawDisks) offered(n *cluster.Node, path string, not types.UID) (found *corev1.PersistentVolume) {
 	s.Helper()
-	s.Eventually(soon, path+" offered", func() error {
+	s.Eventually(path+" offered", func() error {
 		list, err := s.Client.CoreV1().PersistentVolumes().List(s.Context(), metav1.ListOptions{LabelSelector: disksOfNode + "=" + n.Name})
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (s *rawDisks) devices(n *cluster.Node) (all []harness.DiskReport, err error
 // state waits until the device has the state, for a reason with the words.
 func (s *rawDisks) state(n *cluster.Node, path, state, words string) {
 	s.Helper()
-	s.Eventually(soon, path+" "+state, func() error {
+	s.Eventually(path+" "+state, func() error {
 		all, err := s.devices(n)
 		for _, d := range all {
 			if d.Device == path && d.State == state && strings.Contains(d.Why, words) {

@@ -74,7 +74,7 @@ func deployDisks(t *testing.T) (devices string) {
 			annotateNode(t, n, nil)
 		}
 		s := &harness.Scene{TB: t, Env: env}
-		s.Eventually(soon, "no PVs of disks", func() error {
+		s.Eventually("no PVs of disks", func() error {
 			left, err := kubectl("", "get", "pv", "-l", disksOfNode, "-o", "name")
 			if err == nil && left != "" {
 				err = errors.New(left)

@@ -45,7 +45,7 @@ func leave(s *harness.Scene) {
 	if err := s.Client.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}); err != nil {
 		s.Errorf("delete namespace: %v", err)
 	}
-	s.Eventually(soon, "nothing left of "+s.Namespace, func() error {
+	s.Eventually("nothing left of "+s.Namespace, func() error {
 		pvs, err := s.Client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func TestSingleNode(t *testing.T) {
 	_, err := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace).Patch(s.Context(), claim.Name, types.MergePatchType,
 		[]byte(`{"spec":{"resources":{"requests":{"storage":"2Mi"}}}}`), metav1.PatchOptions{})
 	must(s, "request", err)
-	s.Eventually(soon, "grown", func() error {
+	s.Eventually("grown", func() error {
 		if c := s.Read(claim); c.Status.Capacity.Storage().String() != "2Mi" {
 			return s.NotYet(claim.UID, "its capacity is %s", c.Status.Capacity.Storage())
 		}
@@ -55,7 +55,7 @@ func TestSingleNode(t *testing.T) {
 
 	begin := time.Now()
 	cordon(s, other, false)
-	s.Eventually(soon, "second node noticed", func() error {
+	s.Eventually("second node noticed", func() error {
 		return said(s, "involvedObject.name", one.Name, "SeveralNodes", one.Name+", "+other.Name, begin)
 	})
 	waiting := singleNodeClaim(s)
@@ -121,7 +121,7 @@ func singleNodeDeploy(s *harness.Scene) {
 	})
 	_, err = kubectl(text, "apply", "-f", "-")
 	must(s, "apply", err)
-	s.Eventually(soon, "agent ready", func() error {
+	s.Eventually("agent ready", func() error {
 		p, err := podOf(s, one, singleNodeSet)
 		if err == nil && !isReady(p) {
 			err = errors.New("its pod is not")

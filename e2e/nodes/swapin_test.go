@@ -124,7 +124,7 @@ func swapInSteady(t *testing.T, s *harness.Scene) {
 	for _, n := range local.Nodes() {
 		var p *corev1.Pod
 		// The first failure of the liveness probe can end a container 18 seconds after its start.
-		s.Eventually(soon, "driver old enough", func() (err error) {
+		s.Eventually("driver old enough", func() (err error) {
 			if p, err = podOf(s, n, csiSet); err == nil && time.Since(p.Status.StartTime.Time) < 25*time.Second {
 				err = fmt.Errorf("started at %s", p.Status.StartTime)
 			}

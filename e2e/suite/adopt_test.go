@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -52,7 +51,7 @@ func TestAdopt(t *testing.T) {
 
 			a.Restart()
 			a.AwaitReady()
-			s.Eventually(15*time.Second, "label and pool", func() error {
+			s.Eventually("label and pool", func() error {
 				now := s.PV(pv.Name)
 				if now.Labels[harness.LabelNode] != a.Node.Name || now.Annotations[harness.AnnPool] != a.Inspect().Pool.ID {
 					return fmt.Errorf("labels %v, annotations %v", now.Labels, now.Annotations)
@@ -67,7 +66,7 @@ func TestAdopt(t *testing.T) {
 			}
 			s.Delete(claim)
 			s.Gone(pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }
@@ -84,7 +83,7 @@ func TestAdoptReleased(t *testing.T) {
 	a.Restart()
 	a.AwaitReady()
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // A PV that could not have come from the provisioner before this one is left alone, also once it is released.
@@ -101,7 +100,7 @@ func TestAdoptPretender(t *testing.T) {
 	wrongName = older(s, wrongName)
 	s.Bound(genuine)
 	for _, c := range []*corev1.PersistentVolumeClaim{elsewhere, misnamed} {
-		s.Eventually(20*time.Second, "claim bound", func() error { return s.IsBound(c) })
+		s.Eventually("claim bound", func() error { return s.IsBound(c) })
 		s.Delete(c)
 	}
 	a.Restart()

@@ -38,7 +38,7 @@ func TestAPIServerAway(t *testing.T) {
 	stays(s, a, 4*time.Second)
 	startAPIServer(s)
 	after := s.Create(harness.Claim{Node: a.Node.Name})
-	s.Eventually(40*time.Second, "PV saved", func() error {
+	s.Eventually("PV saved", func() error {
 		if s.IsGone(harness.PVName(after)) == nil {
 			return errors.New("there is none yet")
 		}
@@ -46,9 +46,9 @@ func TestAPIServerAway(t *testing.T) {
 	})
 	// The rest is the controller-manager's, which takes longer to notice that the API server is back.
 	const late = 3 * time.Minute
-	s.Eventually(late, "claim bound", func() error { return s.IsBound(after) })
+	s.Eventually("claim bound", func() error { return s.IsBound(after) })
 	s.Delete(claim)
-	s.Eventually(late, "PV gone", func() error { return s.IsGone(harness.PVName(claim)) })
+	s.Eventually("PV gone", func() error { return s.IsGone(harness.PVName(claim)) })
 }
 
 // ownPlane is an Env with a control plane for one test alone, whose API server has these flags besides.

@@ -25,7 +25,7 @@ func TestBurst(t *testing.T) {
 	}
 	wg.Wait()
 	mine := s.Client.CoreV1().PersistentVolumeClaims(s.Namespace)
-	s.Eventually(2*time.Minute, "all bound", func() error {
+	s.Eventually("all bound", func() error {
 		list, err := mine.List(t.Context(), metav1.ListOptions{})
 		bound := 0
 		for _, c := range list.Items {
@@ -46,7 +46,7 @@ func TestBurst(t *testing.T) {
 	if err := a.MetricIs(many*10<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
-	s.Eventually(10*time.Second, "all recorded as bound", func() error {
+	s.Eventually("all recorded as bound", func() error {
 		return a.MetricIs(many, "kubevirt_hpp_pool_volumes", `state="bound"`)
 	})
 
@@ -54,7 +54,7 @@ func TestBurst(t *testing.T) {
 	if err := mine.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually(2*time.Minute, "all gone", func() error {
+	s.Eventually("all gone", func() error {
 		for _, c := range claims {
 			if err := s.IsGone(harness.PVName(c)); err != nil {
 				return err
@@ -64,5 +64,5 @@ func TestBurst(t *testing.T) {
 	})
 	took = time.Since(begin)
 	t.Logf("%d claims deleted in %s: %.0f a second", many, took.Round(time.Millisecond), many/took.Seconds())
-	s.Eventually(30*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }

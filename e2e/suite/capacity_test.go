@@ -126,7 +126,7 @@ func TestCapacityOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pod string
-	s.Eventually(20*time.Second, "pod", func() error {
+	s.Eventually("pod", func() error {
 		list, err := env.Client.CoreV1().Pods(harness.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + s.Name})
 		if err == nil && len(list.Items) != 1 {
 			err = fmt.Errorf("there are %d", len(list.Items))
@@ -155,7 +155,7 @@ func TestCapacityOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	const collected = time.Minute // the garbage collector is in no hurry
-	s.Eventually(collected, "gone with its owner", func() error {
+	s.Eventually("gone with its owner", func() error {
 		if n := len(s.Capacities(harness.ClassCSI, node)); n > 0 {
 			return fmt.Errorf("there are %d", n)
 		}
@@ -236,7 +236,7 @@ func TestCapacityBurst(t *testing.T) {
 	}
 	wg.Wait()
 	for _, claim := range claims {
-		s.Eventually(time.Minute, "bound", func() error { return s.IsBound(claim) })
+		s.Eventually("bound", func() error { return s.IsBound(claim) })
 	}
 	took := time.Since(begin)
 	s.Within(shortly, "published", func() error {

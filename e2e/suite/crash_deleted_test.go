@@ -72,7 +72,7 @@ func untilBound(s *harness.Scene) (killed []*crash) {
 func wantOrphan(c *crash) {
 	c.Helper()
 	name := harness.PVName(c.claim)
-	c.Eventually(unfinished, "data noticed", func() error {
+	c.Eventually("data noticed", func() error {
 		if !strings.Contains(c.a.Log(), "it is not empty") {
 			return harness.Missing(c.a.Pool)
 		}

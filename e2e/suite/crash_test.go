@@ -61,7 +61,7 @@ func newCrashOf(s *harness.Scene, node harness.Node, n int, o harness.Options, c
 // can be seen.
 func (c *crash) died(what string, done func() error) bool {
 	c.Helper()
-	c.Eventually(40*time.Second, fmt.Sprintf("kill %d: killed, or %s", c.n, what), func() error {
+	c.Eventually(fmt.Sprintf("kill %d: killed, or %s", c.n, what), func() error {
 		if !c.a.Alive() {
 			return nil
 		}
@@ -104,7 +104,7 @@ func (c *crash) wantOne() {
 	c.Helper()
 	c.Bound(c.claim)
 	wantTree(c.Scene, c.a.Pool, c.name)
-	c.Eventually(10*time.Second, fmt.Sprintf("kill %d: one bound volume", c.n), func() error {
+	c.Eventually(fmt.Sprintf("kill %d: one bound volume", c.n), func() error {
 		r := c.a.Inspect()
 		if len(r.Volumes) != 1 || r.Volumes[0].State != "bound" || r.Volumes[0].Missing || len(r.Trash)+len(r.Damaged) > 0 {
 			return fmt.Errorf("%+v", r)
@@ -120,7 +120,7 @@ func (c *crash) wantOne() {
 func (c *crash) wantNone(within time.Duration) {
 	c.Helper()
 	c.Gone(harness.PVName(c.claim))
-	c.Eventually(within, fmt.Sprintf("kill %d: empty pool", c.n), func() error { return empty(c.Scene, c.a) })
+	c.Eventually(fmt.Sprintf("kill %d: empty pool", c.n), func() error { return empty(c.Scene, c.a) })
 	for _, dir := range []string{"records", "trash"} {
 		if left := c.Children(filepath.Join(c.a.Pool, ".hostpath-provisioner", dir)); len(left) > 0 {
 			c.Errorf("kill %d: %s holds %q", c.n, dir, left)

@@ -78,10 +78,10 @@ func TestCSISidecarsVolume(t *testing.T) {
 	a.Stop()
 	a.RestartAs(local(node))
 	a.AwaitReady()
-	s.Eventually(15*time.Second, "taken over", func() error { return owned(s, a, name, name, claim, false) })
+	s.Eventually("taken over", func() error { return owned(s, a, name, name, claim, false) })
 	s.Delete(claim)
 	s.Gone(name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // PVs of the driver before this one: no records, attributes that nobody knows, and the whole disk for a capacity.
@@ -107,7 +107,7 @@ func TestCSIOlderDriver(t *testing.T) {
 	a.AwaitReady()
 	for _, claim := range []*corev1.PersistentVolumeClaim{deleted, retained} {
 		name := harness.PVName(claim)
-		s.Eventually(15*time.Second, "adopted", func() error { return owned(s, a, name, name, claim, true) })
+		s.Eventually("adopted", func() error { return owned(s, a, name, name, claim, true) })
 		if err := s.Unwarned(s.PV(name).UID); err != nil {
 			t.Error(err)
 		}
@@ -117,7 +117,7 @@ func TestCSIOlderDriver(t *testing.T) {
 	kept := harness.PVName(retained)
 	s.Released(kept)
 	s.Always(2*time.Second, "data kept", func() error { return harness.Exists(filepath.Join(node.Pool, kept, "data")) })
-	s.Eventually(10*time.Second, "the other's gone", func() error {
+	s.Eventually("the other's gone", func() error {
 		if got := s.Children(node.Pool); !slices.Equal(got, []string{kept}) {
 			return fmt.Errorf("the pool holds %q", got)
 		}
@@ -155,18 +155,18 @@ func TestCSIHandmade(t *testing.T) {
 		return nil
 	})
 	claim := s.Create(harness.Claim{Class: class, Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = pv.Name }})
-	s.Eventually(time.Minute, "bound", func() error { return s.IsBound(claim) })
-	s.Eventually(10*time.Second, "owner", func() error { return owned(s, a, pv.Name, "old-data", claim, true) })
+	s.Eventually("bound", func() error { return s.IsBound(claim) })
+	s.Eventually("owner", func() error { return owned(s, a, pv.Name, "old-data", claim, true) })
 	s.Delete(claim)
 	s.Released(pv.Name)
 	told := func() error {
 		return onlyWarning(s, pv, harness.ReasonDelete, harness.AnnProvisionedBy+"="+harness.Driver, "Retain")
 	}
-	s.Eventually(10*time.Second, "event", told)
+	s.Eventually("event", told)
 	s.Always(3*time.Second, "kept", func() error { return firstError(told(), harness.Exists(directory+"/data")) })
 	s.PatchPV(pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnProvisionedBy, harness.Driver))
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // onlyWarning returns nil where the agents warned about the PV exactly once for that reason, in words that have these.
@@ -248,7 +248,7 @@ func TestCSITamperedPVs(t *testing.T) {
 		}
 		return nil
 	}
-	s.Eventually(20*time.Second, "warnings", said)
+	s.Eventually("warnings", said)
 	for _, pv := range pvs {
 		if pv.Spec.ClaimRef != nil {
 			s.Released(pv.Name)

@@ -69,7 +69,7 @@ func TestCSINotOffered(t *testing.T) {
 			}
 			if test.name == "far too big" { // the one refusal that another node might not share
 				back := func() error { return givenBack(mine, claim, test.words...) }
-				mine.Eventually(20*time.Second, "given back", back)
+				mine.Eventually("given back", back)
 				mine.Always(2500*time.Millisecond, "given back", back)
 				return
 			}
@@ -95,7 +95,7 @@ func TestCSIDiskAway(t *testing.T) {
 			a := s.Agent(node, local(node))
 			kept, deleted := csiBound(s, a), csiBound(s, a)
 			published := func(b int64) bool { return b > diskSize<<19 }
-			s.Eventually(10*time.Second, "published", func() error { return s.CapacityIs(harness.ClassCSI, node, published) })
+			s.Eventually("published", func() error { return s.CapacityIs(harness.ClassCSI, node, published) })
 
 			if restarted {
 				a.Stop()
@@ -105,7 +105,7 @@ func TestCSIDiskAway(t *testing.T) {
 				a.Restart()
 			}
 			a.AwaitUnready("not mounted")
-			s.Eventually(40*time.Second, "no capacity", func() error {
+			s.Eventually("no capacity", func() error {
 				return s.CapacityIs(harness.ClassCSI, node, func(b int64) bool { return b == 0 })
 			})
 			before := s.Tree(node.Pool)
@@ -113,7 +113,7 @@ func TestCSIDiskAway(t *testing.T) {
 			waiting := s.Create(harness.Claim{Class: harness.ClassCSI})
 			pod := s.Pod(waiting.Name, node.Hostname)
 			sent := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
-			s.Eventually(20*time.Second, "given back", func() error {
+			s.Eventually("given back", func() error {
 				return givenBack(s, sent, node.Name, "not ready", s.PV(harness.PVName(kept)).Annotations[harness.AnnPool])
 			})
 			s.Always(4*time.Second, "disk away", func() error {
@@ -127,7 +127,7 @@ func TestCSIDiskAway(t *testing.T) {
 			})
 			disk.Mount(node.Pool)
 			a.AwaitReady()
-			s.Eventually(40*time.Second, "published again", func() error { return s.CapacityIs(harness.ClassCSI, node, published) })
+			s.Eventually("published again", func() error { return s.CapacityIs(harness.ClassCSI, node, published) })
 			s.Scheduled(pod)
 			s.Bound(waiting)
 			s.Gone(harness.PVName(deleted))

@@ -88,7 +88,7 @@ func TestBothShapes(t *testing.T) {
 			path := s.Bound(again).Spec.HostPath.Path
 			s.Delete(csi)
 			s.Gone(csiPV.Name)
-			s.Eventually(10*time.Second, "directory gone", func() error {
+			s.Eventually("directory gone", func() error {
 				return harness.Missing(filepath.Join(csiPool, csiPV.Spec.CSI.VolumeHandle))
 			})
 			if err := harness.Exists(path); err != nil {
@@ -101,7 +101,7 @@ func TestBothShapes(t *testing.T) {
 // recorded waits until inspect shows the claim's volume in the pool, bound.
 func recorded(s *harness.Scene, pool string, claim *corev1.PersistentVolumeClaim) {
 	s.Helper()
-	s.Eventually(10*time.Second, "record of "+claim.Name, func() error {
+	s.Eventually("record of "+claim.Name, func() error {
 		all := s.Inspect(pool).Volumes
 		if !slices.ContainsFunc(all, func(v harness.ReportVolume) bool {
 			return v.Owner.UID == string(claim.UID) && v.PV == harness.PVName(claim) && v.State == "bound" && !v.Missing
@@ -137,7 +137,7 @@ func wantApart(s *harness.Scene, a *harness.Agent, csiPool, outer string, hostPV
 		}
 		return nil
 	}
-	s.Eventually(20*time.Second, "warnings", said)
+	s.Eventually("warnings", said)
 	for _, pv := range pvs {
 		s.Released(pv.Name)
 	}

@@ -30,7 +30,7 @@ func TestCSINoSpaceKnown(t *testing.T) {
 	roomy := s.Agent(node, local(node))
 	size := half(s, full)
 	s.Bound(s.Create(harness.Claim{Class: harness.ClassCSI, Selected: full.Node.Name, Size: bytes(size)}))
-	s.Eventually(10*time.Second, "published", func() error {
+	s.Eventually("published", func() error {
 		return firstError(
 			s.CapacityIs(harness.ClassCSI, full.Node, func(b int64) bool { return b < size }),
 			s.CapacityIs(harness.ClassCSI, roomy.Node, func(b int64) bool { return b > 4*size }))
@@ -64,8 +64,8 @@ func TestCSINoSpaceGivenBack(t *testing.T) {
 
 	claim := s.Create(harness.Claim{Class: class, Size: bytes(size)})
 	pod := s.Pod(claim.Name, full.Node.Hostname, roomy.Node.Hostname)
-	s.Eventually(20*time.Second, "refusal", func() error { return refusedForSpace(s, claim, size) })
-	s.Eventually(10*time.Second, "scheduler asked again", func() error {
+	s.Eventually("refusal", func() error { return refusedForSpace(s, claim, size) })
+	s.Eventually("scheduler asked again", func() error {
 		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("the claim is still for %s", on)
 		}
@@ -136,10 +136,10 @@ func TestCSIPoolOfAnotherNode(t *testing.T) {
 	with := s.Agent(node, harness.Options{CSI: "csi", DataDir: harness.Datadir("fast", node.Pool)})
 	class := s.CSIClass("fast", func(c *storagev1.StorageClass) { c.Parameters[harness.StoragePool] = "fast" })
 	claim := s.Create(harness.Claim{Class: class, Selected: without.Node.Name})
-	s.Eventually(20*time.Second, "refusal", func() error {
+	s.Eventually("refusal", func() error {
 		return s.WarnedAgain(claim.UID, harness.ReasonFailed, without.Node.Name, `no pool "fast"`, `\["local"\]`) // giving it back may meet another write
 	})
-	s.Eventually(10*time.Second, "given back", func() error {
+	s.Eventually("given back", func() error {
 		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("the claim is still for %s", on)
 		}

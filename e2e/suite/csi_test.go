@@ -63,7 +63,7 @@ func TestCSIWithPod(t *testing.T) {
 	wantTree(s, other.Pool)
 	wantCSIMeta(s, a, pv)
 	wantCSISpec(s, a, pv, claim)
-	s.Eventually(10*time.Second, "record bound", func() error {
+	s.Eventually("record bound", func() error {
 		v := a.Volume(name)
 		if v.State != "bound" || v.PV != pv.Name || v.Bytes != 12345678 || v.ReclaimPolicy != "Delete" || v.Adopted ||
 			v.Owner.Namespace != s.Namespace || v.Owner.Name != claim.Name || v.Owner.UID != string(claim.UID) {
@@ -79,7 +79,7 @@ func TestCSIWithPod(t *testing.T) {
 	s.DeletePod(pod)
 	s.Delete(claim)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 func wantCSIMeta(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolume) {
@@ -150,7 +150,7 @@ func TestCSIClass(t *testing.T) {
 	})
 	s.PatchPV(pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // The scheduler chooses the node of a CSI volume. An annotation that says otherwise is ignored, which is said once.
@@ -176,7 +176,7 @@ func TestCSIAnnotationIgnored(t *testing.T) {
 		}
 		return s.Unwarned(claim.UID)
 	}
-	s.Eventually(10*time.Second, "event", once)
+	s.Eventually("event", once)
 	a.Stop()
 	a.Restart()
 	a.AwaitReady()
@@ -199,7 +199,7 @@ func TestCSIImmediate(t *testing.T) {
 			s.Warned(plain.UID, harness.ReasonFailed, "WaitForFirstConsumer", class),
 			s.Warned(annotated.UID, harness.ReasonFailed, "WaitForFirstConsumer", class))
 	}
-	s.Eventually(11*time.Second, "warnings", warned)
+	s.Eventually("warnings", warned)
 	s.Always(10*time.Second, "one warning each", warned)
 	for _, claim := range []*corev1.PersistentVolumeClaim{plain, annotated} {
 		if err := s.IsPending(claim); err != nil {

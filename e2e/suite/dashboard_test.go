@@ -64,7 +64,7 @@ func TestDashboard(t *testing.T) {
 	if err != nil || len(panels) < 12 {
 		t.Fatalf("%d panels, %v", len(panels), err)
 	}
-	s.Eventually(2*time.Minute, "data for each query", func() (err error) {
+	s.Eventually("data for each query", func() (err error) {
 		for _, p := range panels {
 			for _, q := range p.Queries {
 				found, e := prometheus.Query(t.Context(), q.Expr)
@@ -76,7 +76,7 @@ func TestDashboard(t *testing.T) {
 		}
 		return err
 	})
-	s.Eventually(time.Minute, "rules", func() error { return prometheus.Rules(t.Context()) })
+	s.Eventually("rules", func() error { return prometheus.Rules(t.Context()) })
 	if err := exported(agentRules, metricsOf(s, first)+metricsOf(s, second)); err != nil {
 		t.Error(err)
 	}
@@ -128,7 +128,7 @@ func breakOne(s *harness.Scene, a *harness.Agent) {
 	claim := s.Create(harness.Claim{Class: harness.ClassCSI, Selected: a.Node.Name})
 	pv := s.Bound(claim)
 	handle := pv.Spec.CSI.VolumeHandle
-	s.Eventually(time.Minute, "record bound", func() error {
+	s.Eventually("record bound", func() error {
 		if v := a.Volume(handle); v.State != "bound" {
 			return fmt.Errorf("it is %s", v.State)
 		}

@@ -31,7 +31,7 @@ func TestDiskError(t *testing.T) {
 	disk.Fail()
 	waiting := s.Create(harness.Claim{Node: node.Name})
 	s.Delete(deleted)
-	s.Eventually(20*time.Second, "event", func() error {
+	s.Eventually("event", func() error {
 		for _, e := range s.Events(waiting.UID) {
 			if e.Ours() && e.Type == corev1.EventTypeWarning && strings.Contains(e.Message, "read-only") {
 				return nil

@@ -3,7 +3,6 @@ package suite
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -18,7 +17,7 @@ func TestDiskMountedAfterTheStart(t *testing.T) {
 	below := a.Inspect().Pool.ID
 	disk := s.Disk("ext4", diskSize)
 	disk.Mount(node.Pool)
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, node, "PoolMoved") })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, node, "PoolMoved") })
 	pv := s.Bound(s.Create(harness.Claim{Node: node.Name}))
 	if id := a.Inspect().Pool.ID; id == below || pv.Annotations[harness.AnnPool] != id {
 		t.Errorf("the pool is %s, was %s below, and its PV names %s", id, below, pv.Annotations[harness.AnnPool])

@@ -72,7 +72,7 @@ func TestDiskAway(t *testing.T) {
 			s.Bound(waiting)
 			s.Gone(harness.PVName(deleted))
 			a.AwaitReady()
-			s.Eventually(10*time.Second, "event", func() error { return nodeEvent(s, node, harness.ReasonReady) })
+			s.Eventually("event", func() error { return nodeEvent(s, node, harness.ReasonReady) })
 			if data, err := os.ReadFile(filepath.Join(a.Pool, harness.PVName(kept), "data")); string(data) != "precious" {
 				t.Errorf("data: %q, %v", data, err)
 			}
@@ -87,7 +87,7 @@ func TestDiskAway(t *testing.T) {
 func wantIdle(s *harness.Scene, a *harness.Agent, words string, deleted *corev1.PersistentVolumeClaim) {
 	s.Helper()
 	a.AwaitUnready(words)
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
 	if err := a.MetricIs(0, "kubevirt_hpp_pool_ready"); err != nil {
 		s.Error(err)
 	}

@@ -152,7 +152,7 @@ func awaitNodeEvent(s *harness.Scene, n *harness.DiskNode, reason, pattern strin
 func awaitEvent(s *harness.Scene, uid types.UID, reason, pattern string) {
 	s.Helper()
 	words := regexp.MustCompile(pattern)
-	s.Eventually(20*time.Second, "event "+reason, func() error {
+	s.Eventually("event "+reason, func() error {
 		events := s.Events(uid)
 		if !slices.ContainsFunc(events, func(e harness.Event) bool { return e.Reason == reason && words.MatchString(e.Message) }) {
 			return fmt.Errorf("no event %s with words like %q: %v", reason, pattern, events)
@@ -220,7 +220,7 @@ func TestDisksOthersPVs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Eventually(10*time.Second, "available", func() error {
+			s.Eventually("available", func() error {
 				if now := s.PV(other.Name); now.Status.Phase != corev1.VolumeAvailable {
 					return fmt.Errorf("phase %s", now.Status.Phase)
 				}

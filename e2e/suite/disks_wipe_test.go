@@ -28,7 +28,7 @@ func wiping(t *testing.T) (*harness.Scene, *harness.DiskNode, *harness.Loop, *co
 	n.AwaitState(pv.Spec.Local.Path, "bound")
 	disk.Write(largeMiB<<20-100, secret)
 	s.Delete(claim)
-	s.Eventually(10*time.Second, "wiping", func() error {
+	s.Eventually("wiping", func() error {
 		all, err := n.Devices()
 		if len(all) != 1 || all[0].State != "wiping" || all[0].Wiped == 0 {
 			return fmt.Errorf("%+v %w", all, err)
@@ -82,7 +82,7 @@ func TestDisksGoneMidWipe(t *testing.T) {
 		awaitEvent(s, pv.UID, "DeviceWipeFailed", "disk")
 		n.AwaitState(pv.Spec.Local.Path, "error")
 		// The wipe is tried again and again, and fails each time.
-		s.Eventually(10*time.Second, "metric", func() error { return n.MetricIs(1, "local_pv_provisioner_error_devices") })
+		s.Eventually("metric", func() error { return n.MetricIs(1, "local_pv_provisioner_error_devices") })
 		if now := s.PV(pv.Name); now.UID != pv.UID || now.Status.Phase != corev1.VolumeReleased {
 			t.Errorf("the PV is %v", now)
 		}
@@ -228,7 +228,7 @@ func TestDisksNames(t *testing.T) {
 		return errors.Join(one.Has(0, secret), n.IsState(first.Spec.Local.Path, "bound"))
 	})
 	s.Delete(claim)
-	s.Eventually(time.Minute, "offered by the other path", func() error {
+	s.Eventually("offered by the other path", func() error {
 		if pv := n.PVAt(filepath.Join(other, "disk-again")); pv == nil || pv.UID == first.UID {
 			return fmt.Errorf("PV %v", pv)
 		}

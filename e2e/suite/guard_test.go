@@ -111,7 +111,7 @@ func TestDamagedRecord(t *testing.T) {
 	if got := a.Inspect().Damaged; len(got) != 1 || !strings.Contains(got[0], harness.PVName(broken)) {
 		t.Errorf("inspect says %q", got)
 	}
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonDamaged) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonDamaged) })
 	s.AwaitWarning(s.PV(harness.PVName(broken)).UID, harness.ReasonRefused, "damaged")
 	s.Delete(broken)
 	s.Delete(good)

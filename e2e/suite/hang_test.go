@@ -38,7 +38,7 @@ func served(s *harness.Scene, a *harness.Agent, class string, within time.Durati
 	s.Helper()
 	begin := time.Now()
 	claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
-	s.Eventually(time.Minute, "PV", func() error {
+	s.Eventually("PV", func() error {
 		_, err := env.Client.CoreV1().PersistentVolumes().Get(s.Context(), harness.PVName(claim), metav1.GetOptions{})
 		return err
 	})
@@ -80,9 +80,9 @@ func TestDiskHangs(t *testing.T) {
 	if status, body, err := a.Get("/healthz"); err != nil || status != http.StatusOK {
 		t.Errorf("healthz: %d %q, %v", status, body, err)
 	}
-	s.Eventually(20*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonNotReady) })
 	for _, claim := range waiting {
-		s.Eventually(time.Minute, "event on "+claim.Name, func() error { return saysSilent(s, claim) })
+		s.Eventually("event on "+claim.Name, func() error { return saysSilent(s, claim) })
 	}
 	for range 3 {
 		served(s, a, class, 10*time.Second)
@@ -101,7 +101,7 @@ func TestDiskHangs(t *testing.T) {
 	}
 	s.Gone(harness.PVName(deleted))
 	a.AwaitReady()
-	s.Eventually(20*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonReady) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonReady) })
 	names := make([]string, len(waiting))
 	for i, claim := range waiting {
 		names[i] = harness.PVName(claim)
@@ -132,7 +132,7 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 
 	a.Terminate()
 	next := s.Start(a.Node, harness.Options{CSI: "hostpath,csi", DataDir: harness.Datadir("fast", s.Path("pools", "fast"))})
-	s.Eventually(30*time.Second, "the other pool", func() error {
+	s.Eventually("the other pool", func() error {
 		return next.MetricIs(1, "kubevirt_hpp_pool_ready", `pool="fast"`)
 	})
 	served(s, next, class, 20*time.Second)
@@ -146,7 +146,7 @@ func TestDiskHangsAtTheEnd(t *testing.T) {
 	thaw()
 	s.Bound(waiting)
 	next.AwaitReady()
-	s.Eventually(20*time.Second, "end of the agent", func() error {
+	s.Eventually("end of the agent", func() error {
 		if a.Alive() {
 			return fmt.Errorf("it runs")
 		}

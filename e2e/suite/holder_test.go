@@ -15,7 +15,7 @@ func TestSecondAgentOnThePool(t *testing.T) {
 	second := s.Node("02")
 	b := s.Start(second, harness.Options{Pool: a.Pool})
 	b.AwaitUnready(`in use(.|\n)*` + a.Node.Name)
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, second, harness.ReasonNotReady) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, second, harness.ReasonNotReady) })
 	claim := s.Create(harness.Claim{Node: second.Name})
 	s.AwaitWarning(claim.UID, harness.ReasonFailed, `in use by .*`+a.Node.Name)
 	s.Always(4*time.Second, "pool of another agent", func() error {

@@ -42,7 +42,7 @@ func TestDelete(t *testing.T) {
 	}
 	s.Delete(claim)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // However much a volume holds, it is out of sight at once; the removal of its files is nobody's wait.
@@ -75,7 +75,7 @@ func TestDeleteBigTree(t *testing.T) {
 	if err := a.MetricIs(0, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
 	}
-	s.Eventually(files/rate*time.Second+20*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 	if left := s.Children(filepath.Join(a.Pool, ".hostpath-provisioner", "trash")); len(left) > 0 {
 		t.Errorf("the trash still holds %q", left)
 	}
@@ -109,7 +109,7 @@ func TestRetain(t *testing.T) {
 	}
 	s.PatchPV(pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // A policy that an administrator sets on the agent wins over every class.
@@ -129,7 +129,7 @@ func TestMetrics(t *testing.T) {
 	own, shared := smallNode(s, "01"), s.Agent(s.Node("02"), harness.Options{})
 	claim := s.Create(harness.Claim{Node: own.Node.Name, Size: "16Mi"})
 	s.Bound(claim)
-	s.Eventually(10*time.Second, "volume bound", func() error {
+	s.Eventually("volume bound", func() error {
 		return own.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`)
 	})
 	recorded(s, own.Pool, claim) // a moment after the metric says so; nothing is written from then on

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,14 +51,14 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	}
 	defer gone()
 	a.AwaitUnready("local-path provisioner runs too, as Deployment " + s.Namespace)
-	s.Eventually(10*time.Second, "said", func() error { return nodeSays(s, a.Node, "OriginalRunning", "scale it to 0 or delete it") })
+	s.Eventually("said", func() error { return nodeSays(s, a.Node, "OriginalRunning", "scale it to 0 or delete it") })
 	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
 	s.AwaitWarning(waits.UID, harness.ReasonFailed, "local-path provisioner runs too")
 	if err := s.IsPending(waits); err != nil {
 		t.Error(err)
 	}
 	ask(s, before, "25Mi")
-	s.Eventually(15*time.Second, "grown", func() error { return hasBytes(s, a, before, localPathDirectory(before), 25<<20) })
+	s.Eventually("grown", func() error { return hasBytes(s, a, before, localPathDirectory(before), 25<<20) })
 	s.Delete(before)
 	s.Gone(pv.Name)
 
@@ -67,7 +66,7 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	s.Bound(waits)
 	run(1)
 	again := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
-	s.Eventually(20*time.Second, "waits again", func() error { return s.Warned(again.UID, harness.ReasonFailed, "runs too") })
+	s.Eventually("waits again", func() error { return s.Warned(again.UID, harness.ReasonFailed, "runs too") })
 	gone()
 	s.Bound(again)
 	a.AwaitReady()
@@ -146,7 +145,7 @@ func bothServed(t *testing.T, killed, same bool) {
 	if killed {
 		a.RestartWith("HPP_KILL_AT=create.sync")
 		selectNode(s, claim, node)
-		s.Eventually(20*time.Second, "killed", func() error {
+		s.Eventually("killed", func() error {
 			if a.Alive() {
 				return errors.New("it runs")
 			}
@@ -172,8 +171,8 @@ func bothServed(t *testing.T, killed, same bool) {
 		a.Restart()
 		a.AwaitReady()
 	}
-	s.Eventually(30*time.Second, "bound", func() error { return s.IsBound(claim) })
-	s.Eventually(unfinished, "the volume is that of the PV", func() error {
+	s.Eventually("bound", func() error { return s.IsBound(claim) })
+	s.Eventually("the volume is that of the PV", func() error {
 		if !same {
 			if err := harness.Missing(ours); err != nil {
 				return err
@@ -192,7 +191,7 @@ func bothServed(t *testing.T, killed, same bool) {
 	}
 	s.Delete(claim)
 	s.Gone(harness.PVName(claim))
-	s.Eventually(10*time.Second, "nothing left", func() error { return firstError(harness.Missing(ours), harness.Missing(path)) })
+	s.Eventually("nothing left", func() error { return firstError(harness.Missing(ours), harness.Missing(path)) })
 }
 
 // refusePV lets the API server refuse an agent's PV of that name until allow is called. It admits any other PV.
@@ -227,7 +226,7 @@ func refusePV(s *harness.Scene, name string) (allow func()) {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
 		},
 	}
-	s.Eventually(20*time.Second, "refused", func() error { // policies take effect later
+	s.Eventually("refused", func() error { // policies take effect later
 		_, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), try, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "refused by the test") {
 			return fmt.Errorf("not refused: %w", err)

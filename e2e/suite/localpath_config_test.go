@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -80,7 +79,7 @@ func TestLocalPathClassesHaveTheirPaths(t *testing.T) {
 		none:   "gives node " + node.Name + " no path",
 	} {
 		claim := s.Create(harness.Claim{Class: class, Selected: node.Name})
-		s.Eventually(20*time.Second, "refused", func() error { return s.WarnedAgain(claim.UID, harness.ReasonFailed, words) })
+		s.Eventually("refused", func() error { return s.WarnedAgain(claim.UID, harness.ReasonFailed, words) })
 	}
 }
 
@@ -125,7 +124,7 @@ func TestLocalPathRefusesTheConfiguration(t *testing.T) {
 	} {
 		writeConfig(s, configOf(o), config)
 		a := s.Start(node, o)
-		s.Eventually(10*time.Second, "ended", func() error {
+		s.Eventually("ended", func() error {
 			if a.Alive() {
 				return errors.New("the agent runs")
 			}
@@ -153,7 +152,7 @@ func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	refused := func(config any, words string) {
 		t.Helper()
 		writeConfig(s, configOf(o), config)
-		s.Eventually(30*time.Second, "refused", func() error { return nodeSays(s, node, "ConfigurationRefused", words) })
+		s.Eventually("refused", func() error { return nodeSays(s, node, "ConfigurationRefused", words) })
 		if !a.Alive() {
 			t.Fatal("the agent ended")
 		}
@@ -162,7 +161,7 @@ func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	refused(map[string]any{"nodePathMap": pathMap{}.on(defaultNode, node.Pool)}, second+", which has volumes")
 
 	writeConfig(s, configOf(o), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, second, third)})
-	s.Eventually(30*time.Second, "ended", func() error {
+	s.Eventually("ended", func() error {
 		if a.Alive() {
 			return errors.New("the agent runs")
 		}

@@ -70,12 +70,12 @@ func adoptKilled(t *testing.T, n int) (step string) {
 	if c.died("adopted", adopted) {
 		step = c.recover()
 	}
-	s.Eventually(20*time.Second, fmt.Sprintf("kill %d: adopted", n), adopted)
+	s.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
 	ask(s, h.claim, "25Mi")
 	if c.died("grown", func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) }) {
 		step = c.recover()
 	}
-	s.Eventually(20*time.Second, fmt.Sprintf("kill %d: grown", n), func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) })
+	s.Eventually(fmt.Sprintf("kill %d: grown", n), func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) })
 	if got := h.find(); got != inode {
 		t.Errorf("kill %d: inode %d, was %d", n, got, inode)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,21 +23,21 @@ func TestLocalPathKeptDataIsReused(t *testing.T) {
 			s.PatchPV(h.pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 			a.Restart()
 			a.AwaitReady()
-			s.Eventually(15*time.Second, "adopted", func() error { return isVolume(a, h.path, "bound", h.claim) })
+			s.Eventually("adopted", func() error { return isVolume(a, h.path, "bound", h.claim) })
 			s.Delete(h.claim)
 			s.Released(h.pv.Name)
 			s.PatchPV(h.pv.Name, `{"spec":{"claimRef":null}}`)
 			next := s.Create(harness.Claim{Name: "next", Class: h.pv.Spec.StorageClassName, Edit: func(c *corev1.PersistentVolumeClaim) {
 				c.Spec.VolumeName = h.pv.Name
 			}})
-			s.Eventually(30*time.Second, "bound to the next claim", func() error {
+			s.Eventually("bound to the next claim", func() error {
 				return firstError(s.IsBound(next), isVolume(a, h.path, "bound", next))
 			})
 			h.find()
 			s.PatchPV(h.pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			s.Delete(next)
 			s.Gone(h.pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }

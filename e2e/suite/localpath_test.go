@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -96,7 +95,7 @@ func TestLocalPathServes(t *testing.T) {
 			}
 			s.Write(path, "data", []byte("data"))
 			ask(s, claim, "25Mi")
-			s.Eventually(15*time.Second, "grown", func() error { return hasBytes(s, a, claim, path, 25<<20) })
+			s.Eventually("grown", func() error { return hasBytes(s, a, claim, path, 25<<20) })
 			if err := firstError(s.Unwarned(claim.UID), s.Unwarned(pv.UID)); err != nil {
 				t.Error(err)
 			}
@@ -106,7 +105,7 @@ func TestLocalPathServes(t *testing.T) {
 			}
 			s.Delete(claim)
 			s.Gone(pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }
@@ -154,7 +153,7 @@ func TestLocalPathAdopts(t *testing.T) {
 			inode := h.find()
 			a.Restart()
 			a.AwaitReady()
-			s.Eventually(15*time.Second, "adopted", func() error {
+			s.Eventually("adopted", func() error {
 				pv := s.PV(h.pv.Name)
 				if pv.Labels[harness.LabelNode] != node.Name || pv.Annotations[harness.AnnPool] != a.Inspect().Pool.ID {
 					return s.NotYet(pv.UID, "labels %v, annotations %v", pv.Labels, pv.Annotations)
@@ -165,7 +164,7 @@ func TestLocalPathAdopts(t *testing.T) {
 				return nil
 			})
 			ask(s, h.claim, "25Mi")
-			s.Eventually(15*time.Second, "grown", func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) })
+			s.Eventually("grown", func() error { return hasBytes(s, a, h.claim, h.path, 25<<20) })
 			pv := s.PV(h.pv.Name)
 			if got, want := pv.Spec.PersistentVolumeSource, h.pv.Spec.PersistentVolumeSource; fmt.Sprint(got.HostPath, got.Local) != fmt.Sprint(want.HostPath, want.Local) {
 				t.Errorf("source %+v, was %+v", got, want)
@@ -178,7 +177,7 @@ func TestLocalPathAdopts(t *testing.T) {
 			}
 			s.Delete(h.claim)
 			s.Gone(h.pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }

@@ -103,7 +103,7 @@ func TestMetricsAuth(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually(20*time.Second, "metrics", func() error {
+	s.Eventually("metrics", func() error {
 		status, body, err := scrape(address, reader)
 		if err == nil && (status != http.StatusOK || !strings.Contains(body, "kubevirt_hpp_pool_ready")) {
 			err = fmt.Errorf("%d: %s", status, body)

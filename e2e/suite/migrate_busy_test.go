@@ -35,7 +35,7 @@ func TestMigrateBusy(t *testing.T) {
 			pv := s.Bound(claim)
 			s.Delete(claim)
 			// It may have been migrated before it went.
-			s.Eventually(2*time.Minute, kind+" PV gone", func() error { return s.IsGone(pv.Name) })
+			s.Eventually(kind+" PV gone", func() error { return s.IsGone(pv.Name) })
 		}
 		over = true
 		for _, h := range volumes {
@@ -68,7 +68,7 @@ func TestMigrateAPIServerAway(t *testing.T) {
 	}
 	a.Stop()
 	a.RestartAs(bothModes("run"))
-	s.Eventually(time.Minute, "it has begun", func() error {
+	s.Eventually("it has begun", func() error {
 		for _, v := range a.Inspect().Volumes {
 			if v.Migration != nil {
 				return nil
@@ -85,7 +85,7 @@ func TestMigrateAPIServerAway(t *testing.T) {
 	}
 	startAPIServer(s)
 	for _, h := range volumes {
-		s.Eventually(3*time.Minute, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		h.wantSame()
 	}
 }

@@ -74,7 +74,7 @@ func TestMigrateStrangersPV(t *testing.T) {
 			stranger.Spec.StorageClassName = s.ClassName("strangers") // claims of other tests would take it
 			stranger = save(s, stranger)
 			a.RestartAs(bothModes("run"))
-			s.Eventually(40*time.Second, "stopped", func() error { return h.stopped("not one of this migration") })
+			s.Eventually("stopped", func() error { return h.stopped("not one of this migration") })
 			s.Always(2*time.Second, "the stranger's PV stays", func() error {
 				pv, err := h.now()
 				if err == nil && (pv.UID != stranger.UID || pv.DeletionTimestamp != nil || len(pv.Annotations[annPolicy]) > 0) {
@@ -84,7 +84,7 @@ func TestMigrateStrangersPV(t *testing.T) {
 			})
 			h.wantSame()
 			h.forceAway(stranger)
-			s.Eventually(40*time.Second, "migrated", h.isCSI)
+			s.Eventually("migrated", h.isCSI)
 			h.wantSame()
 		})
 	}
@@ -103,11 +103,11 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			s.ClaimGone(h.claim)
 			a.RestartAs(bothModes("run"))
 			if step == "delete" { // the first PV is there: it goes as its policy says, at the latest when all are looked at again
-				s.Eventually(2*time.Minute, "PV gone", func() error { return s.IsGone(h.pv.Name) })
-				s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+				s.Eventually("PV gone", func() error { return s.IsGone(h.pv.Name) })
+				s.Eventually("empty pool", func() error { return empty(s, a) })
 				return
 			}
-			s.Eventually(40*time.Second, "over", func() error {
+			s.Eventually("over", func() error {
 				m := a.Volume(h.pv.Name).Migration
 				if m == nil || m.Step != "done" || !strings.Contains(m.Stopped, "was deleted during the migration") {
 					return fmt.Errorf("journal %+v", m)
@@ -123,7 +123,7 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			h.wantSame()
 			s.PatchPV(pv.Name, `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			s.Gone(pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestMigrateEdited(t *testing.T) {
 	h.killedBefore("delete", "run")
 	s.PatchPV(h.pv.Name, `{"metadata":{"labels":{"app":"db"}},"spec":{"mountOptions":["noatime"]}}`)
 	a.RestartAs(bothModes("run"))
-	s.Eventually(40*time.Second, "migrated", h.isCSI)
+	s.Eventually("migrated", h.isCSI)
 	if pv := s.PV(h.pv.Name); pv.Labels["app"] != "db" || len(pv.Spec.MountOptions) != 1 {
 		t.Errorf("labels %v, mount options %v", pv.Labels, pv.Spec.MountOptions)
 	}
@@ -159,14 +159,14 @@ func TestMigrateFinalizer(t *testing.T) {
 		s.PatchPV(h.pv.Name, add)
 		a.RestartAs(bothModes("run"))
 		a.AwaitReady()
-		s.Eventually(40*time.Second, "refused, and as it was", func() error {
+		s.Eventually("refused, and as it was", func() error {
 			if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" || pv.Annotations[annPolicy] != "" {
 				return fmt.Errorf("PV %+v", pv)
 			}
 			return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="refused"`)
 		})
 		s.PatchPV(h.pv.Name, remove)
-		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		h.wantSame()
 	})
 	t.Run("deleted meanwhile", func(t *testing.T) {
@@ -179,10 +179,10 @@ func TestMigrateFinalizer(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.RestartAs(bothModes("run"))
-		s.Eventually(40*time.Second, "stopped", func() error { return h.stopped(someonesFinalizer) })
+		s.Eventually("stopped", func() error { return h.stopped(someonesFinalizer) })
 		h.wantSame()
 		s.PatchPV(h.pv.Name, remove)
-		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		h.wantSame()
 	})
 }

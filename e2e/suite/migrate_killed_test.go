@@ -3,7 +3,6 @@ package suite
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -19,7 +18,7 @@ func killedAs(s *harness.Scene, a *harness.Agent, o harness.Options, step string
 	o.Program = built(s.TB, env.Faulty)
 	o.Env = append(o.Env, "HPP_KILL_AT="+step)
 	a.RestartAs(o)
-	s.Eventually(time.Minute, "killed before "+step, func() error {
+	s.Eventually("killed before "+step, func() error {
 		if a.Alive() {
 			return errors.New("it is alive")
 		}
@@ -49,7 +48,7 @@ func TestMigrateBackKilled(t *testing.T) {
 			h := newHosted(s, a)
 			a.Stop()
 			a.RestartAs(bothModes("run"))
-			s.Eventually(time.Minute, "migrated", h.isCSI)
+			s.Eventually("migrated", h.isCSI)
 			h.outlives(step, "back", (*hosted).isBack)
 		})
 	}
@@ -61,7 +60,7 @@ func (h *hosted) outlives(step, mode string, finished func(*hosted) error) {
 	h.killedBefore(step, mode)
 	h.find()
 	h.a.RestartAs(bothModes(mode))
-	h.Eventually(time.Minute, "finished", func() error { return finished(h) })
+	h.Eventually("finished", func() error { return finished(h) })
 	h.wantSame()
 	h.wantUnwarned()
 }
@@ -85,7 +84,7 @@ func TestMigrateOthersKilled(t *testing.T) {
 			inode := h.find()
 			killedAs(s, a, bothModes("run", fromOthers), step)
 			a.RestartAs(bothModes("run", fromOthers))
-			s.Eventually(time.Minute, "taken over", h.isOurs)
+			s.Eventually("taken over", h.isOurs)
 			if got := h.find(); got != inode {
 				t.Errorf("inode %d, was %d", got, inode)
 			}

@@ -21,7 +21,7 @@ func (h *hosted) verdict(want string) error {
 // stays checks that the volume keeps its first PV, with the answer.
 func (h *hosted) stays(verdict string) {
 	h.Helper()
-	h.Eventually(40*time.Second, verdict, func() error { return h.verdict(verdict) })
+	h.Eventually(verdict, func() error { return h.verdict(verdict) })
 	h.Always(3*time.Second, "the PV stays", func() error {
 		if pv := h.PV(h.pv.Name); pv.UID != h.pv.UID {
 			return fmt.Errorf("PV %s, was %s", pv.UID, h.pv.UID)
@@ -44,7 +44,7 @@ func TestMigrateUsed(t *testing.T) {
 		a.RestartAs(bothModes("run"))
 		h.stays("waiting")
 		s.DeletePod(pod)
-		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		h.wantSame()
 	})
 	t.Run("does not wait", func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestMigrateUsed(t *testing.T) {
 		s.Scheduled(pod)
 		a.Stop()
 		a.RestartAs(bothModes("run", "--migrate-used"))
-		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		h.wantSame()
 		now, err := env.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{})
 		if err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil {
@@ -84,7 +84,7 @@ func TestMigrateKept(t *testing.T) {
 			}
 			a.Stop()
 			a.RestartAs(bothModes("run"))
-			s.Eventually(40*time.Second, "migrated", func() error {
+			s.Eventually("migrated", func() error {
 				pv, err := h.now()
 				if err == nil && (pv.Spec.CSI == nil || pv.Status.Phase != phase || pv.Annotations[annPolicy] != "" ||
 					pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain) {
@@ -95,7 +95,7 @@ func TestMigrateKept(t *testing.T) {
 			h.wantSame()
 			if phase == corev1.VolumeAvailable {
 				next := s.Create(harness.Claim{Name: "to-come", Edit: func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = h.pv.Name }})
-				s.Eventually(40*time.Second, "given", func() error { return owned(s, a, h.pv.Name, h.pv.Name, next, false) })
+				s.Eventually("given", func() error { return owned(s, a, h.pv.Name, h.pv.Name, next, false) })
 				h.wantSame()
 			}
 		})
@@ -118,14 +118,14 @@ func TestMigrateOlder(t *testing.T) {
 			h.inode = h.find()
 			a.Restart()
 			a.AwaitReady()
-			s.Eventually(60*time.Second, "migrated", h.isCSI)
+			s.Eventually("migrated", h.isCSI)
 			h.wantSame()
 			if has := s.PV(h.pv.Name).Spec.Capacity.Storage(); has.String() != "16Mi" {
 				t.Errorf("the PV has %s, want what the claim asks for", has)
 			}
 			s.Delete(claim)
 			s.Gone(h.pv.Name)
-			s.Eventually(10*time.Second, "directory gone", func() error { return harness.Missing(h.pv.Spec.HostPath.Path) })
+			s.Eventually("directory gone", func() error { return harness.Missing(h.pv.Spec.HostPath.Path) })
 		})
 	}
 }
@@ -156,7 +156,7 @@ func TestMigrateWithoutRole(t *testing.T) {
 	a.RestartAs(o)
 	h.stays("waiting")
 	grant("-migrate", "hostpath-provisioner-migrate")
-	s.Eventually(60*time.Second, "migrated", h.isCSI)
+	s.Eventually("migrated", h.isCSI)
 	h.wantSame()
 }
 

@@ -192,13 +192,13 @@ func TestMigrateOthers(t *testing.T) {
 			planned(h)
 			for range 2 {
 				h.restarted("run", fromOthers)
-				s.Eventually(60*time.Second, "taken over", h.isOurs)
+				s.Eventually("taken over", h.isOurs)
 				h.restarted("back")
-				s.Eventually(60*time.Second, "given back", h.isTheirs)
+				s.Eventually("given back", h.isTheirs)
 				h.pv.UID = s.PV(h.pv.Name).UID
 			}
 			h.restarted("run", fromOthers)
-			s.Eventually(60*time.Second, "taken over for good", h.isOurs)
+			s.Eventually("taken over for good", h.isOurs)
 			if got := h.find(); got != inode {
 				t.Errorf("inode %d, was %d", got, inode)
 			}
@@ -207,7 +207,7 @@ func TestMigrateOthers(t *testing.T) {
 			}
 			s.Delete(h.claim)
 			s.Gone(h.pv.Name)
-			s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+			s.Eventually("empty pool", func() error { return empty(s, a) })
 		})
 	}
 }
@@ -226,6 +226,6 @@ func planned(h *theirs) {
 		return firstError(untouched(), h.a.MetricIs(0, "kubevirt_hpp_migration_volumes", `verdict="ready"`))
 	})
 	h.restarted("plan", fromOthers)
-	h.Eventually(40*time.Second, "plan", func() error { return h.a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
+	h.Eventually("plan", func() error { return h.a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
 	h.Always(2*time.Second, "a plan changes nothing", untouched)
 }

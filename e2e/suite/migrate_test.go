@@ -161,7 +161,7 @@ func TestMigrate(t *testing.T) {
 	a.Stop()
 	a.RestartAs(bothModes("run"))
 	for _, h := range []*hosted{first, second} {
-		s.Eventually(40*time.Second, "migrated", h.isCSI)
+		s.Eventually("migrated", h.isCSI)
 		if got := h.find(); got != h.inode {
 			t.Errorf("inode %d, was %d", got, h.inode)
 		}
@@ -172,15 +172,15 @@ func TestMigrate(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s.Eventually(10*time.Second, "metrics", func() error {
+	s.Eventually("metrics", func() error {
 		return firstError(a.MetricIs(2, "kubevirt_hpp_migration_volumes", `verdict="migrated"`),
 			a.MetricIs(2*10<<20, "kubevirt_hpp_pool_allocated_bytes"))
 	})
 	ask(s, first.claim, "20Mi")
-	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, first.claim, "20Mi") })
+	s.Eventually("growth", func() error { return hasSize(s, a, first.claim, "20Mi") })
 	s.Delete(second.claim)
 	s.Gone(second.pv.Name)
-	s.Eventually(10*time.Second, "directory gone", func() error { return harness.Missing(second.pv.Spec.HostPath.Path) })
+	s.Eventually("directory gone", func() error { return harness.Missing(second.pv.Spec.HostPath.Path) })
 	first.find()
 }
 
@@ -191,18 +191,18 @@ func TestMigrateBack(t *testing.T) {
 	h := newHosted(s, a)
 	a.Stop()
 	a.RestartAs(bothModes("run"))
-	s.Eventually(40*time.Second, "migrated", h.isCSI)
+	s.Eventually("migrated", h.isCSI)
 	ask(s, h.claim, "20Mi")
-	s.Eventually(15*time.Second, "growth", func() error { return hasSize(s, a, h.claim, "20Mi") })
+	s.Eventually("growth", func() error { return hasSize(s, a, h.claim, "20Mi") })
 	s.PatchPV(h.pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"back"}}}`, annMigrate))
-	s.Eventually(40*time.Second, "hostPath again", h.isBack)
+	s.Eventually("hostPath again", h.isBack)
 	pv := s.PV(h.pv.Name)
 	for _, key := range []string{harness.AnnProvisionedBy, "hostPathProvisionerIdentity", harness.AnnProvisionOnNode} {
 		if pv.Annotations[key] != h.pv.Annotations[key] {
 			t.Errorf("annotation %s is %q, was %q", key, pv.Annotations[key], h.pv.Annotations[key])
 		}
 	}
-	s.Eventually(15*time.Second, "size", func() error { return hasSize(s, a, h.claim, "20Mi") })
+	s.Eventually("size", func() error { return hasSize(s, a, h.claim, "20Mi") })
 	s.Always(3*time.Second, "the annotation holds", func() error {
 		if uid := s.PV(h.pv.Name).UID; uid != pv.UID {
 			return fmt.Errorf("PV %s, was %s", uid, pv.UID)
@@ -211,7 +211,7 @@ func TestMigrateBack(t *testing.T) {
 	})
 	s.Delete(h.claim)
 	s.Gone(h.pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // A plan changes nothing.
@@ -222,7 +222,7 @@ func TestMigratePlan(t *testing.T) {
 	a.Stop()
 	a.RestartAs(bothModes("plan"))
 	a.AwaitReady()
-	s.Eventually(20*time.Second, "plan", func() error { return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
+	s.Eventually("plan", func() error { return a.MetricIs(1, "kubevirt_hpp_migration_volumes", `verdict="ready"`) })
 	s.Always(3*time.Second, "nothing is changed", func() error {
 		if pv := s.PV(h.pv.Name); pv.UID != h.pv.UID || pv.Spec.PersistentVolumeReclaimPolicy != "Delete" {
 			return fmt.Errorf("PV %+v", pv)

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -54,7 +53,7 @@ func TestNamingPrefix(t *testing.T) {
 		s.Delete(claim)
 		s.Gone(pv.Name)
 	}
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // A volume keeps the name that it was made with.
@@ -73,7 +72,7 @@ func TestNamingPrefixTurnedOff(t *testing.T) {
 	wantTree(s, a.Pool, "data-"+harness.PVName(claim))
 	s.Delete(claim)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // Node names may be longer than labels.
@@ -96,5 +95,5 @@ func TestLongNodeName(t *testing.T) {
 	a.AwaitReady()
 	s.Delete(claim)
 	s.Gone(pv.Name)
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }

@@ -1,8 +1,6 @@
 package suite
 
 import (
-	"time"
-
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -31,5 +29,5 @@ func (g *goneScene) killed() {
 	g.ClaimGone(released)
 	g.Bound(kept)
 	awaitEvent(g.Scene, released.UID, "VolumeReleased", "so the claim is deleted")
-	g.Eventually(time.Minute, "metrics", func() error { return g.counts(1, 0, 0) })
+	g.Eventually("metrics", func() error { return g.counts(1, 0, 0) })
 }

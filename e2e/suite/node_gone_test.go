@@ -98,7 +98,7 @@ func (g *goneScene) fill() {
 			g.pvs[claim.Name] = g.PV(harness.PVName(claim))
 		}
 	}
-	g.Eventually(time.Minute, "bound on the disk", func() error { // the agent defers that
+	g.Eventually("bound on the disk", func() error { // the agent defers that
 		for _, pool := range []string{g.node.Pool, g.csiPool} {
 			for _, v := range g.Inspect(pool).Volumes {
 				if v.State != "bound" {
@@ -111,7 +111,7 @@ func (g *goneScene) fill() {
 	g.waits = g.Create(harness.Claim{Class: g.ClassName("csi"), Selected: g.Name + "-node-02"})
 	time.Sleep(time.Second) // creation times have no fractions
 	g.Node("02")
-	g.Eventually(time.Minute, "capacity", func() error { _, err := g.Capacity(g.ClassName("csi"), g.node); return err })
+	g.Eventually("capacity", func() error { _, err := g.Capacity(g.ClassName("csi"), g.node); return err })
 }
 
 // directory returns the directory of a claim's volume.
@@ -155,8 +155,8 @@ func (g *goneScene) deleted() {
 		awaitEvent(g.Scene, claim.UID, "VolumeNodeGone", words)
 		awaitEvent(g.Scene, pv.UID, "VolumeNodeGone", words)
 	}
-	g.Eventually(time.Minute, "metrics", func() error { return g.counts(2, 0, 2) })
-	g.Eventually(time.Minute, "capacity objects gone", func() error {
+	g.Eventually("metrics", func() error { return g.counts(2, 0, 2) })
+	g.Eventually("capacity objects gone", func() error {
 		if all := g.Capacities(g.ClassName("csi"), g.node); len(all) > 0 {
 			return fmt.Errorf("%d objects", len(all))
 		}
@@ -181,7 +181,7 @@ func (g *goneScene) back() {
 	g.Always(3*goneGrace, "a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
 	g.agent.Restart()
 	g.agent.AwaitReady()
-	g.Eventually(time.Minute, "metrics", func() error { return g.counts(0, 0, 0) })
+	g.Eventually("metrics", func() error { return g.counts(0, 0, 0) })
 	node, err := g.Client.CoreV1().Nodes().Get(g.Context(), g.node.Name, metav1.GetOptions{})
 	if err != nil {
 		g.Fatal(err)
@@ -193,9 +193,9 @@ func (g *goneScene) back() {
 	}
 	for _, claim := range g.volumes["delete"] {
 		g.Gone(harness.PVName(claim))
-		g.Eventually(time.Minute, "directory gone", func() error { return harness.Missing(g.directory(claim)) })
+		g.Eventually("directory gone", func() error { return harness.Missing(g.directory(claim)) })
 	}
-	g.Eventually(firstLook, "orphans", func() error {
+	g.Eventually("orphans", func() error {
 		return errors.Join(g.agent.MetricIs(1, "kubevirt_hpp_orphans", `kind="record"`, `pool="hostpath"`), g.agent.MetricIs(1, "kubevirt_hpp_orphans", `kind="record"`, `pool="local"`))
 	})
 	for _, policy := range []string{"", "release"} {
@@ -218,7 +218,7 @@ func (g *goneScene) back() {
 
 // replaced has a claim whose node is younger than the scheduler's choice: the scheduler chooses again. A younger choice stays.
 func (g *goneScene) replaced() {
-	g.Eventually(time.Minute, "given back", func() error {
+	g.Eventually("given back", func() error {
 		if on := g.Read(g.waits).Annotations[harness.AnnSelectedNode]; on != "" {
 			return g.NotYet(g.waits.UID, "it is for %s", on)
 		}
@@ -226,7 +226,7 @@ func (g *goneScene) replaced() {
 	})
 	awaitEvent(g.Scene, g.waits.UID, "NodeGone", "another node has its name")
 	g.Shell(fmt.Sprintf("kubectl -n %s annotate pvc %s %s=%s-node-02", g.Namespace, g.waits.Name, harness.AnnSelectedNode, g.Name))
-	g.Eventually(time.Minute, "no agent", func() error { return g.Warned(g.waits.UID, harness.ReasonFailed, "no agent runs on node") })
+	g.Eventually("no agent", func() error { return g.Warned(g.waits.UID, harness.ReasonFailed, "no agent runs on node") })
 	if g.Read(g.waits).Annotations[harness.AnnSelectedNode] == "" {
 		g.Error("a choice of the node that exists was given back")
 	}
@@ -245,8 +245,8 @@ func (g *goneScene) again(was *corev1.PersistentVolumeClaim) {
 	}
 	claim := g.Create(harness.Claim{Name: name, Class: *was.Spec.StorageClassName,
 		Edit: func(c *corev1.PersistentVolumeClaim) { c.GenerateName, c.Spec.VolumeName = "", pv.Name }})
-	g.Eventually(time.Minute, "bound", func() error { return g.IsBound(claim) })
-	g.Eventually(time.Minute, "the new claim's", func() error {
+	g.Eventually("bound", func() error { return g.IsBound(claim) })
+	g.Eventually("the new claim's", func() error {
 		for _, v := range g.Inspect(filepath.Dir(g.directory(was))).Volumes {
 			if v.Name == pv.Name && v.Owner.UID == string(claim.UID) && v.Orphan.Why == "" {
 				return nil

@@ -76,7 +76,7 @@ func TestOlderClusterRole(t *testing.T) {
 		}
 	}
 	big := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: a.Node.Name, Size: "1Pi"})
-	s.Eventually(20*time.Second, "given back", func() error {
+	s.Eventually("given back", func() error {
 		if on := s.Read(big).Annotations[harness.AnnSelectedNode]; on != "" {
 			return s.NotYet(big.UID, "the claim is still for %s", on)
 		}
@@ -104,8 +104,8 @@ func TestOlderClusterRole(t *testing.T) {
 	if _, err := s.Client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Eventually(time.Minute, "ready", a.Ready)
-	s.Eventually(2*time.Minute, "the rest is done", func() error {
+	s.Eventually("ready", a.Ready)
+	s.Eventually("the rest is done", func() error {
 		now, first := s.PV(harness.PVName(before[2])), s.PV(harness.PVName(scheduled))
 		record, err := os.ReadFile(filepath.Join(a.Pool, ".hostpath-provisioner", "records", first.Name))
 		switch {
@@ -135,7 +135,7 @@ func unknownOrphanStays(s *harness.Scene, a *harness.Agent) {
 	s.ClaimGone(orphan)
 	s.ForcePVAway(harness.PVName(orphan))
 	a.Restart()
-	s.Eventually(firstLook, "orphan kept", func() error {
+	s.Eventually("orphan kept", func() error {
 		if err := intact(a, orphan); err != nil {
 			s.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -110,7 +109,7 @@ func TestOperatorAPI(t *testing.T) {
 		old[name] = made
 	}
 	define(s)
-	s.Eventually(time.Minute, "the definition with its rules served", func() error { // for a moment the API server has the one before
+	s.Eventually("the definition with its rules served", func() error { // for a moment the API server has the one before
 		_, err := client.Create(s.Context(), installation(s.Name+"-x", map[string]any{}), metav1.CreateOptions{DryRun: dry})
 		if err == nil {
 			return errors.New("a resource without pools is accepted")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +52,7 @@ func installs(_ *testing.T, o *operated) {
 	o.breaks("")
 	o.healthy()
 	for _, reason := range []string{"DeployStarted", "CreateResourceSuccess", "ProvisionerHealthy"} {
-		o.Eventually(time.Minute, "event "+reason, func() error {
+		o.Eventually("event "+reason, func() error {
 			if n, err := o.events(reason); err != nil || n == 0 {
 				return errors.Join(err, errors.New("no event"))
 			}
@@ -120,7 +119,7 @@ func modified(kind, field string) func(*testing.T, *operated) {
 func (o *operated) edited(kind, name, field string, edit func(*unstructured.Unstructured)) {
 	o.Helper()
 	var before, after *unstructured.Unstructured
-	o.Eventually(time.Minute, "edited", func() (err error) { // its status changes meanwhile
+	o.Eventually("edited", func() (err error) { // its status changes meanwhile
 		before = o.get(kind, name)
 		changed := before.DeepCopy()
 		edit(changed)

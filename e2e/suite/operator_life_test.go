@@ -28,7 +28,7 @@ func placed(t *testing.T, o *operated) {
 		{"removed", `null`, `null null null`},
 	} {
 		o.change(`{"spec":{"workload":` + row.workload + `}}`)
-		o.Eventually(repaired, row.name, func() error {
+		o.Eventually(row.name, func() error {
 			pod, _, _ := unstructured.NestedMap(o.get("apps/v1/daemonsets", daemons).Object, "spec", "template", "spec")
 			terms, _, _ := unstructured.NestedFieldNoCopy(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 			got := []string{}
@@ -71,14 +71,14 @@ func metadataStays(_ *testing.T, o *operated) {
 func second(_ *testing.T, o *operated) {
 	time.Sleep(time.Second) // creation times have no fractions
 	o.create("a-second", pools("other=/srv/other"))
-	o.Eventually(time.Minute, "refused", func() error {
+	o.Eventually("refused", func() error {
 		return o.is("a-second", "FFT", "MultipleResources", "only one HostPathProvisioner is served, and hostpath-provisioner is older")
 	})
 	o.healthy()
 	if err := resources(o.Scene).Delete(o.Context(), "a-second", metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
-	o.Eventually(time.Minute, "gone", func() error {
+	o.Eventually("gone", func() error {
 		_, err := resources(o.Scene).Get(o.Context(), "a-second", metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return errors.Join(errors.New("it is there"), err)
@@ -111,7 +111,7 @@ func upgrades(_ *testing.T, o *operated) {
 // servesPath has a resource with pathConfig: one process serves both kinds of volumes.
 func servesPath(_ *testing.T, o *operated) {
 	o.change(`{"spec":{"storagePools":null,"pathConfig":{"path":"/srv/legacy","useNamingPrefix":true},"imagePullPolicy":"Always"}}`)
-	o.Eventually(time.Minute, "pod", func() error {
+	o.Eventually("pod", func() error {
 		pod := o.agentPod()
 		if len(pod.Containers) != 1 || len(pod.Volumes) != 4 || pod.Containers[0].ImagePullPolicy != corev1.PullAlways {
 			return fmt.Errorf("pod %+v", pod)
@@ -187,7 +187,7 @@ func (o *operated) noPV(name string) {
 	if err := pvs.Delete(o.Context(), name, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
-	o.Eventually(time.Minute, "PV gone", func() error {
+	o.Eventually("PV gone", func() error {
 		pv, err := pvs.Get(o.Context(), name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
@@ -215,6 +215,6 @@ func deletes(_ *testing.T, o *operated) {
 		return err
 	})
 	o.noPV("in-use")
-	o.Eventually(time.Minute, "gone", o.removed)
+	o.Eventually("gone", o.removed)
 	o.nothingLeft()
 }

@@ -64,7 +64,7 @@ func monitored(t *testing.T, o *operated) {
 // monitoringApplied waits until all objects are there.
 func (o *operated) monitoringApplied() {
 	o.Helper()
-	o.Eventually(noticed, "monitoring objects", func() (err error) {
+	o.Eventually("monitoring objects", func() (err error) {
 		for _, row := range monitoringObjects {
 			object, e := o.kind(row.kind).Get(o.Context(), row.name, metav1.GetOptions{})
 			if e == nil && (len(object.GetOwnerReferences()) != 1 || object.GetOwnerReferences()[0].Kind != "HostPathProvisioner") {
@@ -95,7 +95,7 @@ func measured(_ *testing.T, o *operated) {
 // metricsHave waits until /metrics of the operator has the lines.
 func (o *operated) metricsHave(lines ...string) {
 	o.Helper()
-	o.Eventually(time.Minute, "metrics", func() error {
+	o.Eventually("metrics", func() error {
 		status, body, err := scrape(o.operator.MetricsAddress(), "")
 		if err == nil && status != http.StatusOK {
 			err = fmt.Errorf("status %d", status)

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +59,7 @@ func (o *operated) standsStill() {
 	o.breaks(slow)
 	o.change(`{"spec":{"imagePullPolicy":"Always"}}`)
 	o.await("TTF", "RolloutStarted", "agents are replaced after a change")
-	o.Eventually(time.Minute, "the new pod", func() error {
+	o.Eventually("the new pod", func() error {
 		pods, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), onNode(slow))
 		if err == nil && (len(pods.Items) != 1 || pods.Items[0].Spec.Containers[0].ImagePullPolicy != corev1.PullAlways) {
 			err = fmt.Errorf("%d pods, not the new one", len(pods.Items))
@@ -73,14 +72,14 @@ func (o *operated) standsStill() {
 	if err != nil {
 		o.Fatal(err)
 	}
-	o.Eventually(5*time.Minute, "failed", func() error { // the time that an agent has to start, and more
+	o.Eventually("failed", func() error { // the time that an agent has to start, and more
 		return o.is(serving, "FFT", "Degraded", "0 of 2 agents are ready; not ready: "+slow+"; without a pod: 1, see the events of DaemonSet "+daemons)
 	})
 	o.report("v0.25.0")
 	o.await("TTF", "UpgradeStarted", "which stands still: 0 of 2 agents are ready")
 	o.enforce("privileged")
 	o.breaks("")
-	o.Eventually(3*time.Minute, "the pod that was refused", func() error { return o.podsReady(daemons) }) // Kubernetes waits longer after each refusal
+	o.Eventually("the pod that was refused", func() error { return o.podsReady(daemons) }) // Kubernetes waits longer after each refusal
 	o.healthy()
 	operator.Stop()
 }
@@ -110,11 +109,11 @@ func (o *operated) takesOver(row olderInstallation) {
 	o.report("v0.25.0")
 	o.apply("testdata/older-operator.yaml")
 	for _, name := range []string{"hostpath-provisioner", daemons} {
-		o.Eventually(time.Minute, name+" ready", func() error { return o.podsReady(name) })
+		o.Eventually(name+" ready", func() error { return o.podsReady(name) })
 	}
 	driver, ds := o.get(driversKind, harness.Driver).GetUID(), o.get(daemonsKind, daemons).GetUID()
 	operator := o.Operator() // ends with the row
-	o.Eventually(time.Minute, "version", func() error { return o.observed("unknown") })
+	o.Eventually("version", func() error { return o.observed("unknown") })
 	o.await(row.statuses, row.reason, row.words)
 	if o.get(driversKind, harness.Driver).GetUID() != driver || o.get(daemonsKind, daemons).GetUID() != ds {
 		o.Error("the CSIDriver or the DaemonSet is another object")
@@ -136,7 +135,7 @@ func (o *operated) takesOver(row olderInstallation) {
 	if err := resources(o.Scene).Delete(o.Context(), serving, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
-	o.Eventually(time.Minute, "gone", o.removed)
+	o.Eventually("gone", o.removed)
 	operator.Stop()
 }
 

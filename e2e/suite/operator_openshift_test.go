@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +30,11 @@ func sccExists(t *testing.T, o *operated) {
 	older.SetKind("SecurityContextConstraints")
 	older.SetName("hostpath-provisioner")
 	older.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"})
-	o.Eventually(noticed, "constraints of an older operator created", func() error {
+	o.Eventually("constraints of an older operator created", func() error {
 		_, err := o.kind(constraintsKind).Create(o.Context(), older, metav1.CreateOptions{})
 		return err
 	})
-	o.Eventually(noticed, "constraints", func() error {
+	o.Eventually("constraints", func() error {
 		have, err := o.kind(constraintsKind).Get(o.Context(), daemons, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -46,7 +45,7 @@ func sccExists(t *testing.T, o *operated) {
 		}
 		return nil
 	})
-	o.Eventually(noticed, "constraints of the older operator removed", func() error { return gone(o, "hostpath-provisioner") })
+	o.Eventually("constraints of the older operator removed", func() error { return gone(o, "hostpath-provisioner") })
 	template := o.get("apps/v1/daemonsets", daemons)
 	if pinned, _, _ := unstructured.NestedString(template.Object, "spec", "template", "metadata", "annotations", "openshift.io/required-scc"); pinned != daemons {
 		t.Errorf("the pods require the constraints %q", pinned)
@@ -93,7 +92,7 @@ func followsProfile(_ *testing.T, o *operated) {
 // is 0.
 func (o *operated) minimum(name string, version uint16) {
 	o.Helper()
-	o.Eventually(noticed+5*time.Second, name, func() error {
+	o.Eventually(name, func() error {
 		args := o.agentPod().Containers[0].Args
 		if !slices.Contains(args, "--metrics-tls-version="+name) {
 			return fmt.Errorf("arguments %v", args)

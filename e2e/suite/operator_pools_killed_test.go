@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +46,7 @@ func poolsKilled(o *onClaims) {
 			o.Errorf("claim %s has UID %s, before %s", name, now, uid)
 		}
 	}
-	o.Eventually(time.Minute, "no Jobs", func() error {
+	o.Eventually("no Jobs", func() error {
 		jobs, err := o.Client.BatchV1().Jobs(harness.Namespace).List(o.Context(), metav1.ListOptions{})
 		if err == nil && len(jobs.Items) > 0 {
 			err = fmt.Errorf("%+v", jobs.Items[0].Status)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,7 @@ func templateChanges(o *onClaims) {
 		}
 	}
 	o.setPools(poolOn("good", backing, request("2Gi")))
-	o.Eventually(time.Minute, "requests raised", func() error {
+	o.Eventually("requests raised", func() error {
 		for _, node := range o.nodes {
 			size, _, _ := unstructured.NestedString(o.get("/v1/persistentvolumeclaims", on("good", node)).Object, "spec", "resources", "requests", "storage")
 			if size != "2Gi" {
@@ -45,7 +44,7 @@ func templateChanges(o *onClaims) {
 		o.wantReviewed(served, map[string]any{"storagePools": []any{pool}}, words)
 		o.setPools(pool) // the API server has no route to the webhook
 		o.await("TTT", "StoragePoolNotReady", words)
-		o.Eventually(time.Minute, "served as before", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
+		o.Eventually("served as before", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
 	}
 	o.wantReviewed(served, map[string]any{"storagePools": []any{poolOn("good", backing, request("3Gi")), poolOn("new", "other", nil)}}, "")
 	o.setPools(poolOn("good", backing, request("2Gi")))
@@ -75,7 +74,7 @@ func holderDeleted(o *onClaims) {
 		return err
 	})
 	o.breaks(o.nodes[0].Name) // the pod of the holder too
-	o.Eventually(time.Minute, "mounting", func() error { return o.states("good Mounting 1/2 [Bound Bound]") })
+	o.Eventually("mounting", func() error { return o.states("good Mounting 1/2 [Bound Bound]") })
 	o.breaks("")
 	o.healthy()
 }
@@ -107,13 +106,13 @@ func nodeLeaves(o *onClaims) {
 	if *o.holder(left).Spec.Replicas != 0 || *o.holder(node).Spec.Replicas != 1 {
 		o.Error("the wrong holder is ended")
 	}
-	o.Eventually(time.Minute, "event", func() error { return o.told("process 7 (sh); trying again") })
+	o.Eventually("event", func() error { return o.told("process 7 (sh); trying again") })
 	o.busy.Store("")
 	o.gone("apps/v1/deployments", on("good", left))
 	o.get("/v1/persistentvolumeclaims", on("good", left))
 	o.healthy()
 	o.change(`{"spec":{"workload":{"nodeSelector":null}}}`)
-	o.Eventually(time.Minute, "both nodes", func() error { return o.states("good Ready 2/2 [Bound Bound], plain Ready 2/2 []") })
+	o.Eventually("both nodes", func() error { return o.states("good Ready 2/2 [Bound Bound], plain Ready 2/2 []") })
 	o.healthy()
 }
 
@@ -125,14 +124,14 @@ func poolMoves(o *onClaims) {
 	})
 	moved["path"] = "/srv/moved"
 	o.setPools(moved)
-	o.Eventually(time.Minute, "moved", func() error {
+	o.Eventually("moved", func() error {
 		d, err := o.Client.AppsV1().Deployments(harness.Namespace).Get(o.Context(), before.Name, metav1.GetOptions{})
 		if err == nil && (d.UID == before.UID || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--path=/srv/moved/csi")) {
 			err = fmt.Errorf("arguments %q; %w", d.Spec.Template.Spec.Containers[0].Args, o.is(serving, "", "", ""))
 		}
 		return err
 	})
-	o.Eventually(time.Minute, "told", func() error { return o.told("unmounted /srv/good/csi on node " + o.nodes[0].Name) })
+	o.Eventually("told", func() error { return o.told("unmounted /srv/good/csi on node " + o.nodes[0].Name) })
 	if now := o.get("/v1/persistentvolumeclaims", on("good", o.nodes[0])).GetUID(); now != claim {
 		o.Error("another claim")
 	}
@@ -155,6 +154,6 @@ func poolsDeleted(o *onClaims) {
 		o.get("/v1/persistentvolumeclaims", on("good", node))
 	}
 	for _, words := range []string{"node " + dead + " is not ready: /srv/moved/csi stays mounted there until the node restarts", "unmounted /srv/moved/csi on node " + o.nodes[1].Name} {
-		o.Eventually(time.Minute, words, func() error { return o.told(words) })
+		o.Eventually(words, func() error { return o.told(words) })
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -109,10 +108,10 @@ func poolsRefused(o *onClaims) {
 		"claim " + on("missing", o.nodes[0]) + " is not bound: ProvisioningFailed: storageclass.storage.k8s.io \"none-such\" not found",
 		"claim " + on("classless", o.nodes[1]) + " is not bound: FailedBinding: no persistent volumes available for this claim and no storage class is set"} {
 		o.await("TTT", "StoragePoolNotReady", words)
-		o.Eventually(time.Minute, "event "+words, func() error { return o.told(words) })
+		o.Eventually("event "+words, func() error { return o.told(words) })
 	}
 	want := "block Preparing 0/2 [], classless Preparing 0/2 [Pending Pending], good Ready 2/2 [Bound Bound], missing Preparing 0/2 [Pending Pending], shared Preparing 0/2 []"
-	o.Eventually(time.Minute, "states", func() error { return o.states(want) })
+	o.Eventually("states", func() error { return o.states(want) })
 	o.setPools(poolOn("good", backing, nil))
 	o.healthy()
 	for _, pool := range []string{"classless", "missing"} {
@@ -172,7 +171,7 @@ func (o *onClaims) states(want string) error {
 
 func (o *onClaims) gone(kind, name string) {
 	o.Helper()
-	o.Eventually(time.Minute, name+" gone", func() error {
+	o.Eventually(name+" gone", func() error {
 		_, err := o.kind(kind).Get(o.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -202,13 +201,13 @@ func poolObjects(o *onClaims) {
 	}
 	tolerations := `[{"key":"x","operator":"Exists"}]`
 	o.change(`{"spec":{"workload":{"tolerations":` + tolerations + `}}}`)
-	o.Eventually(time.Minute, "tolerations", func() error {
+	o.Eventually("tolerations", func() error {
 		if text, _ := json.Marshal(o.holder(o.nodes[0]).Spec.Template.Spec.Tolerations); string(text) != tolerations {
 			return fmt.Errorf("%s", text)
 		}
 		return nil
 	})
-	o.Eventually(time.Minute, "ready again", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
+	o.Eventually("ready again", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
 	o.healthy()
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,10 +31,10 @@ func tunes(_ *testing.T, o *operated) {
 	if pod := o.agentPod(); pod.Volumes[0].HostPath.Path != "/data/kubelet/plugins/csi-hostpath" {
 		o.Errorf("volumes %+v", pod.Volumes)
 	}
-	o.Eventually(time.Minute, "rules of the migration", func() error { return o.hasRules(11) })
+	o.Eventually("rules of the migration", func() error { return o.hasRules(11) })
 	o.tune(`{"data":{"HPP_OVERCOMMIT":null,"HPP_RESERV":"1Gi"}}`)
 	o.await("TTT", "SettingInvalid", `HPP_RESERV is "1Gi"; there is no such setting`)
-	o.Eventually(time.Minute, "both events", func() error {
+	o.Eventually("both events", func() error {
 		if n, err := o.events("SettingInvalid"); err != nil || n != 2 {
 			return errors.Join(err, fmt.Errorf("%d events", n))
 		}
@@ -54,7 +53,7 @@ func tunes(_ *testing.T, o *operated) {
 	if err := maps.Delete(o.Context(), settingsMap, metav1.DeleteOptions{}); err != nil {
 		o.Fatal(err)
 	}
-	o.Eventually(time.Minute, "without settings", func() error {
+	o.Eventually("without settings", func() error {
 		if o.hasVariables("HPP_RESERVE=1Gi") == nil || o.agentPod().Volumes[0].HostPath.Path != "/var/lib/kubelet/plugins/csi-hostpath" {
 			return errors.New("they are there")
 		}

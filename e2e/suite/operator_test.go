@@ -101,7 +101,7 @@ func (o *operated) is(name, statuses, reason, words string) error {
 
 func (o *operated) await(statuses, reason, words string) {
 	o.Helper()
-	o.Eventually(time.Minute, reason, func() error { return o.is(serving, statuses, reason, words) })
+	o.Eventually(reason, func() error { return o.is(serving, statuses, reason, words) })
 }
 
 // healthy waits until the installation is.
@@ -191,7 +191,7 @@ func defineAs(s *harness.Scene, file string) {
 	if err != nil {
 		s.Fatalf("apply %s: %v\n%s", file, err, out)
 	}
-	s.Eventually(time.Minute, "HostPathProvisioner served", func() error {
+	s.Eventually("HostPathProvisioner served", func() error {
 		_, err := resources(s).List(s.Context(), metav1.ListOptions{})
 		return err
 	})

@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,7 @@ func claimsWait(t *testing.T, o *operated) {
 	if _, err := o.Client.CoreV1().Nodes().Patch(o.Context(), bare.Name, types.MergePatchType, taint, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o.Eventually(time.Minute, "no agent", func() error { return noAgent(o, bare.Name) })
+	o.Eventually("no agent", func() error { return noAgent(o, bare.Name) })
 	broken, gone := o.nodes[1].Name, o.Name+"-node-99"
 	o.breaks(broken)
 	rows := map[string]func(*testing.T){}
@@ -37,7 +36,7 @@ func claimsWait(t *testing.T, o *operated) {
 		rows[row.name] = func(t *testing.T) {
 			s := o.in(t)
 			claim := s.Create(row.claim)
-			s.Eventually(40*time.Second, row.want, func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.want) })
+			s.Eventually(row.want, func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.want) })
 			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != row.claim.Selected {
 				t.Errorf("selected node %q, was %q", on, row.claim.Selected)
 			}
@@ -53,13 +52,13 @@ func claimsWait(t *testing.T, o *operated) {
 			mode := storagev1.VolumeBindingWaitForFirstConsumer
 			c.VolumeBindingMode = &mode
 		})
-		s.Eventually(40*time.Second, "warned", func() error { return s.Warned(claim.UID, harness.ReasonFailed, gone) })
+		s.Eventually("warned", func() error { return s.Warned(claim.UID, harness.ReasonFailed, gone) })
 		s.Delete(claim)
 	}
 	rows["given back"] = func(t *testing.T) {
 		s := o.in(t)
 		claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: gone})
-		s.Eventually(40*time.Second, "given back", func() error {
+		s.Eventually("given back", func() error {
 			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 				return s.NotYet(claim.UID, "it is for %s", on)
 			}

@@ -40,7 +40,7 @@ func filled(s *harness.Scene, a *harness.Agent, c harness.Claim) *corev1.Persist
 	claim := s.Create(c)
 	path := s.Bound(claim).Spec.HostPath.Path
 	s.Write(path, "data", []byte("precious"))
-	s.Eventually(15*time.Second, "record bound", func() error {
+	s.Eventually("record bound", func() error {
 		if v := a.Volume(harness.PVName(claim)); v.State != "bound" {
 			return fmt.Errorf("it is %s", v.State)
 		}
@@ -109,10 +109,10 @@ func TestOrphansDeleted(t *testing.T) {
 
 	a.RestartAs(harness.Options{Flags: []string{"--orphans=delete", "--orphan-grace=0s", "--v=1"}})
 	a.AwaitReady()
-	s.Eventually(firstLook, "orphan removed", func() error {
+	s.Eventually("orphan removed", func() error {
 		return harness.Missing(filepath.Join(a.Pool, harness.PVName(going)))
 	})
-	s.Eventually(firstLook, "the others reported", func() error { return orphans(a, "record", len(kept)) })
+	s.Eventually("the others reported", func() error { return orphans(a, "record", len(kept)) })
 	s.Always(8*time.Second, "the others kept", func() error {
 		for what, claim := range kept {
 			if err := intact(a, claim); err != nil {
@@ -130,7 +130,7 @@ func TestOrphansDeleted(t *testing.T) {
 		t.Errorf("a bound claim's volume is noted: %+v", v)
 	}
 	for _, words := range []string{"OrphansRemoved", harness.ReasonOrphans} {
-		s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, words) })
+		s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, words) })
 	}
 	if n := strings.Count(a.Log(), "Removed an orphan"); n != 1 {
 		t.Errorf("%d orphans removed, want 1", n)
@@ -159,18 +159,18 @@ func TestOrphansReported(t *testing.T) {
 	orphaned(s, a, going)
 	a.Restart()
 	a.AwaitReady()
-	s.Eventually(firstLook, "reported at start", func() error { return orphans(a, "record", 1) })
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonOrphans) })
+	s.Eventually("reported at start", func() error { return orphans(a, "record", 1) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonOrphans) })
 	since := a.Volume(harness.PVName(going)).Orphan.Since
 
 	s.ForcePVAway(pv.Name)
-	s.Eventually(firstLook, "reported soon", func() error { return orphans(a, "record", 2) })
+	s.Eventually("reported soon", func() error { return orphans(a, "record", 2) })
 	if why := a.Volume(pv.Name).Orphan.Why; !strings.Contains(why, "exists") {
 		t.Errorf("a lost claim's volume is an orphan because %q", why)
 	}
 	pv.ResourceVersion, pv.UID = "", ""
 	save(s, pv)
-	s.Eventually(15*time.Second, "note taken back", func() error {
+	s.Eventually("note taken back", func() error {
 		if why := a.Volume(pv.Name).Orphan.Why; why != "" {
 			return fmt.Errorf("still noted: %s", why)
 		}
@@ -183,19 +183,19 @@ func TestOrphansReported(t *testing.T) {
 	a.Stop()
 	a.RestartAs(harness.Options{Flags: []string{"--orphans=delete", "--orphan-grace=" + grace.String()}})
 	a.AwaitReady()
-	s.Eventually(firstLook, "reported again", func() error { return orphans(a, "record", 1) })
+	s.Eventually("reported again", func() error { return orphans(a, "record", 1) })
 	if v := a.Volume(harness.PVName(going)); !v.Orphan.Since.Equal(since) {
 		t.Errorf("an orphan since %v, want since %v, before the restart", v.Orphan.Since, since)
 	}
 	var gone time.Time
-	s.Eventually(grace+firstLook, "orphan removed", func() error {
+	s.Eventually("orphan removed", func() error {
 		gone = time.Now()
 		return harness.Missing(filepath.Join(a.Pool, harness.PVName(going)))
 	})
 	if took := gone.Sub(since); took < grace {
 		t.Errorf("removed %v after it was noted, want %v at least", took, grace)
 	}
-	s.Eventually(10*time.Second, "none left", func() error { return orphans(a, "record", 0) })
+	s.Eventually("none left", func() error { return orphans(a, "record", 0) })
 	if err := intact(a, back); err != nil {
 		t.Error(err)
 	}
@@ -223,11 +223,11 @@ func TestOrphansOfOtherKinds(t *testing.T) {
 	a.RestartAs(harness.Options{Flags: []string{"--orphans=delete", "--orphan-grace=0s"}})
 	a.AwaitReady()
 	for kind, want := range map[string]int{"pv": 2, "directory": len(left), "record": 0} {
-		s.Eventually(firstLook, kind, func() error { return orphans(a, kind, want) })
+		s.Eventually(kind, func() error { return orphans(a, kind, want) })
 	}
 	s.AwaitWarning(s.PV(harness.PVName(missing)).UID, harness.ReasonMissing, a.Node.Name, a.Pool)
 	s.AwaitWarning(s.PV(harness.PVName(unrecorded)).UID, harness.ReasonRefused, a.Node.Name)
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonOrphans) })
+	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonOrphans) })
 	s.Always(5*time.Second, "nothing touched", func() error {
 		for _, name := range append(left, "backup") {
 			if err := harness.Exists(filepath.Join(a.Pool, name, "data")); err != nil {

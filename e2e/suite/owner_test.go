@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +34,7 @@ func TestModeAndOwner(t *testing.T) {
 		"csi":      {Class: s.CSIClass("owned-csi", asked), Selected: a.Node.Name},
 	} {
 		made := s.Create(claim)
-		s.Eventually(time.Minute, kind+": bound", func() error { return s.IsBound(made) })
+		s.Eventually(kind+": bound", func() error { return s.IsBound(made) })
 		path := directory(a, s.PV(harness.PVName(made)))
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil || st.Mode&0o7777 != 0o2750 || st.Uid != 1000 || st.Gid != 2000 {

@@ -141,7 +141,7 @@ func TestImmediateWithoutAnnotation(t *testing.T) {
 	warned := func() error {
 		return s.Warned(claim.UID, harness.ReasonFailed, "kubevirt.io/provisionOnNode", "WaitForFirstConsumer")
 	}
-	s.Eventually(16*time.Second, "warning", warned)
+	s.Eventually("warning", warned)
 	s.Always(12*time.Second, "one warning", warned)
 	if err := s.IsPending(claim); err != nil {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestAnnotationOfAbsentNode(t *testing.T) {
 	nowhere := s.Create(harness.Claim{Node: s.Name + "-node-99"})
 	unserved := s.Create(harness.Claim{Node: idle.Name})
 	s.Always(12*time.Second, "patience", func() error { return s.Unwarned(nowhere.UID) })
-	s.Eventually(20*time.Second, "warning", func() error {
+	s.Eventually("warning", func() error {
 		return s.Warned(nowhere.UID, harness.ReasonFailed, s.Name+"-node-99", "does not exist")
 	})
 	s.Always(6*time.Second, "no more warnings", func() error {

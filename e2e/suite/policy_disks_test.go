@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,7 +55,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 	path := func(to string) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) { pv.Spec.Local.Path = to }
 	}
-	s.Eventually(30*time.Second, "policy in force", func() error {
+	s.Eventually("policy in force", func() error {
 		if err := of(b)(s.Context(), s.As(kubeconfig)); !apierrors.IsForbidden(err) {
 			return errors.Join(errors.New("not yet"), err)
 		}
@@ -90,7 +89,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Eventually(30*time.Second, "bound", func() error { return s.IsBound(claim) })
+	s.Eventually("bound", func() error { return s.IsBound(claim) })
 	try(s, kubeconfig, []deed{
 		{"its own", "", of(a)},
 		{"another's", "labels .* have to be that of the own node", of(b)},

@@ -2,7 +2,6 @@ package suite
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,14 +44,14 @@ func policedLife(s *harness.Scene) {
 		ask(s, claim, "25Mi")
 		wantSize(s, a, claim, "25Mi")
 	}
-	s.Eventually(10*time.Second, "published", func() error { _, err := s.Capacity(harness.ClassCSI, two); return err })
+	s.Eventually("published", func() error { _, err := s.Capacity(harness.ClassCSI, two); return err })
 	for claim := range claims {
 		pv := s.PV(harness.PVName(claim))
 		s.Delete(claim)
 		s.Gone(pv.Name)
 	}
 	for _, a := range agents {
-		s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+		s.Eventually("empty pool", func() error { return empty(s, a) })
 	}
 }
 
@@ -63,7 +62,7 @@ func policedGiveBack(s *harness.Scene) {
 	a.AwaitReady()
 	for _, class := range []string{harness.ClassDelayed, harness.ClassCSI} {
 		claim := s.Create(harness.Claim{Class: class, Selected: a.Node.Name, Size: "1Pi"})
-		s.Eventually(20*time.Second, "given back", func() error {
+		s.Eventually("given back", func() error {
 			if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 				return s.NotYet(claim.UID, "the claim is still for %s", on)
 			}
@@ -73,7 +72,7 @@ func policedGiveBack(s *harness.Scene) {
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Bound(claim)
 	ask(s, claim, "1Pi")
-	s.Eventually(20*time.Second, "said why", func() error {
+	s.Eventually("said why", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, "cannot grow")
 	})
 }
@@ -88,7 +87,7 @@ func policedSweep(s *harness.Scene) {
 	a.Restart()
 	a.AwaitReady()
 	adopted := func() error { return owned(s, a, pv.Name, pv.Name, claim, true) }
-	s.Eventually(15*time.Second, "label and pool", adopted)
+	s.Eventually("label and pool", adopted)
 
 	agents := s.As(s.PodKubeconfig(s.AgentPod(a.Node, harness.CSIAccount))).CoreV1().PersistentVolumes()
 	must := func(what string, err error) {
@@ -115,7 +114,7 @@ func policedSweep(s *harness.Scene) {
 	must("create again", err)
 	a.Restart()
 	a.AwaitReady()
-	s.Eventually(15*time.Second, "still the agent's", adopted)
+	s.Eventually("still the agent's", adopted)
 }
 
 // policedHostname: where a node's hostname is not its name, hostPath volumes wait for the administrator to list it.
@@ -125,7 +124,7 @@ func policedHostname(s *harness.Scene) {
 	a.Restart()
 	a.AwaitReady()
 	claim := s.Create(harness.Claim{Node: node.Name})
-	s.Eventually(20*time.Second, "refused", func() error {
+	s.Eventually("refused", func() error {
 		return s.Warned(claim.UID, harness.ReasonFailed, `not of the agent's own node`, `kubernetes.io/hostname=`+node.Name)
 	})
 	patch := fmt.Appendf(nil, `{"data":{%q:%q}}`, node.Name, node.Hostname)
@@ -134,7 +133,7 @@ func policedHostname(s *harness.Scene) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Eventually(time.Minute, "bound", func() error { return s.IsBound(claim) })
+	s.Eventually("bound", func() error { return s.IsBound(claim) })
 	s.Delete(claim)
 	s.Gone(harness.PVName(claim))
 }

@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +34,7 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 	a.Restart()
 	a.AwaitReady()
 	for _, h := range all {
-		s.Eventually(time.Minute, "refused", func() error {
+		s.Eventually("refused", func() error {
 			return s.Warned(h.claim.UID, reasonMigrationStopped, "MIGRATE_FROM lists", "docs/migration.md")
 		})
 		if pv := s.PV(h.pv.Name); pv.ResourceVersion != h.pv.ResourceVersion {
@@ -49,12 +48,12 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 		s.Fatal(err)
 	}
 	for _, h := range all {
-		s.Eventually(2*time.Minute, "taken over", h.isOurs)
+		s.Eventually("taken over", h.isOurs)
 	}
 	a.Stop()
 	a.RestartAs(as("back"))
 	for i, h := range all {
-		s.Eventually(2*time.Minute, "given back", h.isTheirs)
+		s.Eventually("given back", h.isTheirs)
 		if got := h.find(); got != inodes[i] {
 			s.Errorf("inode %d, was %d", got, inodes[i])
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -53,7 +52,7 @@ func TestPolicy(t *testing.T) {
 	a, b := s.Node("01"), s.Node("02")
 	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.CSIAccount))
 	// The API server takes a moment until it heeds a new policy.
-	s.Eventually(30*time.Second, "policies in force", func() error {
+	s.Eventually("policies in force", func() error {
 		return inForce(s, s.As(kubeconfig), b)
 	})
 	deeds := func(run func(*harness.Scene, harness.Node, harness.Node, string)) func(*testing.T) {

@@ -36,7 +36,7 @@ func newPopulated(s *harness.Scene, a *harness.Agent, class string) *populated {
 // fill is what a populator does until its pod writes.
 func (p *populated) fill(class string) {
 	p.Helper()
-	p.Eventually(time.Minute, "node chosen", func() error {
+	p.Eventually("node chosen", func() error {
 		if got := p.Read(p.target).Annotations[harness.AnnSelectedNode]; got != p.a.Node.Name {
 			return fmt.Errorf("the target is for node %q", got)
 		}
@@ -88,7 +88,7 @@ func (p *populated) rebind() {
 	p.Helper()
 	p.PatchPV(p.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":null}}}`,
 		p.target.Namespace, p.target.Name, p.target.UID))
-	p.Eventually(time.Minute, "bound", func() error { return p.IsBound(p.target) })
+	p.Eventually("bound", func() error { return p.IsBound(p.target) })
 }
 
 // The volume is the target's as soon as no pod uses the populator's claim, which may still be there. The agent may list
@@ -109,7 +109,7 @@ func TestPopulate(t *testing.T) {
 				return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 			})
 			p.ended()
-			p.Eventually(2*time.Minute, "the target has it", func() error { return p.isOf(p.target) })
+			p.Eventually("the target has it", func() error { return p.isOf(p.target) })
 			if got := p.Scheduled(p.waiting); got != node.Name {
 				t.Errorf("the pod is on node %q", got)
 			}
@@ -135,7 +135,7 @@ func TestPopulateWithoutPods(t *testing.T) {
 		return firstError(p.isOf(p.first), p.quiet(p.target, p.first))
 	})
 	p.finish()
-	p.Eventually(time.Minute, "the target has it", func() error { return p.isOf(p.target) })
+	p.Eventually("the target has it", func() error { return p.isOf(p.target) })
 	p.DeletePod(p.waiting)
 	p.Delete(p.target)
 	p.goes(p.target, p.first)

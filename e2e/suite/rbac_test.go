@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -160,7 +159,7 @@ func TestPermissionsAreUsed(t *testing.T) {
 func wantUsed(s *harness.Scene, log, account string, rules []rbacv1.PolicyRule) {
 	s.Helper()
 	may := permitted(rules...)
-	s.Eventually(time.Minute, "all that is permitted is used", func() error {
+	s.Eventually("all that is permitted is used", func() error {
 		did, _ := asked(s, log, account)
 		if unused := slices.DeleteFunc(slices.Sorted(maps.Keys(may)), func(what string) bool {
 			return did[what] || elsewhere[what] != ""
@@ -209,7 +208,7 @@ func useAll(s *harness.Scene, a *harness.Agent, mode string) {
 	s.Bound(first)
 	a.Restart()
 	a.AwaitReady()
-	s.Eventually(15*time.Second, "adopted", func() error {
+	s.Eventually("adopted", func() error {
 		if s.PV(pv.Name).Annotations[harness.AnnPool] == "" {
 			return fmt.Errorf("annotations %v", s.PV(pv.Name).Annotations)
 		}
@@ -227,7 +226,7 @@ func useAll(s *harness.Scene, a *harness.Agent, mode string) {
 	// What does not fit is given back, and said again whenever it comes again.
 	big := s.Create(delayed)
 	for range 2 {
-		s.Eventually(20*time.Second, "given back", func() error {
+		s.Eventually("given back", func() error {
 			if on := s.Read(big).Annotations[harness.AnnSelectedNode]; on != "" {
 				return s.NotYet(big.UID, "the claim is still for %s", on)
 			}
@@ -254,14 +253,14 @@ func useCapacity(s *harness.Scene, a *harness.Agent) {
 	s.Helper()
 	class := s.CSIClass("one", nil)
 	objects := s.Client.StorageV1().CSIStorageCapacities(harness.Namespace)
-	s.Eventually(10*time.Second, "published", func() error { _, err := s.Capacity(class, a.Node); return err })
+	s.Eventually("published", func() error { _, err := s.Capacity(class, a.Node); return err })
 	// Without its label it is found by its name alone.
 	o := capacityOf(s, class, a.Node)
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, harness.LabelNode)
 	if _, err := objects.Patch(s.Context(), o.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	s.Eventually(30*time.Second, "labelled", func() error {
+	s.Eventually("labelled", func() error {
 		if now := capacityOf(s, class, a.Node); now.Labels[harness.LabelNode] != a.Node.Name {
 			return fmt.Errorf("labels %v", now.Labels)
 		}
@@ -270,7 +269,7 @@ func useCapacity(s *harness.Scene, a *harness.Agent) {
 	if err := s.Client.StorageV1().StorageClasses().Delete(s.Context(), class, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	s.Eventually(10*time.Second, "gone with its class", func() error {
+	s.Eventually("gone with its class", func() error {
 		if found := s.Capacities(class, a.Node); len(found) > 0 {
 			return fmt.Errorf("%d objects", len(found))
 		}

@@ -85,7 +85,7 @@ func TestForeignPVOfTheName(t *testing.T) {
 	}
 	a.Restart()
 	a.AwaitReady()
-	s.Eventually(20*time.Second, "event", func() error {
+	s.Eventually("event", func() error {
 		for _, e := range s.Events(claim.UID) {
 			if e.Ours() && e.Type == corev1.EventTypeWarning && regexp.MustCompile(foreign.Name).MatchString(e.Message) {
 				return nil

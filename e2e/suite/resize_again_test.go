@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,7 +25,7 @@ func TestGrowWhenSpaceComesBack(t *testing.T) {
 	ask(s, second, bytes(size))
 	ask(s, gone, bytes(size))
 	for _, c := range []*corev1.PersistentVolumeClaim{second, gone} {
-		s.Eventually(15*time.Second, "refusal", func() error {
+		s.Eventually("refusal", func() error {
 			return saysWhy(s, c, corev1.PersistentVolumeClaimControllerResizeInfeasible)
 		})
 	}
@@ -52,7 +51,7 @@ func TestGrowWhenThePoolIsBack(t *testing.T) {
 	s.Bound(claim)
 	s.Unmount(node.Pool)
 	ask(s, claim, "20Mi")
-	s.Eventually(20*time.Second, "refusal", func() error { return saysWhy(s, claim, "", "not ready", node.Name) })
+	s.Eventually("refusal", func() error { return saysWhy(s, claim, "", "not ready", node.Name) })
 	disk.Mount(node.Pool)
 	wantSize(s, a, claim, "20Mi")
 	if err := s.Warned(claim.UID, reasonResizeFailed, "not ready"); err != nil {
@@ -93,7 +92,7 @@ func TestGrowIsResumed(t *testing.T) {
 	}
 	a.Restart()
 	for i, row := range rows {
-		s.Eventually(15*time.Second, row.name, func() error { return hasSize(s, a, claims[i], "20Mi") })
+		s.Eventually(row.name, func() error { return hasSize(s, a, claims[i], "20Mi") })
 	}
 	if err := a.MetricIs(3*20<<20, "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)
@@ -107,7 +106,7 @@ func TestGrowKilled(t *testing.T) {
 	a := s.Agent(s.Node("01"), harness.Options{Program: built(t, env.Faulty)})
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
 	s.Bound(claim)
-	s.Eventually(10*time.Second, "bound", func() error { return a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) })
+	s.Eventually("bound", func() error { return a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) })
 	const opening, most = 5, 20 // changes until the records are read, and in all
 	steps := map[string]bool{}
 	for n, size := opening, int64(10<<20); ; n++ {
@@ -118,7 +117,7 @@ func TestGrowKilled(t *testing.T) {
 		size += 1 << 20
 		ask(s, claim, bytes(size))
 		a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
-		s.Eventually(20*time.Second, "killed, or grown", func() error {
+		s.Eventually("killed, or grown", func() error {
 			if !a.Alive() {
 				return nil
 			}
@@ -159,7 +158,7 @@ func TestGrowAdopted(t *testing.T) {
 	a.Restart()
 	a.AwaitReady()
 	ask(s, claim, "20Mi")
-	s.Eventually(15*time.Second, "allocation", func() error {
+	s.Eventually("allocation", func() error {
 		if v := a.Volume(harness.PVName(claim)); v.Bytes != 20<<20 {
 			return fmt.Errorf("the volume has %d bytes", v.Bytes)
 		}
@@ -189,5 +188,5 @@ func TestGrowAndGo(t *testing.T) {
 	for _, c := range claims {
 		s.Gone(harness.PVName(c))
 	}
-	s.Eventually(20*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }

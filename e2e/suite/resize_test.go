@@ -64,7 +64,7 @@ func hasSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeC
 
 func wantSize(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, size string) {
 	s.Helper()
-	s.Eventually(15*time.Second, "claim "+claim.Name+" has "+size, func() error { return hasSize(s, a, claim, size) })
+	s.Eventually("claim "+claim.Name+" has "+size, func() error { return hasSize(s, a, claim, size) })
 }
 
 // saysWhy returns nil where the claim's one condition says why it does not grow, in words like the patterns.
@@ -123,7 +123,7 @@ func TestGrow(t *testing.T) {
 	for _, claim := range all {
 		ask(s, claim, "25Mi")
 	}
-	s.Eventually(15*time.Second, "all have 25Mi", func() error {
+	s.Eventually("all have 25Mi", func() error {
 		for _, claim := range all {
 			if has := s.Read(claim).Status.Capacity.Storage(); has.String() != "25Mi" {
 				return fmt.Errorf("claim %s has %s", claim.Name, has)
@@ -135,7 +135,7 @@ func TestGrow(t *testing.T) {
 	for i, a := range agents {
 		for _, claim := range claims[i] {
 			wantSize(s, a, claim, "25Mi")
-			s.Eventually(5*time.Second, "said", func() error { return resized(s, claim, 1) })
+			s.Eventually("said", func() error { return resized(s, claim, 1) })
 			if err := s.Unwarned(claim.UID); err != nil {
 				t.Error(err)
 			}
@@ -178,7 +178,7 @@ func TestGrowTooMuch(t *testing.T) {
 	ask(s, claim, "1Ti")
 	patterns := []string{a.Node.Name, `to 1Ti\b`, fmt.Sprintf(`\bincrease %d\b`, int64(1<<40-10<<20)),
 		fmt.Sprintf(`\btotal %d\b`, metric(s, a, "kubevirt_hpp_pool_total_bytes"))}
-	s.Eventually(15*time.Second, "refusal", func() error {
+	s.Eventually("refusal", func() error {
 		return saysWhy(s, claim, corev1.PersistentVolumeClaimControllerResizeInfeasible, patterns...)
 	})
 	s.AwaitWarning(claim.UID, reasonResizeFailed, patterns...)
@@ -246,7 +246,7 @@ func TestGrowOfManyAtOnce(t *testing.T) {
 		wg.Go(func() { ask(s, c, bytes(1<<20+more)) })
 	}
 	wg.Wait()
-	s.Eventually(30*time.Second, "all answered", func() error {
+	s.Eventually("all answered", func() error {
 		grown := 0
 		for _, c := range claims {
 			now := s.Read(c).Status.Capacity.Storage().Value()

@@ -106,7 +106,7 @@ func (r *reused) quiet(claims ...*corev1.PersistentVolumeClaim) error {
 func (r *reused) goes(claims ...*corev1.PersistentVolumeClaim) {
 	r.Helper()
 	r.Gone(r.pv.Name)
-	r.Eventually(10*time.Second, "empty pool", func() error { return empty(r.Scene, r.a) })
+	r.Eventually("empty pool", func() error { return empty(r.Scene, r.a) })
 	if err := r.quiet(claims...); err != nil {
 		r.Error(err)
 	}
@@ -126,14 +126,14 @@ func TestReuse(t *testing.T) {
 					home = env.Scene(t)
 				}
 				r.give(home.Namespace, name)
-				r.Eventually(time.Minute, "available", func() error { return phase(r, corev1.VolumeAvailable) })
+				r.Eventually("available", func() error { return phase(r, corev1.VolumeAvailable) })
 				r.Always(3*time.Second, "it waits", func() error { return firstError(r.quiet(), r.isOf(r.first)) })
 
 				next := r.claim(home, name)
-				r.Eventually(time.Minute, "bound", func() error { return home.IsBound(next) })
-				r.Eventually(time.Minute, "given", func() error { return r.isOf(next) })
+				r.Eventually("bound", func() error { return home.IsBound(next) })
+				r.Eventually("given", func() error { return r.isOf(next) })
 				ask(home, next, "16Mi")
-				r.Eventually(time.Minute, "grown", func() error {
+				r.Eventually("grown", func() error {
 					if v, pv := r.a.Volume(r.pv.Name), r.PV(r.pv.Name); v.Bytes != 16<<20 || pv.Spec.Capacity.Storage().Value() != 16<<20 {
 						return fmt.Errorf("volume %+v, PV %s", v, pv.Spec.Capacity.Storage())
 					}
@@ -163,7 +163,7 @@ func TestReuseAtOnce(t *testing.T) {
 		next := r.claim(r.Scene, "restored")
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":"Delete",
 			"claimRef":{"uid":null,"resourceVersion":null,"namespace":%q,"name":"restored"}}}`, r.Namespace))
-		r.Eventually(time.Minute, "given", func() error { return r.isOf(next) })
+		r.Eventually("given", func() error { return r.isOf(next) })
 		r.Always(2*time.Second, "it stays", func() error { return firstError(r.isOf(next), r.quiet(next)) })
 		r.Delete(next)
 		r.goes(next)
@@ -178,17 +178,17 @@ func TestReuseUnseen(t *testing.T) {
 		r.a.Stop()
 		r.give(r.Namespace, "restored")
 		next := r.claim(r.Scene, "restored")
-		r.Eventually(time.Minute, "bound", func() error { return firstError(r.IsBound(next), phase(r, corev1.VolumeBound)) })
+		r.Eventually("bound", func() error { return firstError(r.IsBound(next), phase(r, corev1.VolumeBound)) })
 		r.Delete(next)
 		r.Released(r.pv.Name)
 		r.a.Restart()
 		r.a.AwaitReady()
-		r.Eventually(time.Minute, "recorded", func() error { return r.isOf(next) })
+		r.Eventually("recorded", func() error { return r.isOf(next) })
 		r.Always(2*time.Second, "kept", func() error { return firstError(r.isOf(next), r.quiet(next)) })
 		r.a.Stop()
 		r.give(r.Namespace, "again")
 		third := r.claim(r.Scene, "again")
-		r.Eventually(time.Minute, "bound", func() error { return firstError(r.IsBound(third), phase(r, corev1.VolumeBound)) })
+		r.Eventually("bound", func() error { return firstError(r.IsBound(third), phase(r, corev1.VolumeBound)) })
 		r.policy(corev1.PersistentVolumeReclaimDelete)
 		r.Delete(third)
 		r.Released(r.pv.Name)
@@ -205,7 +205,7 @@ func TestReuseRefused(t *testing.T) {
 		r.Scheduled(pod)
 		next := r.claim(r.Scene, "thief")
 		r.PatchPV(r.pv.Name, fmt.Sprintf(`{"spec":{"claimRef":{"resourceVersion":null,"name":"thief","uid":%q}}}`, next.UID))
-		r.Eventually(time.Minute, "bound", func() error { return r.IsBound(next) })
+		r.Eventually("bound", func() error { return r.IsBound(next) })
 		r.Always(4*time.Second, "it waits", func() error { return firstError(r.isOf(r.first), r.quiet(r.first, next)) })
 		r.Delete(next)
 		r.Released(r.pv.Name) // its policy is Delete
@@ -215,7 +215,7 @@ func TestReuseRefused(t *testing.T) {
 		r.DeletePod(pod)
 		r.Delete(r.first)
 		r.Gone(r.pv.Name)
-		r.Eventually(10*time.Second, "empty pool", func() error { return empty(r.Scene, r.a) })
+		r.Eventually("empty pool", func() error { return empty(r.Scene, r.a) })
 	})
 }
 
@@ -230,7 +230,7 @@ func TestReuseCorrected(t *testing.T) {
 		r.Released(r.pv.Name)
 		r.AwaitWarning(r.pv.UID, harness.ReasonRefused, "still there")
 		refer(string(r.first.UID))
-		r.Eventually(time.Minute, "bound", func() error { return phase(r, corev1.VolumeBound) })
+		r.Eventually("bound", func() error { return phase(r, corev1.VolumeBound) })
 		r.Always(3*time.Second, "it stays", func() error { return r.isOf(r.first) })
 		r.Delete(r.first)
 		r.Gone(r.pv.Name)

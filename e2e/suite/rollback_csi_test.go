@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -119,7 +118,7 @@ func TestRollbackCSI(t *testing.T) {
 	s.Write(filepath.Join(a.Pool, harness.PVName(kept)), "data", []byte("precious"))
 	for _, claim := range []*corev1.PersistentVolumeClaim{kept, deleted} {
 		name := harness.PVName(claim)
-		s.Eventually(10*time.Second, "record bound", func() error { return owned(s, a, name, name, claim, false) })
+		s.Eventually("record bound", func() error { return owned(s, a, name, name, claim, false) })
 	}
 	a.Stop()
 

@@ -65,7 +65,7 @@ func afterRollback(s *harness.Scene, a *harness.Agent, o harness.Options, kept, 
 	o.Flags = append(o.Flags, "--orphans=delete", "--orphan-grace=0s")
 	a.RestartAs(o)
 	a.AwaitReady()
-	s.Eventually(40*time.Second, fmt.Sprintf("%d records of deleted volumes removed", gone), func() error {
+	s.Eventually(fmt.Sprintf("%d records of deleted volumes removed", gone), func() error {
 		var names []string
 		for _, v := range a.Inspect().Volumes {
 			if v.State != "bound" {
@@ -86,7 +86,7 @@ func afterRollback(s *harness.Scene, a *harness.Agent, o harness.Options, kept, 
 		s.Delete(claim)
 		s.Gone(harness.PVName(claim))
 	}
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }
 
 // A provisioner before this one serves the hostPath PVs of the agent after the steps of docs/from-kubevirt.md, and the agent
@@ -102,7 +102,7 @@ func TestRollback(t *testing.T) {
 		s.Write(filepath.Join(a.Pool, harness.PVName(claims[i])), "data", []byte("precious"))
 	}
 	kept, deleted, early := claims[0], claims[1], claims[2]
-	s.Eventually(10*time.Second, "records bound", func() error {
+	s.Eventually("records bound", func() error {
 		for _, c := range claims {
 			if v := a.Volume(harness.PVName(c)); v.State != "bound" {
 				return fmt.Errorf("record %+v", v)

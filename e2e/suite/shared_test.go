@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,8 +29,8 @@ func TestSharedPool(t *testing.T) {
 
 	s.Bound(served)
 	a.AwaitUnready("pools shared between nodes are not offered")
-	s.Eventually(10*time.Second, "event on the node", func() error { return nodeEvent(s, node, harness.ReasonNotReady) })
-	s.Eventually(20*time.Second, "refusal and return", func() error {
+	s.Eventually("event on the node", func() error { return nodeEvent(s, node, harness.ReasonNotReady) })
+	s.Eventually("refusal and return", func() error {
 		all := slices.DeleteFunc(s.Events(chosen.UID), func(e harness.Event) bool { return e.Type != corev1.EventTypeWarning || !e.Ours() })
 		// Once it was given back it is a claim that nobody places, and has a word like the other one.
 		if len(all) != 1 && len(all) != 2 || slices.ContainsFunc(all, func(e harness.Event) bool {
@@ -42,7 +41,7 @@ func TestSharedPool(t *testing.T) {
 		}
 		return nil
 	})
-	s.Eventually(60*time.Second, "word to the claim that nobody places", func() error {
+	s.Eventually("word to the claim that nobody places", func() error {
 		return s.Warned(waiting.UID, harness.ReasonFailed, node.Name, "nfs", "shared between nodes", "another pool")
 	})
 	if err := harness.Missing(shared); err != nil {

@@ -3,7 +3,6 @@ package suite
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,9 +33,9 @@ func TestSwap(t *testing.T) {
 	a.AwaitReady()
 	for _, claim := range []*corev1.PersistentVolumeClaim{bySidecar, mineToo} {
 		name := harness.PVName(claim)
-		s.Eventually(15*time.Second, "taken over", func() error { return owned(s, a, name, name, claim, false) })
+		s.Eventually("taken over", func() error { return owned(s, a, name, name, claim, false) })
 	}
-	s.Eventually(10*time.Second, "one capacity object, ours", func() error {
+	s.Eventually("one capacity object, ours", func() error {
 		o, err := s.Capacity(harness.ClassCSI, node)
 		if err == nil && o.Labels[harness.LabelNode] != node.Name {
 			err = fmt.Errorf("labels %v", o.Labels)
@@ -50,7 +49,7 @@ func TestSwap(t *testing.T) {
 	if err := wantTwo(); err != nil {
 		t.Error(err)
 	}
-	s.Eventually(10*time.Second, "recorded", func() error { return owned(s, a, harness.PVName(byLoop), harness.PVName(byLoop), byLoop, false) })
+	s.Eventually("recorded", func() error { return owned(s, a, harness.PVName(byLoop), harness.PVName(byLoop), byLoop, false) })
 
 	a.Stop()
 	a.RestartAs(plain(node))
@@ -61,5 +60,5 @@ func TestSwap(t *testing.T) {
 		s.Delete(claim)
 		s.Gone(harness.PVName(claim))
 	}
-	s.Eventually(10*time.Second, "empty pool", func() error { return empty(s, a) })
+	s.Eventually("empty pool", func() error { return empty(s, a) })
 }

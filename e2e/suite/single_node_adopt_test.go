@@ -23,14 +23,14 @@ func singleAdoption(t *testing.T, own *harness.Env) {
 	m.a.Restart()
 	m.a.AwaitReady()
 	for _, pv := range []*corev1.PersistentVolume{pv, keptPV} {
-		m.Eventually(15*time.Second, "adopted", func() error { return m.isAdopted(pv) })
+		m.Eventually("adopted", func() error { return m.isAdopted(pv) })
 	}
 	m.grown(claim)
 	m.Delete(kept)
 	m.Released(keptPV.Name)
 	m.Delete(claim)
 	m.Gone(pv.Name)
-	m.Eventually(10*time.Second, "one directory", func() error {
+	m.Eventually("one directory", func() error {
 		if got := m.Children(m.a.Pool); !slices.Equal(got, []string{filepath.Base(keptPV.Spec.HostPath.Path)}) {
 			return fmt.Errorf("the pool has %q", got)
 		}
@@ -77,7 +77,7 @@ func singleLeftAlone(t *testing.T, own *harness.Env) {
 	}
 	m.a.Restart()
 	m.a.AwaitReady()
-	m.Eventually(15*time.Second, "adopted", func() error { return m.isAdopted(good) })
+	m.Eventually("adopted", func() error { return m.isAdopted(good) })
 	for want, pv := range rows {
 		m.AwaitWarning(pv.UID, harness.ReasonRefused, want)
 		if now := m.PV(pv.Name); len(now.Labels) != 0 || now.Annotations[harness.AnnPool] != "" {
@@ -107,7 +107,7 @@ func singleKilled(t *testing.T, own *harness.Env) {
 		m.Delete(claim)
 		dead = m.again(func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }) || dead
 		m.Gone(harness.PVName(claim))
-		m.Eventually(15*time.Second, fmt.Sprintf("kill %d: empty pool", n), func() error { return empty(m.Scene, m.a) })
+		m.Eventually(fmt.Sprintf("kill %d: empty pool", n), func() error { return empty(m.Scene, m.a) })
 		m.a.Kill()
 		if !dead {
 			t.Logf("the life of a volume has %d steps", n-1)
@@ -126,7 +126,7 @@ func singleKilledAdopting(t *testing.T, own *harness.Env) {
 		claim, pv := m.older(nil)
 		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
 		dead := m.again(func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) })
-		m.Eventually(30*time.Second, fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
+		m.Eventually(fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
 		m.Delete(claim)
 		dead = m.again(func() error { return m.IsGone(pv.Name) }) || dead
 		m.Gone(pv.Name)
@@ -149,7 +149,7 @@ func faulty(t *testing.T) harness.Options {
 // that was so.
 func (m *machine) again(done func() error) (dead bool) {
 	m.Helper()
-	m.Eventually(time.Minute, "killed or done", func() error {
+	m.Eventually("killed or done", func() error {
 		if !m.a.Alive() {
 			return nil
 		}

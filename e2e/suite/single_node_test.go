@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -82,7 +81,7 @@ func (m *machine) older(edit func(*corev1.PersistentVolume)) (*corev1.Persistent
 	}
 	m.Write(pv.Spec.HostPath.Path, "data", []byte("precious"))
 	made := save(m.Scene, pv)
-	m.Eventually(time.Minute, "older claim bound", func() error { return m.IsBound(claim) })
+	m.Eventually("older claim bound", func() error { return m.IsBound(claim) })
 	return claim, made
 }
 
@@ -90,7 +89,7 @@ func (m *machine) older(edit func(*corev1.PersistentVolume)) (*corev1.Persistent
 func (m *machine) grown(claim *corev1.PersistentVolumeClaim) {
 	m.Helper()
 	ask(m.Scene, claim, "2Mi")
-	m.Eventually(20*time.Second, "grown", func() error {
+	m.Eventually("grown", func() error {
 		if c := m.Read(claim); c.Status.Capacity.Storage().String() != "2Mi" {
 			return m.NotYet(claim.UID, "its capacity is %s", c.Status.Capacity.Storage())
 		}
@@ -144,7 +143,7 @@ func singleDefaultClass(t *testing.T, own *harness.Env) {
 	wantTree(m.Scene, m.a.Pool, filepath.Base(m.directory(claim)))
 	m.Delete(claim)
 	m.Gone(pv.Name)
-	m.Eventually(10*time.Second, "empty pool", func() error { return empty(m.Scene, m.a) })
+	m.Eventually("empty pool", func() error { return empty(m.Scene, m.a) })
 }
 
 // Modes, capacity, policy and affinity of PVs, and what is refused.
@@ -180,7 +179,7 @@ func singleClaims(t *testing.T, own *harness.Env) {
 func singlePolicy(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.a.RestartWith("PV_RECLAIM_POLICY=Keep")
-	m.Eventually(20*time.Second, "refused", func() error {
+	m.Eventually("refused", func() error {
 		if m.a.Ended() != "exit status 2" || !strings.Contains(m.a.Log(), "neither Delete nor Retain") {
 			return fmt.Errorf("ended %q: %s", m.a.Ended(), m.a.Log())
 		}
@@ -199,7 +198,7 @@ func singleTwoNodes(t *testing.T, own *harness.Env) {
 	second := m.Node("02")
 	m.Shell("kubectl taint node " + second.Name + " node-role.kubernetes.io/control-plane:NoSchedule")
 	m.a.Restart()
-	m.Eventually(20*time.Second, "refused", func() error {
+	m.Eventually("refused", func() error {
 		if m.a.Ended() != "exit status 1" {
 			return fmt.Errorf("ended %q", m.a.Ended())
 		}

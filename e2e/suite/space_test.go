@@ -51,7 +51,7 @@ func wantNoSpace(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVol
 	s.AwaitWarning(claim.UID, harness.ReasonFailed, a.Node.Name, number("requested", wanted),
 		number("total", metric(s, a, "kubevirt_hpp_pool_total_bytes")))
 	const blocks = 64 << 10
-	s.Eventually(20*time.Second, "available bytes", func() error {
+	s.Eventually("available bytes", func() error {
 		want := metric(s, a, "kubevirt_hpp_pool_available_bytes")
 		for _, e := range s.Events(claim.UID) {
 			if said := regexp.MustCompile(`\bavailable (\d+)`).FindStringSubmatch(e.Message); said != nil {
@@ -109,8 +109,8 @@ func TestNoSpaceDelayed(t *testing.T) {
 	s.Cordon(roomy.Node, true) // the scheduler has no other choice
 	claim := s.Create(harness.Claim{Class: harness.ClassDelayed, Size: bytes(size)})
 	pod := s.Pod(claim.Name, full.Node.Hostname, roomy.Node.Hostname)
-	s.Eventually(20*time.Second, "refusal", func() error { return refusedForSpace(s, claim, size) })
-	s.Eventually(10*time.Second, "scheduler asked again", func() error {
+	s.Eventually("refusal", func() error { return refusedForSpace(s, claim, size) })
+	s.Eventually("scheduler asked again", func() error {
 		if on := s.Read(claim).Annotations[harness.AnnSelectedNode]; on != "" {
 			return fmt.Errorf("the claim is still for %s", on)
 		}
@@ -174,7 +174,7 @@ func TestSpaceOfManyAtOnce(t *testing.T) {
 		}
 		return nil
 	}
-	s.Eventually(2*time.Minute, "four claims", four)
+	s.Eventually("four claims", four)
 	s.Always(3*time.Second, "four claims and no more", four)
 	if err := a.MetricIs(float64(4*size), "kubevirt_hpp_pool_allocated_bytes"); err != nil {
 		t.Error(err)

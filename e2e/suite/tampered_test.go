@@ -146,7 +146,7 @@ func TestTamperedPVs(t *testing.T) {
 			mine := *s
 			mine.TB = t
 			mine.Released(pv.Name)
-			mine.Eventually(20*time.Second, "warning", func() error { return mine.Warned(pv.UID, harness.ReasonRefused, a.Node.Name) })
+			mine.Eventually("warning", func() error { return mine.Warned(pv.UID, harness.ReasonRefused, a.Node.Name) })
 		})
 	}
 	s.Always(4*time.Second, "PVs left alone", func() error {

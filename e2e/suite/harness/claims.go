@@ -106,7 +106,7 @@ func (s *Scene) Read(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolu
 // which happens with an available PV of a class that tests share.
 func (s *Scene) Bound(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	s.Helper()
-	s.Eventually(soon, "claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
+	s.Eventually("claim "+claim.Name+" bound", func() error { return s.IsBound(claim) })
 	if got, want := s.Read(claim).Spec.VolumeName, PVName(claim); got != want {
 		s.Fatalf("claim %s is bound to PV %s, want %s", claim.Name, got, want)
 	}
@@ -156,7 +156,7 @@ func (s *Scene) PV(name string) *corev1.PersistentVolume {
 // Gone waits until there is no PV of that name.
 func (s *Scene) Gone(pv string) {
 	s.Helper()
-	s.Eventually(soon, "PV "+pv+" gone", func() error { return s.IsGone(pv) })
+	s.Eventually("PV "+pv+" gone", func() error { return s.IsGone(pv) })
 }
 
 // IsGone returns nil if there is no PV of that name.
@@ -174,7 +174,7 @@ func (s *Scene) IsGone(name string) error {
 // Released waits until the PV is Released.
 func (s *Scene) Released(name string) {
 	s.Helper()
-	s.Eventually(soon, "PV "+name+" released", func() error {
+	s.Eventually("PV "+name+" released", func() error {
 		if phase := s.PV(name).Status.Phase; phase != corev1.VolumeReleased {
 			return fmt.Errorf("it is %s", phase)
 		}
@@ -193,7 +193,7 @@ func (s *Scene) PatchPV(name, patch string) {
 func (s *Scene) ForcePVAway(name string) {
 	s.Helper()
 	s.must("delete PV", s.Client.CoreV1().PersistentVolumes().Delete(s.Context(), name, metav1.DeleteOptions{}))
-	s.Eventually(soon, "PV "+name+" forced away", func() error {
+	s.Eventually("PV "+name+" forced away", func() error {
 		_, err := s.Client.CoreV1().PersistentVolumes().Patch(s.Context(), name, types.MergePatchType,
 			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -206,7 +206,7 @@ func (s *Scene) ForcePVAway(name string) {
 // ClaimGone waits until the claim is deleted.
 func (s *Scene) ClaimGone(claim *corev1.PersistentVolumeClaim) {
 	s.Helper()
-	s.Eventually(soon, "claim "+claim.Name+" gone", func() error {
+	s.Eventually("claim "+claim.Name+" gone", func() error {
 		_, err := s.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(s.Context(), claim.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

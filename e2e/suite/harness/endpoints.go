@@ -15,7 +15,7 @@ import (
 // AwaitReady waits until /readyz succeeds.
 func (a *Agent) AwaitReady() {
 	a.scene.Helper()
-	a.scene.Eventually(40*time.Second, "agent of "+a.Node.Name+" ready", a.Ready)
+	a.scene.Eventually("agent of "+a.Node.Name+" ready", a.Ready)
 }
 
 // Ready returns nil if /readyz succeeds.
@@ -35,7 +35,7 @@ func (a *Agent) AwaitUnready(pattern string) {
 	s := a.scene
 	s.Helper()
 	words := regexp.MustCompile(pattern)
-	s.Eventually(20*time.Second, "agent of "+a.Node.Name+" unready", func() error {
+	s.Eventually("agent of "+a.Node.Name+" unready", func() error {
 		status, body, err := a.Get("/readyz")
 		if err == nil && (status != http.StatusServiceUnavailable || !words.MatchString(body)) {
 			err = fmt.Errorf("readyz: %d %q, want 503 and words like %q", status, body, pattern)

@@ -110,7 +110,7 @@ func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...strin
 // AwaitWarning waits for the one Warning about the object, and checks for a while that no second one follows.
 func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
 	s.Helper()
-	s.Eventually(soon, "warning", func() error { return s.Warned(uid, reason, patterns...) })
+	s.Eventually("warning", func() error { return s.Warned(uid, reason, patterns...) })
 	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
 }
 

@@ -205,7 +205,7 @@ func (n *DiskNode) IsState(path, state string) error {
 // AwaitState waits until the device has the state.
 func (n *DiskNode) AwaitState(path, state string) {
 	n.scene.Helper()
-	n.scene.Eventually(soon, path+" "+state, func() error { return n.IsState(path, state) })
+	n.scene.Eventually(path+" "+state, func() error { return n.IsState(path, state) })
 }
 
 // PVAt returns the PV of the path, nil if there is none.
@@ -225,7 +225,7 @@ func (n *DiskNode) PVAt(path string) *corev1.PersistentVolume {
 func (n *DiskNode) Offered(path string, not ...types.UID) *corev1.PersistentVolume {
 	n.scene.Helper()
 	var pv *corev1.PersistentVolume
-	n.scene.Eventually(soon, path+" offered", func() error {
+	n.scene.Eventually(path+" offered", func() error {
 		pv = n.PVAt(path)
 		devices, err := n.Devices()
 		if pv == nil || pv.Status.Phase != corev1.VolumeAvailable {
@@ -253,7 +253,7 @@ func (n *DiskNode) DiskClaim(name string, pv *corev1.PersistentVolume) *corev1.P
 		},
 	}, metav1.CreateOptions{})
 	s.must("create claim", err)
-	s.Eventually(soon, "claim "+name+" bound", func() error { return s.IsBound(claim) })
+	s.Eventually("claim "+name+" bound", func() error { return s.IsBound(claim) })
 	return claim
 }
 

@@ -71,7 +71,7 @@ func (o *Operator) Start() {
 	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.must("start operator", o.cmd.Start())
-	s.Eventually(time.Minute, "operator healthy", func() error {
+	s.Eventually("operator healthy", func() error {
 		r, err := http.Get("http://" + o.address + "/readyz")
 		if err == nil {
 			defer r.Body.Close()

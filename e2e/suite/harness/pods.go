@@ -43,7 +43,7 @@ func (s *Scene) Pod(claim string, hostnames ...string) *corev1.Pod {
 func (s *Scene) Scheduled(pod *corev1.Pod) string {
 	s.Helper()
 	var node string
-	s.Eventually(soon, "pod scheduled", func() error {
+	s.Eventually("pod scheduled", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil && p.Spec.NodeName == "" {
 			err = s.NotYet(p.UID, "%s: %v", p.Status.Phase, p.Status.Conditions)
