@@ -137,17 +137,7 @@ func (c *ControlPlane) startAll(ctx context.Context, say *Progress) error {
 	if err != nil {
 		return err
 	}
-	if err := c.start("etcd"); err != nil {
-		return err
-	}
-	if err := c.start("kube-apiserver"); err != nil {
-		return err
-	}
-	err = c.process("kube-apiserver").Await(ctx, func(context.Context) error {
-		_, err := os.Stat(servingCertificate(s.Dir))
-		return err
-	})
-	if err != nil {
+	if err := writeServingPair(s.Dir, s.Address); err != nil {
 		return err
 	}
 	for _, u := range users() {
@@ -157,6 +147,12 @@ func (c *ControlPlane) startAll(ctx context.Context, say *Progress) error {
 		}
 	}
 	if err := writeFile(s.Dir, "kube-scheduler.yaml", s.schedulerConfig()); err != nil {
+		return err
+	}
+	if err := c.start("etcd"); err != nil {
+		return err
+	}
+	if err := c.start("kube-apiserver"); err != nil {
 		return err
 	}
 	if err := c.awaitAPIServer(ctx); err != nil {

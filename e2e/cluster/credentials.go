@@ -6,13 +6,16 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 )
 
 // user is a client that the API server authenticates by a fixed token.
@@ -60,9 +63,20 @@ func writeCredentials(dir string) (tokens map[string]string, err error) {
 func tokenFile(dir string) string  { return filepath.Join(dir, "tokens.csv") }
 func signingKey(dir string) string { return filepath.Join(dir, "service-accounts.key") }
 
-// servingCertificate is written by the API server at its first start. It is self-signed, and so its own authority.
-func servingCertificate(dir string) string {
-	return filepath.Join(dir, "certificates", "apiserver.crt")
+// servingCertificate has the API server's certificate and the authority that signed it, which clients trust.
+func servingCertificate(dir string) string { return filepath.Join(dir, "apiserver.crt") }
+func servingKey(dir string) string         { return filepath.Join(dir, "apiserver.key") }
+
+// writeServingPair creates the certificate of an API server at the address. The API server could make one itself, but it creates
+// the file before it writes it, so that a kubeconfig made meanwhile trusts nothing.
+func writeServingPair(dir, address string) error {
+	// The names and the first address of the service network are those that clients in pods use.
+	names := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"}
+	pair, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(serviceIP)}, names)
+	if err != nil {
+		return fmt.Errorf("certificate of the API server: %w", err)
+	}
+	return errors.Join(os.WriteFile(servingCertificate(dir), pair, 0o600), os.WriteFile(servingKey(dir), key, 0o600))
 }
 
 func kubeconfigPath(dir, name string) string { return filepath.Join(dir, name+".kubeconfig") }
