@@ -116,24 +116,29 @@ func nodeLeaves(o *onClaims) {
 	o.healthy()
 }
 
-// poolMoves has a pool at another path: it is unmounted where it was, and its claims stay the same.
+// poolMoves has a pool at another path: it is unmounted where it was on each node, and its claims stay the same.
 func poolMoves(o *onClaims) {
-	before, claim := o.holder(o.nodes[0]), o.get("/v1/persistentvolumeclaims", on("good", o.nodes[0])).GetUID()
+	holders, claims := map[string]types.UID{}, map[string]types.UID{}
+	for _, node := range o.nodes {
+		holders[node.Name], claims[node.Name] = o.holder(node).UID, o.get("/v1/persistentvolumeclaims", on("good", node)).GetUID()
+	}
 	moved := poolOn("good", backing, func(template map[string]any) {
 		template["resources"] = map[string]any{"requests": map[string]any{"storage": "2Gi"}}
 	})
 	moved["path"] = "/srv/moved"
 	o.setPools(moved)
-	o.Eventually("moved", func() error {
-		d, err := o.Client.AppsV1().Deployments(harness.Namespace).Get(o.Context(), before.Name, metav1.GetOptions{})
-		if err == nil && (d.UID == before.UID || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--path=/srv/moved/csi")) {
-			err = fmt.Errorf("arguments %q; %w", d.Spec.Template.Spec.Containers[0].Args, o.is(serving, "", "", ""))
+	for _, node := range o.nodes {
+		o.Eventually("moved on "+node.Name, func() error {
+			d, err := o.Client.AppsV1().Deployments(harness.Namespace).Get(o.Context(), on("good", node), metav1.GetOptions{})
+			if err == nil && (d.UID == holders[node.Name] || !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--path=/srv/moved/csi")) {
+				err = fmt.Errorf("arguments %q; %w", d.Spec.Template.Spec.Containers[0].Args, o.is(serving, "", "", ""))
+			}
+			return err
+		})
+		o.Eventually("told of "+node.Name, func() error { return o.told("unmounted /srv/good/csi on node " + node.Name) })
+		if now := o.get("/v1/persistentvolumeclaims", on("good", node)).GetUID(); now != claims[node.Name] {
+			o.Errorf("node %s has another claim", node.Name)
 		}
-		return err
-	})
-	o.Eventually("told", func() error { return o.told("unmounted /srv/good/csi on node " + o.nodes[0].Name) })
-	if now := o.get("/v1/persistentvolumeclaims", on("good", o.nodes[0])).GetUID(); now != claim {
-		o.Error("another claim")
 	}
 	o.healthy()
 }
