@@ -63,18 +63,21 @@ func (r *Reconciler) nodeGone(ctx context.Context, h home) (why string, err erro
 	return fmt.Sprintf("node %s does not exist any more", h.node), nil
 }
 
-// hostnameGone returns why the home is gone, "" if any other Node has the hostname that the PV requires.
+// hostnameGone returns why the home is gone, "" if any other Node has the hostname that the PV requires. A Node of the home's own
+// name with another UID is not the home: it was created after nodeGone found no Node of that name.
 func (r *Reconciler) hostnameGone(ctx context.Context, h home) (why string, err error) {
 	selector, err := labels.ValidatedSelectorFromSet(labels.Set{corev1.LabelHostname: h.hostname})
 	if err != nil {
 		return "", err
 	}
-	named, err := r.Live.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: 1})
-	switch {
-	case err != nil:
+	named, err := r.Live.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
 		return "", live.Unanswered{Request: "list nodes with hostname " + h.hostname, Err: err}
-	case len(named.Items) > 0:
-		return "", nil
+	}
+	for _, node := range named.Items {
+		if node.Name != h.node || h.isNode(node.UID) {
+			return "", nil
+		}
 	}
 	return fmt.Sprintf("node %s does not exist any more", h.node), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -176,6 +177,10 @@ func TestReconcile(t *testing.T) {
 		{"held by other finalizers", "release", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi); s.csi.Finalizers = []string{"a/b"} }, nil, tally{removing: 1}},
 		{"deleted by hand, policy delete", "delete", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi) }, nil, tally{released: 1}},
 		{"node exists", "release", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }, nil, nil},
+		{"node has another hostname now", "release", func(s *scene) {
+			s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "1", Labels: map[string]string{corev1.LabelHostname: "host-b"}}}
+			s.pv.Annotations[class.AnnNodeUID], s.csi.Annotations[class.AnnNodeUID] = "1", "1"
+		}, nil, nil},
 		{"another node has the hostname", "release", func(s *scene) {
 			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
 		}, []string{"delete c", "delete pvc-2", "event VolumeReleased pvc-2"}, tally{removing: 1}},
@@ -239,6 +244,31 @@ func TestCacheBehind(t *testing.T) {
 			}
 			if got := writes(); len(got) > 0 {
 				t.Errorf("written\n%s", strings.Join(got, "\n"))
+			}
+		})
+	}
+}
+
+// A Node may be created after the one of its name was found absent, and before the Nodes with its hostname are listed. It is not
+// the home of a PV that has another Node's UID.
+func TestNodeMadeBetweenTwoReads(t *testing.T) {
+	for _, row := range []struct {
+		name, recorded string
+		gone           bool
+	}{
+		{"another node's PV", "old", true},
+		{"its own PV", "new", false},
+		{"a PV without a node's UID", "", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "new", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+			client := kubefake.NewClientset(made)
+			client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "node-01")
+			})
+			why, err := (&Reconciler{Namespace: "agents", Live: client}).gone(t.Context(), home{node: "node-01", hostname: "host-a", uid: types.UID(row.recorded)})
+			if err != nil || (why != "") != row.gone {
+				t.Errorf("gone: %q, %v, want gone %t", why, err, row.gone)
 			}
 		})
 	}

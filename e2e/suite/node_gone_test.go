@@ -48,6 +48,7 @@ func TestNodeGone(t *testing.T) {
 		name string
 		run  func(*goneScene)
 	}{
+		{"hostname changed", (*goneScene).renamed},
 		{"node not ready", (*goneScene).notReady},
 		{"node deleted", (*goneScene).deleted},
 		{"node back", (*goneScene).back},
@@ -122,6 +123,26 @@ func (g *goneScene) directory(claim *corev1.PersistentVolumeClaim) string {
 	return filepath.Join(g.node.Pool, harness.PVName(claim))
 }
 
+// renamed has the hostname label of a living node changed for longer than the grace period. Nothing is given up.
+func (g *goneScene) renamed() {
+	before := len(operatorWrites(g.Scene, g.audit))
+	label := "kubectl label --overwrite node " + g.node.Name + " kubernetes.io/hostname="
+	g.Shell(label + "renamed")
+	g.Always(3*goneGrace, "untouched", func() error { return g.counts(0, 0, 0) })
+	g.wroteNothingSince(before)
+	g.Shell(label + g.node.Hostname)
+}
+
+// wroteNothingSince fails if the operator wrote anything but events after so many writes.
+func (g *goneScene) wroteNothingSince(before int) {
+	g.Helper()
+	for _, write := range operatorWrites(g.Scene, g.audit)[before:] {
+		if !strings.Contains(write, "/events") {
+			g.Errorf("the operator wrote %s", write)
+		}
+	}
+}
+
 // notReady has the agent and its node fail. Nothing happens, however long it takes.
 func (g *goneScene) notReady() {
 	g.agent.Stop()
@@ -178,7 +199,9 @@ func (g *goneScene) back() {
 	pool := g.node.Pool
 	g.node = g.NodeNamed(g.node.Name, g.node.Hostname)
 	g.node.Pool = pool
+	before := len(operatorWrites(g.Scene, g.audit))
 	g.Always(3*goneGrace, "a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
+	g.wroteNothingSince(before)
 	g.agent.Restart()
 	g.agent.AwaitReady()
 	g.Eventually("metrics", func() error { return g.counts(0, 0, 0) })

@@ -90,11 +90,17 @@ func (o *operated) healthyEvents() int {
 }
 
 // writes lists the writes of the operator, but for its lease.
-func (o *operated) writes() (all []string) {
+func (o *operated) writes() []string {
 	o.Helper()
-	file, err := os.Open(o.audit)
+	return operatorWrites(o.Scene, o.audit)
+}
+
+// operatorWrites lists, from an audit log, the writes of the operator, but for its lease.
+func operatorWrites(s *harness.Scene, audit string) (all []string) {
+	s.Helper()
+	file, err := os.Open(audit)
 	if err != nil {
-		o.Fatal(err)
+		s.Fatal(err)
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)
@@ -105,7 +111,7 @@ func (o *operated) writes() (all []string) {
 			ObjectRef        struct{ Resource string }
 		}
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			o.Fatal(err)
+			s.Fatal(err)
 		}
 		// The library that records events ends a series of them six minutes after its last one; recordedNothing looks at those.
 		series := e.Verb == "patch" && strings.Contains(e.RequestURI, "/events/"+serving+".")
