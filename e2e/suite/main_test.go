@@ -45,10 +45,6 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := operatorRole.unused(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
 	if err := env.Stop(code != 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

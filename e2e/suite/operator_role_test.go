@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -34,7 +35,8 @@ type roleUse struct {
 	verbs map[string]bool // as asked returns them
 }
 
-// note adds what the operator asked for in a test, and fails if the API server refused any of it.
+// note adds what the operator asked for in a test, and fails if the API server refused any of it. The last of operatorTests also
+// fails for what the operator may do and none of them needed, unless rows were left out.
 func (u *roleUse) note(s *harness.Scene, log string) {
 	s.Helper()
 	allowed, refused := asked(s, log, harness.OperatorAccount)
@@ -46,13 +48,14 @@ func (u *roleUse) note(s *harness.Scene, log string) {
 	test, _, _ := strings.Cut(s.TB.Name(), "/")
 	u.tests = append(u.tests, test)
 	maps.Copy(u.verbs, allowed)
+	if err := u.unused(); err != nil && !testing.Short() && !s.Failed() {
+		s.Error(err)
+	}
 }
 
 // unused returns an error if the operator may do what it did not do, and does not grant to others either: the API server lets it
-// grant only what it may do. Unused returns nil unless all the tests have run.
+// grant only what it may do. It returns nil until all the tests have run. The caller holds the lock.
 func (u *roleUse) unused() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	if slices.Sort(u.tests); !slices.Equal(u.tests, operatorTests) {
 		return nil
 	}

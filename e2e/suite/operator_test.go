@@ -156,11 +156,20 @@ func TestOperator(t *testing.T) {
 		{"delete", deletes},
 		{"killed", operatorKilled},
 	} {
+		if testing.Short() && onlyInFull(row.name) {
+			continue
+		}
 		if !t.Run(row.name, func(t *testing.T) { row.run(t, o.in(t)) }) {
 			t.FailNow()
 		}
 	}
 	operatorRole.note(o.Scene, o.audit)
+}
+
+// onlyInFull reports whether a row of TestOperator is left out with -short: monitoring, and a minute in which nothing changes.
+func onlyInFull(row string) bool {
+	monitoring := strings.HasPrefix(row, "TestPrometheus") && row != "TestPrometheusMetrics/HPP CR ready"
+	return monitoring || row == "monitoring" || row == "quiet"
 }
 
 // objects is a client of one kind, GROUP/VERSION/RESOURCE, of cluster-scoped objects or those of the agents' namespace.

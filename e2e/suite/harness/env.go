@@ -77,7 +77,9 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 	e := &Env{Dir: dir, Settings: s}
 	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", s.Race, "-tags=faults") })
 	e.racing = sync.OnceValues(func() (string, error) { return e.build("agent-race", true) })
-	e.manager = sync.OnceValues(func() (string, error) { return e.buildCommand("hostpath-operator", "manager", true) })
+	e.manager = sync.OnceValues(func() (string, error) {
+		return e.buildCommand("hostpath-operator", "manager", os.Getenv(raceVariable) != "")
+	})
 	var built error
 	var beside sync.WaitGroup
 	beside.Go(func() { e.Agent, built = e.build("agent", false) })
@@ -160,7 +162,10 @@ func (e *Env) Faulty() (string, error) { return e.faulty() }
 // Racing returns the agent built with the race detector, for tests of many calls at once.
 func (e *Env) Racing() (string, error) { return e.racing() }
 
-// Manager returns the operator, built with the race detector.
+// raceVariable has Manager built with the race detector.
+const raceVariable = "HPP_E2E_RACE"
+
+// Manager returns the operator as it is released, or with the race detector if HPP_E2E_RACE is set.
 func (e *Env) Manager() (string, error) { return e.manager() }
 
 // Another returns an Env with the same programs, for another control plane whose API server has additional flags.
