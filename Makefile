@@ -7,21 +7,22 @@ MINUTES     ?= 5
 # The image that the manifests name, until another is given.
 IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' manifests/image/kustomization.yaml)
 LINT_VERSION ?= v2.15.0
+STATICCHECK  ?= v0.8.2
 E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
 TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
 ARCH        := $(shell go env GOARCH)
 # grpcnotrace: gRPC's trace pages use text/template, which keeps every method of every type alive and doubles the binary.
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
+PROVE       := cd e2e && go run ./cmd/prove
 CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
 DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
 VM_PKGS      := qemu-system-x86 busybox-static
-MACHINE_PKGS := qemu-system-x86 mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs busybox-static
 export K8S_VERSION IMAGE
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-unit test-fuzz test-disk test-cluster test-machine test-times fuzz torture torture-power bench lint measure image push deploy \
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power bench lint lint-fast measure image push deploy \
 	demo demo-disks demo-single-node demo-local-path demo-operator \
 	cluster-up cluster-sync cluster-down clean
 
@@ -32,43 +33,26 @@ build: ## the agent for this machine, in bin/
 	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
 build image: ARCHES ?= $(ARCH)
 
-test: test-unit test-fuzz test-disk test-cluster test-machine ## all tests, cheap ones first
+test: ## tier 1: the main promises on real parts, in minutes; STEPS="unit disk" for some steps; needs root
+	@$(PROVE) tier1 $(STEPS)
 
-test-unit: ## values to values; no root, no cluster
+test-full: ## tier 2: everything, in shards of at most twenty minutes; SHARD=disk for one; needs root
+	@$(PROVE) tier2 $(SHARD)
+
+test-help: ## the steps of tier 1 and the shards of tier 2, and how many tests each runs
+	@$(PROVE) help
+
+test-stale: ## the shards of tier 2 whose files changed since they last passed
+	@$(PROVE) stale
+
+test-unit: ## every unit test; no root, no cluster
 	@e2e/packages.sh gcc libc6-dev systemd prometheus
-	go test -race ./...
-	cd e2e && go vet ./... && go test -race ./cluster/... ./cmd/... ./torture/... && go test -race -count=1 ./monitoring/... # which reads files outside its module
-
-test-fuzz: ## every fuzz target for a moment
-	e2e/fuzz.sh 8s
+	go test ./...
+	cd e2e && go test ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/...
 
 fuzz: FUZZTIME ?= 60s
 fuzz: ## every fuzz target for FUZZTIME=60s
 	e2e/fuzz.sh $(FUZZTIME)
-
-test-disk: ## real filesystems, mounts, csi-sanity; needs root
-	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
-	e2e/memory.sh go test -race -count=1 -tags disk -run '^TestDisk' ./volume/... ./controller/csi/... ./controller/device/... ./controller/monitor/...
-	cd e2e && ./memory.sh go test -race -count=1 ./sanity/...
-	cd e2e && ./memory.sh go test -count=1 -v -timeout 30m ./vm # what this kernel may lack, in a virtual machine
-
-test-cluster: ## a real control plane, and two real nodes; needs root
-	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) prometheus
-	cd e2e && go run ./cmd/cluster build && go test -count=1 -p 1 -timeout 30m ./suite/... ./nodes/... # the operator and some agents have the race detector
-	@$(MAKE) --no-print-directory torture MINUTES=1
-
-test-machine: ## a distribution in a virtual machine: systemd, SELinux, cgroup v2, reboot; needs root, and minutes to make its image once
-	@e2e/packages.sh $(MACHINE_PKGS)
-	cd e2e && go run ./cmd/cluster build && go test -count=1 -v -timeout 30m ./machine
-
-# The packages that `make test` runs, as paths from here.
-PKGS ?= ... $(addprefix e2e/,cluster/... cmd/... monitoring/... torture/... sanity/... suite/... nodes/... vm machine)
-test-times: ## the slowest thirty tests, and every package's seconds; PKGS="volume/... e2e/suite" for some packages; needs root
-	@e2e/packages.sh $(CLUSTER_PKGS) $(DISK_PKGS) $(VM_PKGS) systemd prometheus
-	@cd e2e && go build -o ../bin/times ./cmd/times
-	@{ $(if $(filter-out e2e/%,$(PKGS)),go test -json -race -count=1 -tags disk $(addprefix ./,$(filter-out e2e/%,$(PKGS)));) \
-	  $(if $(filter e2e/%,$(PKGS)),cd e2e; go run ./cmd/cluster build >&2 && \
-	    go test -json -count=1 -p 1 -timeout 30m $(patsubst e2e/%,./%,$(filter e2e/%,$(PKGS)));) } | bin/times
 
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
 	@e2e/packages.sh $(DISK_PKGS)
@@ -89,6 +73,13 @@ lint: ## gofmt, vet and golangci-lint
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
+
+lint-fast: ## gofmt, vet and staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
+	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
+	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
+	go vet -tags disk,faults,vm ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm ./...
+	cd e2e && go vet ./... && $(TOOLS)/staticcheck-$(STATICCHECK) ./...
 
 measure: ## how large packages, interfaces and the whole code are
 	@cd e2e && go run ./cmd/measure ..

@@ -1,0 +1,58 @@
+package proof
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier 1, 2 if none is, and "1, 2" if
+// some are. Tests of tier 1 run in tier 2, too.
+func TestReliabilityNamesTiers(t *testing.T) {
+	tiers, err := Load("../tiers.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := Find("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = tiers.Assign(tests) // TestEveryTestHasItsPlace reports what is wrong with it
+	first := map[string]bool{}
+	for _, r := range tiers.rules {
+		for _, test := range r.assigned {
+			first[test.Name] = first[test.Name] || len(r.steps) > 0
+		}
+	}
+	text, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]*)`")
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		var in []bool
+		for _, m := range named.FindAllStringSubmatch(line, -1) {
+			in = append(in, first[m[1]])
+		}
+		if !strings.HasPrefix(line, "|") || len(in) == 0 {
+			continue
+		}
+		rows++
+		want := "1, 2"
+		if !slices.Contains(in, false) {
+			want = "1"
+		} else if !slices.Contains(in, true) {
+			want = "2"
+		}
+		if got := strings.TrimSpace(cells[len(cells)-1]); got != want {
+			t.Errorf("docs/reliability.md: the row %q has tier %q, want %q", strings.TrimSpace(cells[0]), got, want)
+		}
+	}
+	if rows == 0 {
+		t.Error("docs/reliability.md has no row that names a test")
+	}
+}

@@ -1,0 +1,243 @@
+package proof
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// race has tests build the programs that they start with the race detector.
+const race = "HPP_E2E_RACE=1"
+
+// step is a part of tier 1, or a shard of tier 2.
+type step struct {
+	name     string
+	what     string   // for `prove help`
+	packages []string // of Debian, installed where they are missing
+	cluster  bool     // needs Kubernetes, which is built where it is missing
+	commands []string // of the shell, from the root of the tree, run first
+	memory   bool     // has the temporary files of its tests in memory: pools flush at every step
+	args     []string // of go test
+	envs     []string // its tests run once for each of these environment variables, "" for none; nil is one run without
+}
+
+var (
+	diskPackages    = []string{"acl", "e2fsprogs", "xfsprogs", "btrfs-progs", "gcc", "libc6-dev"}
+	nodePackages    = []string{"containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "busybox-static"}
+	vmPackages      = []string{"qemu-system-x86", "busybox-static"}
+	machinePackages = []string{"qemu-system-x86", "mmdebstrap", "openssh-client", "zstd", "e2fsprogs", "xfsprogs", "btrfs-progs", "busybox-static"}
+	unitPackages    = []string{"gcc", "libc6-dev", "systemd", "prometheus"}
+
+	once      = []string{"-count=1"}
+	oneByOne  = []string{"-count=1", "-p=1", "-timeout=30m"}
+	short     = append(slices.Clone(oneByOne), "-short") // without rows that only wait
+	withRace  = []string{"-race", "-count=1"}
+	raceCache = []string{"-race"} // go test's cache holds results of tests that read nothing outside their module
+)
+
+// tier1 are the steps of `make test`, the cheap ones first.
+var tier1 = []step{
+	{name: "build", what: "the programs for this machine", commands: []string{"make --no-print-directory build"}},
+	{name: "lint", what: "gofmt, vet, staticcheck", commands: []string{"make --no-print-directory lint-fast"}},
+	{name: "unit", what: "values to values", packages: unitPackages, args: []string{"-timeout=10m"}},
+	{name: "race", what: "the storage library with the race detector", packages: unitPackages, args: raceCache},
+	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: diskPackages, memory: true, args: once},
+	{name: "suite", what: "agents and the operator on a real control plane", packages: diskPackages, cluster: true, args: short},
+	{name: "nodes", what: "real nodes with kubelets and pods", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
+	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: diskPackages, cluster: true,
+		commands: []string{"make --no-print-directory torture MINUTES=0.5"}},
+}
+
+// tier2 are the shards of `make test-full`.
+var tier2 = []step{
+	{name: "lint", what: "golangci-lint", commands: []string{"make --no-print-directory lint"}},
+	{name: "race", what: "every unit test with the race detector", packages: unitPackages, args: withRace},
+	{name: "fuzz", what: "every fuzz target for a moment", packages: unitPackages, commands: []string{"e2e/fuzz.sh 8s"}},
+	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: diskPackages, memory: true, args: withRace, envs: []string{race}},
+	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: slices.Concat(diskPackages, vmPackages), args: oneByOne},
+	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut", packages: machinePackages, cluster: true, args: oneByOne},
+	{name: "suite-a", what: "the suite without the operator", packages: diskPackages, cluster: true, args: oneByOne},
+	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: diskPackages, cluster: true, args: oneByOne, envs: []string{"", race}},
+	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
+	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
+	{name: "torture", what: "agents and the API server killed at random, for five minutes", packages: diskPackages, cluster: true,
+		commands: []string{"make --no-print-directory torture MINUTES=5"}},
+	{name: "demos", what: "the five demos, each on a new cluster", packages: slices.Concat(nodePackages, diskPackages), cluster: true, commands: demos()},
+}
+
+func demos() (all []string) {
+	for _, demo := range []string{"demo", "demo-disks", "demo-single-node", "demo-local-path", "demo-operator"} {
+		all = append(all, "make --no-print-directory cluster-down", "make --no-print-directory "+demo)
+	}
+	return append(all, "make --no-print-directory cluster-down")
+}
+
+func stepNamed(steps []step, name string) *step {
+	if i := slices.IndexFunc(steps, func(s step) bool { return s.name == name }); i >= 0 {
+		return &steps[i]
+	}
+	return nil
+}
+
+// outcome is how a step went.
+type outcome struct {
+	step      string
+	wall, cpu time.Duration
+	results   results
+	err       error
+}
+
+// Runner runs steps in a tree.
+type Runner struct {
+	Root  string
+	Tiers *Tiers // after Assign
+	Out   io.Writer
+}
+
+// run runs one step with the tests that want selects.
+func (r *Runner) run(ctx context.Context, s step, want func(*rule) bool) outcome {
+	fmt.Fprintf(r.Out, "\n==> %s: %s\n", s.name, s.what)
+	o, begin, cpu := outcome{step: s.name}, time.Now(), busy()
+	o.results, o.err = r.try(ctx, s, want)
+	o.wall, o.cpu = time.Since(begin), busy()-cpu
+	verdict := "ok"
+	if o.err != nil {
+		verdict = "FAILED: " + o.err.Error()
+	}
+	fmt.Fprintf(r.Out, "==> %s: %s after %.0f s\n", s.name, verdict, o.wall.Seconds())
+	return o
+}
+
+func (r *Runner) try(ctx context.Context, s step, want func(*rule) bool) (all results, err error) {
+	commands := s.commands
+	if s.cluster {
+		commands = slices.Concat([]string{"cd e2e && go run ./cmd/cluster build"}, commands)
+	}
+	if len(s.packages) > 0 {
+		commands = slices.Concat([]string{"e2e/packages.sh " + strings.Join(s.packages, " ")}, commands)
+	}
+	for _, command := range commands {
+		cmd := exec.CommandContext(ctx, "sh", "-euc", command)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = r.Root, r.Out, r.Out
+		if err := cmd.Run(); err != nil {
+			return all, fmt.Errorf("%s: %w", command, err)
+		}
+	}
+	envs := s.envs
+	if envs == nil {
+		envs = []string{""}
+	}
+	for _, env := range envs {
+		for _, b := range r.Tiers.batches(want) {
+			got, failed := r.goTest(ctx, b, s, env)
+			all.add(got)
+			err = errors.Join(err, failed)
+		}
+	}
+	return all, err
+}
+
+// args are the arguments of go test after those of the step.
+func (b batch) args() (all []string) {
+	if b.tags != "" {
+		all = append(all, "-tags="+b.tags)
+	}
+	if b.run != "" {
+		all = append(all, "-run="+b.run)
+	}
+	return append(all, b.packages...)
+}
+
+// busy returns the time for which the processors of this machine have worked, for whichever program: a step starts programs that
+// outlive their parents. It is 0 where /proc/stat does not say; see proc_stat(5), in ticks of 10 ms.
+func busy() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	var user, nice, system, idle, wait, irq, soft int64
+	first, _, _ := strings.Cut(string(text), "\n")
+	if _, err := fmt.Sscanf(first, "cpu %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft); err != nil {
+		return 0
+	}
+	return time.Duration(user+nice+system+irq+soft) * 10 * time.Millisecond
+}
+
+// Tier1 runs the steps of tier 1, all or those named, and prints a table. A step that fails does not keep the others from
+// running, but for build and lint. The error says which failed.
+func (r *Runner) Tier1(ctx context.Context, only []string) error {
+	var all []outcome
+	for _, s := range tier1 {
+		if len(only) > 0 && !slices.Contains(only, s.name) {
+			continue
+		}
+		o := r.run(ctx, s, func(line *rule) bool { return slices.Contains(line.steps, s.name) })
+		all = append(all, o)
+		if o.err != nil && (s.name == "build" || s.name == "lint") {
+			break
+		}
+	}
+	return r.table("step", all)
+}
+
+// Tier2 runs shards, all or those named, writes to proven.txt which passed, and prints a table.
+func (r *Runner) Tier2(ctx context.Context, only []string) error {
+	var all []outcome
+	for _, s := range tier2 {
+		if len(only) > 0 && !slices.Contains(only, s.name) {
+			continue
+		}
+		o := r.run(ctx, s, func(line *rule) bool { return slices.Contains(line.shards, s.name) })
+		all = append(all, o)
+		if o.err == nil {
+			o.err = r.prove(s.name, o)
+		}
+	}
+	return r.table("shard", all)
+}
+
+// table prints a line for each outcome and for their sum, and returns an error that names those that failed.
+func (r *Runner) table(title string, all []outcome) error {
+	if len(all) == 0 {
+		return errors.New("no such " + title + "; `make test-help` lists them")
+	}
+	var sum outcome
+	var failed []string
+	fmt.Fprintf(r.Out, "\n%-10s %8s %8s %8s\n", title, "seconds", "CPU s", "tests")
+	for _, o := range all {
+		mark := ""
+		if o.err != nil {
+			failed, mark = append(failed, o.step), "  FAILED"
+		}
+		fmt.Fprintf(r.Out, "%-10s %8.0f %8.0f %8d%s\n", o.step, o.wall.Seconds(), o.cpu.Seconds(), o.results.passed+o.results.failed, mark)
+		sum.wall, sum.cpu = sum.wall+o.wall, sum.cpu+o.cpu
+		sum.results.add(o.results)
+	}
+	n := sum.results
+	r.slowest(n.times)
+	fmt.Fprintf(r.Out, "%-10s %8.0f %8.0f %8d\n", "all", sum.wall.Seconds(), sum.cpu.Seconds(), n.passed+n.failed)
+	fmt.Fprintf(r.Out, "%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
+	if len(failed) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// slowest prints the ten slowest tests. Those of one package run beside each other, so their times do not add up.
+func (r *Runner) slowest(all []took) {
+	slices.SortFunc(all, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	var words []string
+	for _, one := range all[:min(10, len(all))] {
+		words = append(words, fmt.Sprintf("%s %.0f", one.name, one.seconds))
+	}
+	if len(words) > 0 {
+		fmt.Fprintf(r.Out, "slowest tests, in seconds: %s\n", strings.Join(words, ", "))
+	}
+}
