@@ -237,16 +237,19 @@ func TestProven(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	r := &Runner{Out: io.Discard}
+	r := &Runner{Out: io.Discard, Root: t.TempDir()}
 	if err := r.table("step", nil); err == nil || !strings.Contains(err.Error(), "no such step") {
 		t.Error(err)
 	}
 	var out strings.Builder
 	r.Out = &out
-	unit := results{passed: 2, times: []took{{"TestQuick", 1}, {"TestSlow", 20}}}
+	unit := results{passed: 2, names: []string{"volume TestSlow", "volume TestQuick"}, times: []took{{"TestQuick", 1}, {"TestSlow", 20}}}
 	err := r.table("step", []outcome{{step: "unit", results: unit}, {step: "disk", err: io.EOF}})
 	if err == nil || err.Error() != "failed: disk" {
 		t.Error(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(r.Root, "_artifacts", "executed.txt")); string(text) != "volume TestQuick\nvolume TestSlow\n" {
+		t.Errorf("%q %v", text, err)
 	}
 	for _, words := range []string{"slowest tests, in seconds: TestSlow 20, TestQuick 1\n", "2 passed, 0 failed, 0 skipped\n", "  FAILED\n"} {
 		if !strings.Contains(out.String(), words) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -224,10 +225,21 @@ func (r *Runner) table(title string, all []outcome) error {
 	r.slowest(n.times)
 	fmt.Fprintf(r.Out, "%-10s %8.0f %8.0f %8d\n", "all", sum.wall.Seconds(), sum.cpu.Seconds(), n.passed+n.failed)
 	fmt.Fprintf(r.Out, "%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
+	err := r.executed(n.names)
 	if len(failed) > 0 {
-		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
+		err = errors.Join(fmt.Errorf("failed: %s", strings.Join(failed, ", ")), err)
 	}
-	return nil
+	return err
+}
+
+// executed writes the names of the tests and rows that passed to _artifacts/executed.txt.
+func (r *Runner) executed(names []string) error {
+	dir := filepath.Join(r.Root, "_artifacts")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	return os.WriteFile(filepath.Join(dir, "executed.txt"), []byte(strings.Join(slices.Compact(names), "\n")+"\n"), 0o644)
 }
 
 // slowest prints the ten slowest tests. Those of one package run beside each other, so their times do not add up.
