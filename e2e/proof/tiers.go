@@ -46,7 +46,7 @@ func Load(file string) (*Tiers, error) {
 			t.rules = append(t.rules, &rule{number: i + 1, pattern: fields[0], tags: list(fields[1]), tests: list(fields[2]),
 				steps: list(fields[3]), shards: list(fields[4])})
 		default:
-			return nil, fmt.Errorf("%s:%d: %q has %d fields: want package, tags, tests, steps and shards, or shard NAME PATH...",
+			return nil, fmt.Errorf("%s:%d: %q has %d fields: want package, tags, tests, steps and shards, or the word shard, a name and paths",
 				file, i+1, strings.TrimSpace(line), len(fields))
 		}
 	}

@@ -44,8 +44,6 @@ func TestAPIServerAway(t *testing.T) {
 		}
 		return nil
 	})
-	// The rest is the controller-manager's, which takes longer to notice that the API server is back.
-	const late = 3 * time.Minute
 	s.Eventually("claim bound", func() error { return s.IsBound(after) })
 	s.Delete(claim)
 	s.Eventually("PV gone", func() error { return s.IsGone(harness.PVName(claim)) })

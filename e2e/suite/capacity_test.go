@@ -154,7 +154,6 @@ func TestCapacityOwner(t *testing.T) {
 	if err := sets.Delete(t.Context(), set.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const collected = time.Minute // the garbage collector is in no hurry
 	s.Eventually("gone with its owner", func() error {
 		if n := len(s.Capacities(harness.ClassCSI, node)); n > 0 {
 			return fmt.Errorf("there are %d", n)

@@ -16,9 +16,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// firstLook is how long the first look for orphans may take to come, and to tell.
-const firstLook = 40 * time.Second
-
 // orphans returns nil where the agent counts so many of the kind.
 func orphans(a *harness.Agent, kind string, want int) error {
 	return a.MetricIs(float64(want), "kubevirt_hpp_orphans", fmt.Sprintf("kind=%q", kind))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,9 +35,6 @@ const (
 	ClassCSI  = "hostpath-csi"
 	LocalPool = "local"
 )
-
-// soon is the time that the cluster may take for one change, on a busy machine.
-const soon = 2 * time.Minute
 
 // Claim describes a claim. The zero value requests 10Mi of the immediate class and names no node.
 type Claim struct {
