@@ -56,3 +56,43 @@ func TestReliabilityNamesTiers(t *testing.T) {
 		t.Error("docs/reliability.md has no row that names a test")
 	}
 }
+
+// before.txt has the tests and rows that ran before the tests were split into tiers. A test that is not in the tree any more has a
+// line beside it that says why, and what proves the same now.
+func TestNoTestIsLost(t *testing.T) {
+	tests, err := Find("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("before.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range lost(string(text), tests) {
+		t.Error(problem)
+	}
+	given := "# head\nvolume TestA row\nvolume TestB row other/row\nvolume TestC\n  gone: TestA has its rows\n"
+	want := []string{`volume TestB: is not in the tree; add a line "  gone: WHY" below it in before.txt`}
+	if got := lost(given, []Test{{Package: "volume/moved", Name: "TestA"}}); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// lost returns a sentence for each test in text that is neither among tests, in whichever package, nor explained.
+func lost(text string, tests []Test) (problems []string) {
+	have := map[string]bool{}
+	for _, test := range tests {
+		have[test.Name] = true
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || strings.HasPrefix(line, "#") || strings.HasPrefix(line, " ") || have[fields[1]] {
+			continue
+		}
+		if i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "  gone: ") {
+			problems = append(problems, fields[0]+" "+fields[1]+`: is not in the tree; add a line "  gone: WHY" below it in before.txt`)
+		}
+	}
+	return problems
+}
