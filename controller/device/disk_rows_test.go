@@ -136,7 +136,7 @@ func TestDiskPVDeletedByHand(t *testing.T) {
 // goes while it is wiped keeps its PV too.
 func TestDiskWipeIsInterrupted(t *testing.T) {
 	b := newBench(t, "wipe=discard")
-	path := b.attach("disk-large", 1<<30)
+	path := b.attach("disk-large", 8<<30) // a wipe that takes seconds, so that it can be interrupted
 	large := b.report(path, Available)
 	pv := b.named(large.PV)
 	released := func() {
