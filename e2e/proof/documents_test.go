@@ -11,14 +11,7 @@ import (
 // Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier 1, 2 if none is, and "1, 2" if
 // some are. Tests of tier 1 run in tier 2, too.
 func TestReliabilityNamesTiers(t *testing.T) {
-	tiers, err := Load("../tiers.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := Find("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tiers, tests := loaded(t)
 	_ = tiers.Assign(tests) // TestEveryTestHasItsPlace reports what is wrong with it
 	first := map[string]bool{}
 	for _, r := range tiers.rules {
@@ -60,10 +53,7 @@ func TestReliabilityNamesTiers(t *testing.T) {
 // before.txt has the tests and rows that ran before the tests were split into tiers. A test that is not in the tree any more has a
 // line beside it that says why, and what proves the same now.
 func TestNoTestIsLost(t *testing.T) {
-	tests, err := Find("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, tests := loaded(t)
 	text, err := os.ReadFile("before.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -13,14 +13,7 @@ import (
 
 // Every test of the tree runs in a shard, and tiers.txt names nothing that is not there.
 func TestEveryTestHasItsPlace(t *testing.T) {
-	tiers, err := Load("../tiers.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := Find("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tiers, tests := loaded(t)
 	for _, problem := range tiers.Assign(tests) {
 		t.Error(problem)
 	}
@@ -45,6 +38,20 @@ func TestEveryTestHasItsPlace(t *testing.T) {
 			t.Errorf("step %s of make test runs nothing", s.name)
 		}
 	}
+}
+
+// loaded returns this tree's tiers.txt and its tests.
+func loaded(t *testing.T) (*Tiers, []Test) {
+	t.Helper()
+	tiers, err := Load("../tiers.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := Find("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tiers, tests
 }
 
 // tree writes files and returns their directory.

@@ -128,7 +128,7 @@ type batch struct {
 	run      string   // expression of -run, "" for all tests
 }
 
-// Batches returns the commands that run the tests for which want is true. Assign has been called.
+// batches returns the commands that run the tests of the rules for which want is true. Assign has been called.
 func (t *Tiers) batches(want func(*rule) bool) []batch {
 	type key struct{ module, tags string }
 	names, rest := map[key]map[string][]string{}, map[key]map[string]bool{}
@@ -137,10 +137,7 @@ func (t *Tiers) batches(want func(*rule) bool) []batch {
 			module, pkg := moduleOf(test.Package)
 			k := key{module, strings.Join(r.tags, ",")}
 			if !want(r) {
-				// Its package may be in the batch of other tests with these tags.
-				if k.tags == "" || !test.in(nil) {
-					set(rest, k, pkg)
-				}
+				set(rest, k, pkg) // its package may be in the batch of other tests with these tags
 				continue
 			}
 			if names[k] == nil {

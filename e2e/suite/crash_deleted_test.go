@@ -9,10 +9,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// unfinished is how long the agent may take to undo a create whose claim is gone: it looks once a minute, and gives a PV
-// half a minute to appear.
-const unfinished = 100 * time.Second
-
 // The agent is killed while it makes a volume, and the claim is deleted before it is started again. Nobody will ask for
 // the volume any more, so it goes: at the start, or where its directory was in place already, a minute later.
 func TestCrashThenClaimDeleted(t *testing.T) {
@@ -40,7 +36,7 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 		t.Fatalf("%d kills while a volume was made, orphan: %v; want more", len(begun), orphan != nil)
 	}
 	for _, c := range begun {
-		c.wantNone(unfinished)
+		c.wantNone()
 	}
 	wantOrphan(orphan)
 }

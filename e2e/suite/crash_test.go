@@ -117,7 +117,7 @@ func (c *crash) wantOne() {
 }
 
 // wantNone waits until nothing of the deleted claim is left, in the cluster and on the disk.
-func (c *crash) wantNone(within time.Duration) {
+func (c *crash) wantNone() {
 	c.Helper()
 	c.Gone(harness.PVName(c.claim))
 	c.Eventually(fmt.Sprintf("kill %d: empty pool", c.n), func() error { return empty(c.Scene, c.a) })
@@ -145,7 +145,7 @@ func (c *crash) live() (step string) {
 	if c.died("all gone", func() error { return firstError(c.IsGone(pv), empty(c.Scene, c.a)) }) {
 		step = c.recover()
 	}
-	c.wantNone(15 * time.Second)
+	c.wantNone()
 	c.a.Kill() // a stop may meet the kill
 	return step
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -83,7 +82,7 @@ func adoptKilled(t *testing.T, n int) (step string) {
 	if c.died("all gone", func() error { return firstError(s.IsGone(h.pv.Name), empty(s, a)) }) {
 		step = c.recover()
 	}
-	c.wantNone(15 * time.Second)
+	c.wantNone()
 	a.Kill() // a stop may meet the kill
 	return step
 }
