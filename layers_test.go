@@ -137,6 +137,7 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 var layers = [][]string{
 	{"class", "informers", "sleep"},            // what both sides of a claim agree on; how loops watch and wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
+	{"identity"}, // whose an object is
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
 	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "nodegone", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each
 	{"agent", "disks", "holder", "operator"}, // joins them; installs them
