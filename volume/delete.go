@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
 
@@ -78,16 +79,14 @@ func (p *Pool) rollBackDelete(c *call, r record.Record) {
 
 // finishDelete moves a volume whose record is deleting into the trash, and its record
 // beside it. It omits the steps that were done before. A purge flushes the last one: until
-// then a start would continue here, and the entry in the trash shows that a directory of
-// that name is another one.
+// then a start would continue here, and the entry in the trash, or the record there, shows
+// that a directory of that name is another one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
-	there, err := file.IsDir(c.Base, r.Name)
+	trashed, err := inTrash(c, r)
 	if err != nil {
 		return err
 	}
-	// A volume that is in the trash was moved before the crash; a directory that has
-	// the name now is another one.
-	trashed, err := file.Exists(c.Trash, r.Trash)
+	there, err := file.IsDir(c.Base, r.Name)
 	if err != nil {
 		return err
 	}
@@ -101,9 +100,8 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	if err := file.Flush(c.Base, c.Trash); err != nil {
 		return err
 	}
-	p.step("delete.move")
-	if err := unix.Renameat(c.Records, r.Name, c.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
-		return fault.Path("rename", r.Name, err)
+	if err := p.moveRecord(c, r); err != nil {
+		return err
 	}
 	p.records.Forget(r.Name)
 	if there || trashed {
@@ -112,6 +110,41 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	// If the directory was missing, there is no entry in the trash to show it.
 	p.step("delete.flush")
 	return file.Flush(c.Records, c.Trash)
+}
+
+// inTrash reports whether the volume was moved into the trash: its entry is there, or was
+// purged and has left its record. A directory that has the volume's name now is another one.
+func inTrash(c *call, r record.Record) (bool, error) {
+	entry, err := file.Exists(c.Trash, r.Trash)
+	if entry || err != nil {
+		return entry, err
+	}
+	return file.Exists(c.Trash, r.Trash+record.Suffix)
+}
+
+// moveRecord moves the record of a volume that is in the trash beside its entry. It does
+// nothing if the record was moved before.
+//
+// A power cut can leave both names of a record that was being moved: btrfs writes the two
+// directories one after the other, and both names are links of one file then. rename(2)
+// succeeds for two links of one file, and does nothing. The old name is therefore removed
+// by itself if it is still there.
+func (p *Pool) moveRecord(c *call, r record.Record) error {
+	p.step("delete.move")
+	if err := unix.Renameat(c.Records, r.Name, c.Trash, r.Trash+record.Suffix); err != nil && err != unix.ENOENT {
+		return fault.Path("rename", r.Name, err)
+	}
+	left, err := record.Read(c.Records, r.Name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case left.Trash != r.Trash:
+		return fmt.Errorf("%w: record %s is another volume's", ErrConflict, r.Name)
+	}
+	p.step("delete.unlink")
+	return file.Remove(c.Records, r.Name)
 }
 
 // RollBack removes a volume that Create made and that has no PV, by rmdir(2). It does

@@ -52,13 +52,13 @@ func (p *Pool) purge(ctx context.Context, c *call, emptying *trash.Emptying) err
 // Trash returns what the last Purge left in the trash.
 func (p *Pool) Trash() trash.Left { return p.trash.Left() }
 
-// recoverDeletions finishes the deletions whose entries are among the names in the trash
-// and whose records are not there. It returns the entries of those that it did not finish.
+// recoverDeletions finishes the deletions whose entries, or whose records, are among the
+// names in the trash. It returns the entries of those that it did not finish.
 func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool, err error) {
 	moving = map[string]bool{}
 	var errs []error
 	for _, r := range p.records.Unfinished() {
-		if r.State != record.Deleting || !slices.Contains(names, r.Trash) {
+		if r.State != record.Deleting || !slices.Contains(names, r.Trash) && !slices.Contains(names, r.Trash+record.Suffix) {
 			continue
 		}
 		c.Progress()

@@ -198,14 +198,15 @@ func (p *Pool) recoverCreating(c *call, r record.Record) error {
 	return err
 }
 
-// recoverDeleting continues a deletion, unless something was mounted meanwhile.
+// recoverDeleting continues a deletion, unless something was mounted on the volume
+// meanwhile.
 func (p *Pool) recoverDeleting(c *call, r record.Record) error {
-	there, err := file.IsDir(c.Base, r.Name)
+	trashed, err := inTrash(c, r)
 	if err != nil {
 		return err
 	}
-	if there {
-		if err := c.CheckUnused(r.Name); err != nil {
+	if !trashed {
+		if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
 	}

@@ -40,6 +40,9 @@ func TestRecoverTable(t *testing.T) {
 	file := func(name, content string) func(*testing.T, string) {
 		return func(t *testing.T, path string) { write(t, filepath.Join(path, name), content) }
 	}
+	linked := func(t *testing.T, path string) { // a power cut between the flushes of two directories, on btrfs
+		ok(t, os.Link(filepath.Join(path, records, "v"), filepath.Join(path, trash, "GONE.json")))
+	}
 	type put = func(*testing.T, string)
 	for _, row := range []struct {
 		name  string
@@ -81,6 +84,13 @@ func TestRecoverTable(t *testing.T) {
 		{name: "D2 trash entry with its record", found: []put{dir(trash + "/GONE"), file(trash+"/GONE.json", "{}")},
 			trash: []string{"GONE", "GONE.json"}},
 		{name: "D4 record alone", found: []put{file(trash+"/GONE.json", "{}")}, trash: []string{"GONE.json"}},
+		{name: "D2 record in both places", found: []put{in("bound"), linked, file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D2 record in both places, and somebody's directory in place",
+			found: []put{in("bound"), linked, dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"}, trash: []string{"GONE", "GONE.json"}, loose: true},
+		{name: "D4 record in both places", found: []put{in("bound"), linked}, trash: []string{"GONE.json"}},
+		{name: "D4 record in both places, and somebody's directory in place",
+			found: []put{in("bound"), linked, file("v/data", "x")}, dirs: []string{"v"}, trash: []string{"GONE.json"}, loose: true},
+		{name: "D4 record in both places of a copied pool", found: []put{in("bound"), file(trash+"/GONE.json", "{}")}, trash: []string{"GONE.json"}},
 		{name: "ready, missing", found: []put{in("ready")}, state: "ready", loose: true},
 		{name: "bound, missing", found: []put{in("bound")}, state: "bound", loose: true},
 		{name: "directory without a record", found: []put{dir("other")}, dirs: []string{"other"}, loose: true},

@@ -53,7 +53,8 @@ func Load(d Dirs) (all Loaded, err error) {
 	return all, all.findInTrash(d)
 }
 
-// findInTrash sets the state of the volumes that are in the trash: their deletion began.
+// findInTrash sets the state of the volumes that are in the trash, or whose records are:
+// their deletion began. A power cut can leave a record in both directories.
 func (all *Loaded) findInTrash(d Dirs) error {
 	trash, err := file.List(d.Trash, ".")
 	if err != nil || len(trash) == 0 {
@@ -64,7 +65,7 @@ func (all *Loaded) findInTrash(d Dirs) error {
 		entries[name] = true
 	}
 	for name, r := range all.Records {
-		if entries[r.Trash] {
+		if r.Trash != "" && (entries[r.Trash] || entries[r.Trash+Suffix]) {
 			r.State = Deleting
 			all.Records[name] = r
 		}

@@ -124,7 +124,7 @@ func (e *Emptying) Round(ctx context.Context, names []string, moving map[string]
 		}
 	}
 	again = e.turns > before && e.turns < purgeTurns
-	return again, errors.Join(e.removeRecords(names), e.reportStuck(), e.disk.ClearQuotas())
+	return again, errors.Join(e.removeRecords(names, moving), e.reportStuck(), e.disk.ClearQuotas())
 }
 
 // turn is the pace until the turn is over.
@@ -157,12 +157,13 @@ func (e *Emptying) removeEntry(ctx context.Context, id string, pace tree.Pace) e
 	return file.Remove(e.dir.Trash, id+record.Suffix)
 }
 
-// removeRecords removes the records whose entries were gone before.
-func (e *Emptying) removeRecords(names []string) error {
+// removeRecords removes the records whose entries were gone before, except those that are
+// still being moved to the trash.
+func (e *Emptying) removeRecords(names []string, moving map[string]bool) error {
 	var errs []error
 	for _, name := range names {
 		id, ok := strings.CutSuffix(name, record.Suffix)
-		if !ok {
+		if !ok || moving[id] {
 			continue
 		}
 		there, err := file.Exists(e.dir.Trash, id)
