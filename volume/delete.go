@@ -56,6 +56,9 @@ func (p *Pool) delete(c *call, r record.Record) error {
 			return err
 		}
 	}
+	// The bytes stay allocated until the rename is on the disk: it can fail, and the volume
+	// keeps them.
+	defer p.ledger.Hold(r.Name, r.Bytes)()
 	before := r
 	r.State = record.Deleting
 	p.records.Defer(r) // or a purge would remove its entry as one without a record

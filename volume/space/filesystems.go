@@ -95,5 +95,5 @@ func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, 
 	if wanted > s.Available {
 		return nil, &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, Estimate: s.Estimate}
 	}
-	return l.hold(name, bytes), nil
+	return l.Hold(name, bytes), nil
 }

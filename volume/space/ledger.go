@@ -25,7 +25,7 @@ type Space struct {
 }
 
 // Ledger accounts for the space of a pool: the measured use of its volumes, and allocations
-// of volumes whose record does not have them yet. It may read the records while it holds
+// of volumes whose record does not have them. It may read the records while it holds
 // mu; they never call it while they hold their lock.
 type Ledger struct {
 	records    *record.Store
@@ -36,7 +36,7 @@ type Ledger struct {
 	meterNext time.Time  // when it is due again; guarded by metering
 
 	mu       sync.Mutex       // guards what follows
-	reserved map[string]int64 // bytes of volumes whose record does not have them yet
+	reserved map[string]int64 // bytes of volumes whose record does not have them, not yet or no longer
 	used     map[string]int64 // bytes as last measured, of volumes that have a record
 	metered  map[string]int64 // bytes as the kernel counts them, of volumes with a quota
 	sure     evidence         // what volumes use at least
@@ -75,9 +75,10 @@ func (l *Ledger) allocated() int64 {
 	var sum int64
 	waiting := maps.Clone(l.reserved)
 	l.records.Each(func(r record.Record) {
-		if r.State != record.Deleting {
-			sum = add(sum, r.Bytes)
+		if r.State == record.Deleting {
+			return
 		}
+		sum = add(sum, r.Bytes)
 		if bytes, ok := waiting[r.Name]; ok {
 			waiting[r.Name] = max(0, bytes-r.Bytes)
 		}
@@ -171,8 +172,9 @@ func (l *Ledger) IsEmpty() bool {
 	return l.records.IsEmpty() && len(l.reserved) == 0
 }
 
-// hold reserves bytes for a volume whose record does not have them yet, until release.
-func (l *Ledger) hold(name string, bytes int64) (release func()) {
+// Hold reserves bytes for a volume whose record does not have them, not yet or no longer,
+// until release. What its record has counts once.
+func (l *Ledger) Hold(name string, bytes int64) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved[name] = bytes
