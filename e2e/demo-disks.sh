@@ -26,8 +26,7 @@ clean_up() {
     e2e/kubectl.sh annotate node --all "$annotation-" >/dev/null || failed=1
     e2e/kubectl.sh wait --for=delete pv -l $label --timeout=3m >/dev/null || failed=1
     e2e/kubectl.sh -n hostpath-provisioner delete configmap demo-block demo-ext4 --ignore-not-found >/dev/null || failed=1
-    e2e/kubectl.sh delete --ignore-not-found --cascade=foreground -f $manifests/daemonset.yaml -f $manifests/storageclass.yaml \
-        -f $manifests/configmaps.yaml -f $manifests/rbac.yaml -f $manifests/serviceaccount.yaml >/dev/null || failed=1
+    e2e/kubectl.sh delete -k manifests/uninstall/local-pv --ignore-not-found --cascade=foreground >/dev/null || failed=1
     detach
     return $failed
 }

@@ -36,7 +36,8 @@ clean_up() {
     $k -n hostpath-provisioner delete pvc --all --timeout=3m >/dev/null || failed=1
     $k delete storageclass hostpath-csi on-array replicated --ignore-not-found >/dev/null || failed=1
     $k -n hostpath-provisioner delete configmap hostpath-provisioner-settings --ignore-not-found >/dev/null || failed=1
-    $k delete -k manifests/operator --ignore-not-found --timeout=3m >/dev/null || failed=1
+    $k delete -k manifests/uninstall/operator --ignore-not-found --timeout=3m >/dev/null || failed=1
+    $k delete crd hostpathprovisioners.hostpathprovisioner.kubevirt.io --ignore-not-found --timeout=3m >/dev/null || failed=1
     return $failed
 }
 
@@ -198,7 +199,9 @@ run "$k -n demo delete pod,pvc --all --timeout=3m"
 run "$k wait $cr --for=delete --timeout=2m" || fail 'the resource is still there'
 run "$k -n hostpath-provisioner get daemonset,role,rolebinding,csistoragecapacities"
 if $k get csidriver kubevirt.io.hostpath-provisioner >/dev/null 2>&1; then fail 'the CSIDriver is still there'; fi
-run "$k delete -k manifests/operator --timeout=3m"
+run "$k delete -k manifests/uninstall/operator --timeout=3m"
+run "$k delete crd hostpathprovisioners.hostpathprovisioner.kubevirt.io --timeout=3m"
+$k get namespace hostpath-provisioner >/dev/null || fail 'the namespace is gone, with everything in it'
 gone=''
 for node in node-01 node-02; do
     run "$on_node $node -- ls -l /var/hpvolumes/csi"

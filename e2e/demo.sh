@@ -71,7 +71,7 @@ run 'e2e/kubectl.sh -n demo wait --for=condition=Ready pod/diary --timeout=3m' |
 run 'e2e/kubectl.sh -n demo get pods -o wide'
 
 step 'The same agent as a CSI driver: one container takes over, and the old volumes stay'
-run 'e2e/kubectl.sh delete -f manifests/legacy/daemonset.yaml -f manifests/legacy/rbac.yaml -f manifests/legacy/serviceaccount.yaml --cascade=foreground'
+run 'e2e/kubectl.sh delete -f manifests/legacy/daemonset.yaml -f manifests/legacy/rbac.yaml --cascade=foreground'
 run 'e2e/kubectl.sh apply -k manifests/examples/both-modes'
 run 'e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner-csi --timeout=2m'
 run 'e2e/kubectl.sh get csinodes'

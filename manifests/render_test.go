@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,10 +26,34 @@ func render(t *testing.T, dir string) []any {
 	for _, r := range k.Resources {
 		objects = append(objects, load(t, path.Join(dir, r))...)
 	}
+	for _, c := range k.Components {
+		for _, p := range one[*kustomization](t, path.Join(dir, c, "kustomization.yaml")).Patches {
+			if !strings.HasPrefix(p.Patch, "$patch: delete\n") {
+				t.Fatalf("%s: this test knows only patches of components that delete", path.Join(dir, c))
+			}
+			objects = slices.DeleteFunc(objects, func(o any) bool { return targeted(t, o, p.Target) })
+		}
+	}
 	for _, p := range k.Patches {
 		objects = patch(t, objects, path.Join(dir, p.Path))
 	}
 	return objects
+}
+
+// targeted reports whether a patch is for the object: its target has expressions for the kind and the name.
+func targeted(t *testing.T, object any, target map[string]string) bool {
+	t.Helper()
+	kind, name, _ := strings.Cut(identity(t, object), " ")
+	for key, value := range target {
+		is, known := map[string]string{"kind": kind, "name": path.Base(name)}[key]
+		if !known {
+			t.Fatalf("a patch has a target with %s, which this test does not know", key)
+		}
+		if !regexp.MustCompile("^(" + value + ")$").MatchString(is) {
+			return false
+		}
+	}
+	return true
 }
 
 // load returns the objects of a file, or those of the kustomization in a directory.
