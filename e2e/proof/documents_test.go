@@ -2,11 +2,29 @@ package proof
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// Tables that say which test proves a promise are worth as much as the tests exist.
+func TestDocumentsNameRealTests(t *testing.T) {
+	_, tests := loaded(t)
+	named := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]*)`")
+	for _, doc := range []string{"docs/threat-model.md", "docs/reliability.md", "docs/on-disk-format.md", "e2e/README.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if !slices.ContainsFunc(tests, func(test Test) bool { return test.Name == m[1] }) {
+				t.Errorf("%s names %s, which no file has", doc, m[1])
+			}
+		}
+	}
+}
 
 // Each row of docs/reliability.md says in which tiers its tests run: 1 if all of them are in tier 1, 2 if none is, and "1, 2" if
 // some are. Tests of tier 1 run in tier 2, too.
