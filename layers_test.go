@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -235,4 +236,43 @@ func TestEndToEndTestsSeeNoInsides(t *testing.T) {
 			t.Errorf("e2e/go.mod: %s; e2e never imports volume or controller", strings.TrimSpace(line))
 		}
 	}
+}
+
+// ahead are the modules whose version e2e/go.mod may have above that of go.mod, each with the Kubernetes module that requires it.
+var ahead = map[string]string{}
+
+// The end-to-end tests link what the product links. The go command compiles a module once for both only if they have the same
+// version of it, and of all that it imports.
+func TestModulesHaveOneVersion(t *testing.T) {
+	product, tests := required(t, "go.mod"), required(t, "e2e/go.mod")
+	shared := 0
+	for path, version := range tests {
+		want, ok := product[path]
+		if !ok {
+			continue
+		}
+		shared++
+		if why := ahead[path]; version == want && why != "" {
+			t.Errorf("%s is %s in both: remove it from the exceptions of this test", path, version)
+		} else if version != want && why == "" {
+			t.Errorf("%s is %s in go.mod and %s in e2e/go.mod: run `go get %s@VERSION && go mod tidy` with one version in both", path, want, version, path)
+		}
+	}
+	if shared == 0 {
+		t.Error("go.mod and e2e/go.mod have no module in common")
+	}
+}
+
+// required returns the versions by module that a go.mod requires, directly or not.
+func required(t *testing.T, file string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(?:require |\t)(\S+) (v\S+)`).FindAllStringSubmatch(string(text), -1) {
+		versions[m[1]] = m[2]
+	}
+	return versions
 }
