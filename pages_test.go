@@ -92,3 +92,16 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// Of an answer that is not 200 kubectl get --raw prints the code alone, so no page may send a reader to /readyz for its reasons.
+func TestPagesAskForStatus(t *testing.T) {
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "proxy/readyz") {
+			t.Errorf("%s: kubectl get --raw .../proxy/readyz prints no reasons while it answers 503; name .../proxy/status", page)
+		}
+	}
+}

@@ -85,7 +85,7 @@ func (o *options) registerAPI(f *pflag.FlagSet) {
 
 func (o *options) registerHealth(f *pflag.FlagSet) {
 	f.StringVar(&o.address, "http-address", DefaultAddress,
-		"address of /healthz, /readyz and /metrics; an empty one turns them off. Off by default in driver-only mode")
+		"address of /healthz, /readyz, /status and /metrics; an empty one turns them off. Off by default in driver-only mode")
 	o.metrics.register(f)
 	o.pprof.register(f)
 	var logging flag.FlagSet

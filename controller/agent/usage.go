@@ -76,6 +76,7 @@ precedence; an empty variable counts as not set:
 Endpoints on --http-address:
   /healthz   the process lives
   /readyz    it serves claims, or 503 and the reasons
+  /status    the text of /readyz with 200 always; ?format=json for scripts
   /metrics   for Prometheus; over HTTPS on --metrics-address too
 
 Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or a setting is

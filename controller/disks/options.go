@@ -21,7 +21,7 @@ type Options struct {
 	// Kubeconfig and QPS are how the API server is asked.
 	Kubeconfig string
 	QPS        float32
-	// Address is that of /healthz, /readyz, /metrics and /devices.
+	// Address is that of /healthz, /readyz, /status, /metrics and /devices.
 	Address string
 
 	namespace, configMap string
@@ -50,6 +50,7 @@ precedence; an empty variable counts as not set:
 Endpoints on --metrics-addr:
   /healthz   the process lives
   /readyz    it has read the devices and their PVs, or 503 and what stands in the way
+  /status    the text of /readyz with 200 always; ?format=json for scripts
   /metrics   for Prometheus
   /devices   what inspect prints, as JSON
 
@@ -65,7 +66,7 @@ func (o *Options) Flags() *pflag.FlagSet {
 	f.StringVar(&o.namespace, "namespace-name", "", "namespace of the ConfigMaps; required")
 	f.StringVar(&o.configMap, "default-pv-spec-configmap", "", "ConfigMap of a Node without the annotation; without it such a Node offers nothing")
 	f.DurationVar(&o.interval, "polling-interval", 5*time.Minute, "longest time between two scans of the devices; new devices and changes of ConfigMaps are noticed at once")
-	f.StringVar(&o.Address, "metrics-addr", DefaultAddress, "address of /healthz, /readyz, /metrics and /devices")
+	f.StringVar(&o.Address, "metrics-addr", DefaultAddress, "address of /healthz, /readyz, /status, /metrics and /devices")
 	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod is used")
 	f.Float32Var(&o.QPS, "kube-api-qps", 20, "requests per second to the API server; five times as many at once")
 	var logging flag.FlagSet

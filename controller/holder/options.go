@@ -23,6 +23,7 @@ Flags:
 Endpoints on --http-address:
   /healthz   the process lives
   /readyz    the filesystem is mounted, or 503 and what stands in the way
+  /status    the text of /readyz with 200 always; ?format=json for scripts
 
 Exit code: 0 after SIGTERM or SIGINT, 2 if the command line is wrong, 1 after
 any other error.
@@ -47,7 +48,7 @@ type Options struct {
 	Claim string
 	// Path is the directory of the pool.
 	Path string
-	// Address is that of /healthz and /readyz.
+	// Address is that of /healthz, /readyz and /status.
 	Address string
 	// Every is the time between two checks, or between two attempts.
 	Every time.Duration
@@ -60,7 +61,7 @@ func ParseHold(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	f := pflag.NewFlagSet("hold", pflag.ContinueOnError)
 	f.StringVar(&o.Claim, "claim", "", "where the container has the claim; required")
-	f.StringVar(&o.Address, "http-address", ":9898", "address of /healthz and /readyz")
+	f.StringVar(&o.Address, "http-address", ":9898", "address of /healthz, /readyz and /status")
 	f.DurationVar(&o.Every, "interval", 2*time.Second, "time between two checks of the mount")
 	if again, err := o.parse(f, args, holdHelp, out); !again {
 		return nil, err

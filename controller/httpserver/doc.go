@@ -1,3 +1,3 @@
-// Package httpserver serves /healthz, /readyz and /metrics, and profiles if they are asked for, over
-// HTTP or HTTPS. The API server can decide which clients may read metrics.
+// Package httpserver serves /healthz, /readyz, /status and /metrics, and profiles if they are asked
+// for, over HTTP or HTTPS. The API server can decide which clients may read metrics.
 package httpserver

@@ -13,19 +13,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Check is one line of /readyz: a name, and a function that returns nil or why it is not ready.
+// Check is one line of /readyz and /status: a name, and a function that returns nil or why it is not ready.
 type Check struct {
 	Name string
 	Err  func() error
 }
 
 // Handler serves /healthz (the process lives), /readyz (200 if all checks return nil, or 503 with
-// their errors) and, unless the gatherer is nil, /metrics. k8s.io/apiserver has such a mux too, with
-// the whole of an API server around it.
+// their errors), /status (200 with the text of /readyz, or as JSON) and, unless the gatherer is nil,
+// /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, checks) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { status(w, r, checks) })
 	if gatherer != nil {
 		handleMetrics(mux, gatherer)
 	}
@@ -53,20 +54,6 @@ func ProfileHandler() http.Handler {
 
 func handleMetrics(mux *http.ServeMux, gatherer prometheus.Gatherer) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-}
-
-func readyz(w http.ResponseWriter, checks []Check) {
-	status, text := http.StatusOK, ""
-	for _, c := range checks {
-		if err := c.Err(); err != nil {
-			status = http.StatusServiceUnavailable
-			text += fmt.Sprintf("[-] %s: %v\n", c.Name, err)
-		} else {
-			text += fmt.Sprintf("[+] %s ok\n", c.Name)
-		}
-	}
-	w.WriteHeader(status)
-	fmt.Fprint(w, text)
 }
 
 // Serve serves the handler on the listener until the context ends, and then closes the listener.

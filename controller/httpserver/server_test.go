@@ -38,6 +38,21 @@ func TestEndpoints(t *testing.T) {
 		!strings.Contains(body, "[+] api ok") {
 		t.Errorf("not ready: %d %q", code, body)
 	}
+	// kubectl get --raw prints the body of a 200 only.
+	if code, text := get(t, h, "/status"); code != http.StatusOK || text != "not ready\n"+body {
+		t.Errorf("status, not ready: %d %q", code, text)
+	}
+	const wantJSON = `{"ready":false,"checks":[{"name":"api","ready":true},{"name":"pool /data","ready":false,"reason":"its disk is not mounted"}]}`
+	if code, text := get(t, h, "/status?format=json"); code != http.StatusOK || text != wantJSON+"\n" {
+		t.Errorf("status as JSON: %d %q", code, text)
+	}
+	if code, text := get(t, h, "/status?format=yaml"); code != http.StatusBadRequest || !strings.Contains(text, `"yaml"`) {
+		t.Errorf("status in an unknown format: %d %q", code, text)
+	}
+	broken = nil
+	if code, text := get(t, h, "/status"); code != http.StatusOK || !strings.HasPrefix(text, "ready\n[+] api ok\n") {
+		t.Errorf("status, ready: %d %q", code, text)
+	}
 	if code, _ := get(t, h, "/healthz"); code != http.StatusOK {
 		t.Errorf("a missing disk must not restart the agent: /healthz %d", code)
 	}
