@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -46,7 +48,7 @@ func TestDiskFullDelete(t *testing.T) {
 	create(t, p, "v")
 	fillUp(t, path)
 	_, err := p.Create(spec("w", gib))
-	is(t, err, unix.ENOSPC)
+	is(t, err, volume.ErrNoSpace)
 	ok(t, p.Delete("v"))
 	purge(t, p)
 	create(t, p, "w")
@@ -73,4 +75,41 @@ func fillUp(t *testing.T, path string) {
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
+}
+
+// A filesystem without free inodes has nothing available, however many bytes it has, so the node is not chosen for a claim that it
+// would only refuse. Deletion frees what it needs.
+func TestDiskWithoutInodesOffersNothing(t *testing.T) {
+	path := filepath.Join(smallDisk(t), "pool")
+	p := opened(t, volume.Config{Path: path})
+	create(t, p, "v")
+	available := func() int64 {
+		t.Helper()
+		s, err := p.Space()
+		ok(t, err)
+		return s.Available
+	}
+	if available() == 0 {
+		t.Fatal("nothing is available while inodes are")
+	}
+	fillUp(t, path)
+	_, err := p.Create(spec("w", 1))
+	var space *fault.SpaceError
+	if !errors.As(err, &space) || !space.NoInodes || !strings.Contains(err.Error(), "inodes") {
+		t.Errorf("created without inodes: %v", err)
+	}
+	if _, err := p.Expand("v", 2*gib); !errors.As(err, &space) {
+		t.Errorf("grown without inodes: %v", err)
+	}
+	if n := available(); n != 0 {
+		t.Errorf("%d bytes are available", n)
+	}
+	ok(t, p.Delete("v"))
+	for i := range 30 {
+		ok(t, os.Remove(filepath.Join(path, private, "full"+strconv.Itoa(i))))
+	}
+	if available() == 0 {
+		t.Error("nothing is available once files were removed")
+	}
+	create(t, p, "w")
 }

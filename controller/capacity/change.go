@@ -11,6 +11,7 @@ type sample struct {
 	allocated int64 // to volumes
 	total     int64
 	ready     bool
+	noInodes  bool   // the filesystem has too few free inodes for another volume
 	changes   uint64 // calls of Changed before the sample
 }
 

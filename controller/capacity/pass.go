@@ -119,9 +119,12 @@ func (p *Publisher) wrote(ctx context.Context, want *storagev1.CSIStorageCapacit
 	}
 	p.written[want.Name] = published{sample: l, at: time.Now()}
 	log := klog.FromContext(ctx).WithValues("class", want.StorageClassName)
-	if l.ready {
+	switch {
+	case l.noInodes:
+		log.Info("Published no available space for this class, because the filesystem of its pool has no free inodes; remove files there")
+	case l.ready:
 		log.V(2).Info("Published the available space", "bytes", l.bytes)
-	} else {
+	default:
 		log.Info("Published no available space for this class, because its pool is not ready")
 	}
 	return nil

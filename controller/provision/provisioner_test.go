@@ -13,6 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
+	"kubevirt.io/hostpath-provisioner/volume/space"
 )
 
 // options are what the library gives for a claim of that size.
@@ -245,6 +246,10 @@ func TestRefusalOf(t *testing.T) {
 	}
 	if r := refusal(big); r == nil || r.reason != refusedSpace || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Path()) {
 		t.Errorf("too big: %+v", r)
+	}
+	none := c.refusalFor(c.pools.Named("fast"), space.Space{Total: 1 << 40, Free: 1 << 39, NoInodes: true}.Check(1))
+	if none.reason != refusedSpace || !none.temporary || !strings.Contains(none.message, "inodes") || strings.Contains(none.message, "free space") {
+		t.Errorf("no inodes: %+v", none)
 	}
 	if r := refusal(absent); r == nil || !r.temporary || !strings.Contains(r.message, `"slow"`) || !strings.Contains(r.message, `["legacy" "fast"]`) {
 		t.Errorf("no pool: %+v", r)

@@ -61,10 +61,8 @@ func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, 
 	if err != nil {
 		return c.refusalFor(at.pool, err)
 	}
-	if wanted := at.spec.Bytes; wanted > space.Available {
-		return c.refusalFor(at.pool, &fault.SpaceError{
-			Wanted: wanted, Available: space.Available, Total: space.Total, Estimate: space.Estimate,
-		})
+	if err := space.Check(at.spec.Bytes); err != nil {
+		return c.refusalFor(at.pool, err)
 	}
 	return nil
 }
@@ -75,6 +73,10 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	switch {
 	case pool.NotOffered() != "":
 		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.notOffered(pool)}
+	case errors.As(err, &space) && space.NoInodes:
+		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
+			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+
+				"remove files there, create the filesystem again with more inodes, or choose another node", c.info.Name(), pool.Path())}
 	case errors.As(err, &space):
 		exact := fmt.Sprintf(", available %d", space.Available)
 		if space.Estimate {

@@ -50,6 +50,10 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
 			r.node, class.Size(wanted), why), 0
 	}
+	if space.NoInodes {
+		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: the filesystem of %s has no free inodes; "+
+			"remove files there: the agent then grows the volume", r.node, class.Size(wanted), at.pool.Path()), space.Wanted
+	}
 	estimated := ""
 	if space.Estimate {
 		estimated = ", estimated"

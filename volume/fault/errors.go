@@ -84,12 +84,18 @@ func (e *HangError) Is(target error) bool { return target == ErrNotReady }
 // SpaceError is the cause if the requested bytes are not available. It is an ErrNoSpace.
 type SpaceError struct {
 	Wanted, Available, Total int64
+	// NoInodes is true if the filesystem has too few free inodes for another volume, however many
+	// bytes are free. Available is then 0.
+	NoInodes bool
 	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool
 }
 
-// Error gives the numbers in bytes.
+// Error gives the numbers in bytes, or says that inodes are missing.
 func (e *SpaceError) Error() string {
+	if e.NoInodes {
+		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or create the filesystem again with more inodes", ErrNoSpace)
+	}
 	return fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
 		ErrNoSpace, e.Wanted, e.Available, e.Total)
 }

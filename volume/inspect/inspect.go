@@ -72,6 +72,9 @@ func report(c *bounded.Call, d *pooldir.Dir, path string) (r Report, err error) 
 	}
 	r.Damaged = records.Damaged()
 	r.Warnings = pooldir.LooseMode(d.Base, path)
+	if r.Space.NoInodes {
+		r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, or create it again with more inodes")
+	}
 	if err := label(d, &r); err != nil {
 		return r, err
 	}

@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
 // Member is a pool of this process.
@@ -91,9 +90,8 @@ func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_
 func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.spaceLocked(filesystem, l, st)
-	if wanted > s.Available {
-		return nil, &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, Estimate: s.Estimate}
+	if err := f.spaceLocked(filesystem, l, st).Check(wanted); err != nil {
+		return nil, err
 	}
 	return l.Hold(name, bytes), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -19,9 +20,23 @@ type Space struct {
 	External  int64 `json:"external"`  // total - free - what volumes surely use: data outside of volumes, trash included
 	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
 	Elsewhere int64 `json:"elsewhere"` // allocated by the process's other pools on the same filesystem
-	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most free - reserve
+	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most free - reserve; 0 with NoInodes
+	// NoInodes is true if the filesystem has too few free inodes for another volume.
+	NoInodes bool `json:"noInodes,omitempty"`
 	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
+}
+
+// leastInodes is how many inodes must be free for another volume: it needs one for its directory and
+// one for its record.
+const leastInodes = 2
+
+// Check returns a fault.SpaceError if the pool does not have the wanted bytes available.
+func (s Space) Check(wanted int64) error {
+	if wanted <= s.Available {
+		return nil
+	}
+	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, NoInodes: s.NoInodes, Estimate: s.Estimate}
 }
 
 // Ledger accounts for the space of a pool: the measured use of its volumes, and allocations
@@ -122,6 +137,9 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	// a ratio above 1 must not allocate it.
 	reserve := min(l.reserve, s.Total)
 	s.Available = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Allocated, s.Elsewhere)))
+	if st.Files > 0 && st.Ffree < leastInodes { // some filesystems, such as btrfs, count none
+		s.NoInodes, s.Available = true, 0
+	}
 	return s
 }
 

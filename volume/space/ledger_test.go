@@ -21,7 +21,8 @@ func TestAccount(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name        string
-		total, free uint64 // in blocks of unit bytes
+		total, free uint64    // in blocks of unit bytes
+		inodes      [2]uint64 // in all and free; some filesystems count none
 		records     map[string]record.Record
 		used        map[string]int64
 		reserved    map[string]int64
@@ -35,6 +36,12 @@ func TestAccount(t *testing.T) {
 			want: Space{Total: 100000, Free: 100000, Available: 100000}},
 		{name: "others' data", total: 100, free: 60, ratio: 1,
 			want: Space{Total: 100000, Free: 60000, External: 40000, Available: 60000}},
+		{name: "inodes left", total: 100, free: 60, inodes: [2]uint64{1000, leastInodes}, ratio: 1,
+			want: Space{Total: 100000, Free: 60000, External: 40000, Available: 60000}},
+		{name: "too few inodes", total: 100, free: 60, inodes: [2]uint64{1000, leastInodes - 1}, ratio: 1,
+			want: Space{Total: 100000, Free: 60000, External: 40000, NoInodes: true}},
+		{name: "no inodes, overcommit", total: 100, free: 100, inodes: [2]uint64{1000, 0}, ratio: 2,
+			want: Space{Total: 100000, Free: 100000, NoInodes: true}},
 		{name: "a volume, its use unknown", total: 100, free: 90, records: volumes(30000), ratio: 1,
 			want: Space{Total: 100000, Free: 90000, External: 10000, Allocated: 30000, Available: 60000, Estimate: true}},
 		{name: "a volume, its use known", total: 100, free: 90, records: volumes(30000), used: map[string]int64{"a": 10000}, ratio: 1,
@@ -75,7 +82,7 @@ func TestAccount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := Ledger{reserve: c.reserve, overcommit: c.ratio, records: record.NewStore(func(string) {}), reserved: c.reserved, sure: evidence{walked: c.used}}
 			l.records.Reset(record.Loaded{Records: c.records})
-			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit}
+			st := &unix.Statfs_t{Blocks: c.total, Bavail: c.free, Frsize: unit, Files: c.inodes[0], Ffree: c.inodes[1]}
 			if got := l.account(st, others{c.elsewhere, []finding{{c.usedElsewhere, 0}}}, 0); got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
