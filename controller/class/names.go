@@ -47,6 +47,9 @@ const (
 	AnnNodeUID = "hostpath-provisioner.kubevirt.io/node-uid"
 	// AnnNodeGone on a class is the policy for its volumes on nodes that are gone.
 	AnnNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
+	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to
+	// give the PV up without its directory.
+	AnnFormerPolicy = "hostpath-provisioner.kubevirt.io/former-reclaim-policy"
 	// LabelNode on a PV is LabelValue of the node, so that a node can watch its
 	// own PVs only.
 	LabelNode = "hostpath-provisioner.kubevirt.io/node"

@@ -5,6 +5,7 @@
 //	policy.go     what the class of a volume asks for
 //	act.go        reports a volume, or takes the next step of its policy
 //	release.go    deletes the claim and the PV
+//	retain.go     sets the policy Retain before that, and the former one when the node is back
 //	metrics.go    counts the PVs
 //
 // A node is gone if its Node was deleted, or a Node of the same name took its place, unless an agent runs there and is ready. That

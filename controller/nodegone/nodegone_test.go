@@ -27,7 +27,8 @@ import (
 
 const grace = time.Minute
 
-// scene is a PV of each backend on node-01, which does not exist, with its claim, and the class with the policy.
+// scene is a PV of each backend on node-01, which does not exist, with its claim, and the class with the policy. The PVs have the
+// reclaim policy Retain, as after the first step of release.
 type scene struct {
 	pv, csi    *corev1.PersistentVolume
 	claim      *corev1.PersistentVolumeClaim
@@ -51,8 +52,8 @@ func newScene(policy string) *scene {
 		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local"), VolumeName: "pvc-1"},
 	}
 	d := class.Own(false)
-	s.pv = d.PV("pvc-1", "/var/hpvolumes/pvc-1", s.claim, s.sc, at, corev1.PersistentVolumeReclaimDelete)
-	s.csi = class.CSIPV("pvc-2", "pvc-2", "local", s.claim, &storagev1.StorageClass{Provisioner: class.CSIProvisioner}, at, corev1.PersistentVolumeReclaimDelete)
+	s.pv = d.PV("pvc-1", "/var/hpvolumes/pvc-1", s.claim, s.sc, at, corev1.PersistentVolumeReclaimRetain)
+	s.csi = class.CSIPV("pvc-2", "pvc-2", "local", s.claim, &storagev1.StorageClass{Provisioner: class.CSIProvisioner}, at, corev1.PersistentVolumeReclaimRetain)
 	s.csi.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
 	for _, pv := range []*corev1.PersistentVolume{s.pv, s.csi} {
 		pv.UID, pv.ResourceVersion, pv.Finalizers = types.UID(pv.Name), "1", []string{"kubernetes.io/pv-protection", class.Finalizer}
@@ -161,6 +162,10 @@ func TestReconcile(t *testing.T) {
 			[]string{"event VolumeNodeGone pvc-2"}, tally{kept: 1}},
 		{"PV of another driver", "release", func(s *scene) { s.csi.Spec.CSI.Driver = "other"; s.pv, s.capacity = nil, nil }, nil, nil},
 		{"release", "release", nil, []string{"delete c", "delete data", "delete pvc-2", "event VolumeReleased data", "event VolumeReleased pvc-2"}, tally{removing: 2}},
+		{"release, policy Delete", "release", func(s *scene) {
+			s.pv.Spec.PersistentVolumeReclaimPolicy, s.csi, s.capacity = corev1.PersistentVolumeReclaimDelete, nil, nil
+		}, []string{`patch pvc-1 {"metadata":{"annotations":{"` + class.AnnFormerPolicy + `":"Delete"},"resourceVersion":"1","uid":"pvc-1"},` +
+			`"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`}, tally{removing: 1}},
 		{"delete", "delete", nil, []string{"delete c", "delete data", "event VolumeReleased data"}, tally{removing: 1, released: 1}},
 		{"claim held by a pod", "release", func(s *scene) {
 			s.claim.DeletionTimestamp, s.claim.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes.io/pvc-protection"}

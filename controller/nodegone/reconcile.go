@@ -103,18 +103,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	for i := range l.back {
+		err = errors.Join(err, r.restore(ctx, &l.back[i]))
+	}
 	if len(l.pvs)+len(l.capacities) == 0 {
 		delete(r.since, req.Name)
 		r.count(req.Name, tally{})
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, err
 	}
 	first, ok := r.since[req.Name]
 	if !ok || first.uid != l.uid {
 		first = seen{time.Now(), l.uid}
 		r.since[req.Name] = first
 	}
-	grace, err := r.Grace(ctx)
-	if err != nil {
+	grace, unread := r.Grace(ctx)
+	if err = errors.Join(err, unread); err != nil {
 		return reconcile.Result{}, err
 	}
 	if rest := grace - time.Since(first.at); rest > 0 {
@@ -133,6 +136,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 type lost struct {
 	uid        types.UID // of the Node that took its place, "" if there is none
 	pvs        []corev1.PersistentVolume
+	back       []corev1.PersistentVolume      // those of the Node that exists, with a noted reclaim policy
 	capacities []storagev1.CSIStorageCapacity // none if there is a Node: its agent has them
 }
 
@@ -152,6 +156,8 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 	for _, pv := range pvs.Items {
 		if h, _ := homeOf(&pv); !exists || !h.isNode(node.UID) {
 			l.pvs = append(l.pvs, pv)
+		} else if pv.Annotations[class.AnnFormerPolicy] != "" {
+			l.back = append(l.back, pv)
 		}
 	}
 	if exists {

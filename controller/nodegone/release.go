@@ -2,13 +2,10 @@ package nodegone
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
@@ -17,9 +14,11 @@ import (
 
 // giveUp takes the next step of the policy release or delete:
 //
-//  1. delete the claim. Kubernetes keeps it until no pod uses it;
-//  2. for release, delete the PV once its claim is gone;
-//  3. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All other finalizers stay.
+//  1. for release, set the PV's reclaim policy to Retain: the node may come back between any two steps, and its agent must not
+//     delete the directory;
+//  2. delete the claim. Kubernetes keeps it until no pod uses it;
+//  3. for release, delete the PV once its claim is gone;
+//  4. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All other finalizers stay.
 //
 // Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is still as it was read. The
 // next call takes the next step, also after a restart.
@@ -40,6 +39,8 @@ func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume
 	switch {
 	case err != nil:
 		return present, err
+	case p == release && !retained(pv):
+		return removing, r.retain(ctx, pv, h)
 	case claim != nil:
 		return removing, r.deleteClaim(ctx, pv, claim, h, p)
 	case p == remove:
@@ -96,14 +97,7 @@ func (r *Reconciler) unhold(ctx context.Context, pv *corev1.PersistentVolume, h 
 	if why, err := r.gone(ctx, h); why == "" || err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pv.UID, "resourceVersion": pv.ResourceVersion, "finalizers": others,
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = r.Live.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return ignoreMoved(err)
+	return r.patch(ctx, pv, map[string]any{"finalizers": others}, nil)
 }
 
 // announce records the deletion that follows.

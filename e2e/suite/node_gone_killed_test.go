@@ -22,8 +22,8 @@ func (g *goneScene) killed() {
 	gate := newGate(g.Scene, g.operator, "/persistentvolumes/", "/persistentvolumeclaims/")
 	g.remove()
 	kills := gate.killedUntil(func() error { return g.IsGone(harness.PVName(released)) }, nil)
-	if len(kills) != 6 {
-		g.Errorf("killed at %q, want it before and after the claim's deletion, the PV's, and the removal of the finalizer", kills)
+	if len(kills) != 8 {
+		g.Errorf("killed at %q, want it before and after the policy Retain, the claim's deletion, the PV's, and the removal of the finalizer", kills)
 	}
 	gate.opens()
 	g.ClaimGone(released)
