@@ -25,10 +25,18 @@ const forced = "hostpathprovisioner.kubevirt.io/force-deletion"
 const recheck = 10 * time.Second
 
 // delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet and its pods first, the
-// CSIDriver last. Until then the agents are kept. It never touches data.
+// CSIDriver last. Until then the agents are kept. It never touches data. A resource that is not served, according to the API
+// server, has no objects, and only loses its finalizer.
 func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(cr, finalizer) {
 		return reconcile.Result{}, nil
+	}
+	served, err := served(ctx, r.Live)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("list resources: %w", err)
+	}
+	if served.UID != cr.UID {
+		return reconcile.Result{}, r.letGo(ctx, cr)
 	}
 	if cr.Annotations[forced] != "true" {
 		used, err := r.inUse(ctx)
@@ -49,13 +57,18 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if err != nil || left != "" {
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
+	return reconcile.Result{}, r.letGo(ctx, cr)
+}
+
+// letGo removes the finalizer.
+func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	before := cr.DeepCopy()
 	controllerutil.RemoveFinalizer(cr, finalizer)
-	err = r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		err = nil
+		return nil
 	}
-	return reconcile.Result{}, err
+	return err
 }
 
 // wait keeps the agents, and names the volumes in the conditions.

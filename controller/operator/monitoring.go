@@ -47,7 +47,7 @@ func (r *Reconciler) monitor(mgr ctrl.Manager) error {
 
 // state returns what the metrics show.
 func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
-	cr, err := r.served(ctx)
+	cr, err := served(ctx, r.Client)
 	if err != nil || cr.UID == "" {
 		return s, err
 	}
@@ -64,7 +64,7 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 // nothing without such a resource, and for one that is deleted: its objects go with it.
 func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
-	cr, err := r.served(ctx)
+	cr, err := served(ctx, r.Client)
 	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
 		return err
 	}

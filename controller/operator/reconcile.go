@@ -58,13 +58,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, cr); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	served, err := r.served(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	switch {
-	case cr.DeletionTimestamp != nil:
+	if cr.DeletionTimestamp != nil {
 		return r.delete(ctx, cr)
+	}
+	served, err := served(ctx, r.Client)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
 	case served.UID != cr.UID:
 		return reconcile.Result{}, r.writeStatus(ctx, cr, r.refusedSecond(cr.Status, served.Name))
 	}
@@ -80,9 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // served returns the resource that is served: the oldest one. One that is deleted counts until it is gone.
-func (r *Reconciler) served(ctx context.Context) (*v1beta1.HostPathProvisioner, error) {
+func served(ctx context.Context, from client.Reader) (*v1beta1.HostPathProvisioner, error) {
 	var all v1beta1.HostPathProvisionerList
-	if err := r.Client.List(ctx, &all); err != nil || len(all.Items) == 0 {
+	if err := from.List(ctx, &all); err != nil || len(all.Items) == 0 {
 		return &v1beta1.HostPathProvisioner{}, err
 	}
 	oldest := slices.MinFunc(all.Items, func(a, b v1beta1.HostPathProvisioner) int {
@@ -143,7 +143,8 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	return again, r.writeStatus(ctx, cr, r.judge(cr, l, a))
 }
 
-// applyAll applies the objects of the agents. It returns the generation of their DaemonSet if it wrote that, and otherwise 0.
+// applyAll applies the objects of the agents. It returns the generation of their DaemonSet if it wrote that, and otherwise 0:
+// there is none without a pool.
 func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, l layout) (written int64, err error) {
 	l.tlsVersion = r.Profile.Current().MinVersion
 	objects, err := r.desired(cr, l)
@@ -153,8 +154,12 @@ func (r *Reconciler) applyAll(ctx context.Context, cr *v1beta1.HostPathProvision
 	if err := r.applyEach(ctx, cr, objects); err != nil {
 		return 0, err
 	}
-	set := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" })
-	return objects[set].GetGeneration(), nil
+	for _, o := range objects {
+		if o.GetKind() == "DaemonSet" {
+			written = o.GetGeneration()
+		}
+	}
+	return written, nil
 }
 
 // admit applies the webhook's Service and configuration, with a certificate that is valid.

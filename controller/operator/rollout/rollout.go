@@ -4,7 +4,8 @@
 //
 //   - the cached DaemonSet may lack what was just written, and then counts the older agents;
 //   - Kubernetes counts a pod as updated and as ready until it is gone, also while it ends;
-//   - the DaemonSet counts a pod a moment after the pod became ready.
+//   - the DaemonSet counts a pod a moment after the pod became ready;
+//   - a node that got a taint keeps its agent, which Kubernetes counts as misscheduled and not as ready.
 //
 // So an agent counts as ready only if it is ready in both, and while one of the two lags behind, State is that of a rollout
 // that goes on, or is marked as Counting.
@@ -83,11 +84,12 @@ func Judge(o Observed) State {
 	}
 	behind := ds.Generation < o.Written || ds.DeletionTimestamp != nil || counts.ObservedGeneration != ds.Generation
 	if !behind {
-		s.miss(s.Desired-pods, o)
+		s.miss(s.Desired+int(counts.NumberMisscheduled)-pods, o)
 	}
 	s.Rolling = behind || counts.UpdatedNumberScheduled < counts.DesiredNumberScheduled ||
 		int(counts.CurrentNumberScheduled) > len(s.Running) || o.Rolling && s.Left > 0
-	s.Counting = !s.Rolling && s.Ready >= s.Desired && int(counts.NumberReady) < s.Desired
+	allReady := len(s.Unready) == 0 && s.Missing == 0
+	s.Counting = !s.Rolling && allReady && s.Ready >= s.Desired && int(counts.NumberReady) < s.Desired
 	s.Ready = min(s.Ready, int(counts.NumberReady))
 	s.Settled = !behind && len(s.Running) == s.Desired
 	slices.SortFunc(s.Running, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })

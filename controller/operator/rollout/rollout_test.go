@@ -156,3 +156,25 @@ func TestOrderOfNodes(t *testing.T) {
 		t.Errorf("not ready: %v, running: %s", s.Unready, running)
 	}
 }
+
+// The agent of node a runs on, although the node got a taint that it does not tolerate: it is not one of the two that there should be,
+// and does not hide what is wrong with them.
+func TestMisscheduledAgent(t *testing.T) {
+	for name, row := range map[string]struct {
+		pods  string
+		ready int32
+		want  string
+	}{
+		"all ready":            {"rrr", 2, "2/2 complete"},
+		"another is not ready": {"rur", 1, "1/2 left"},
+		"another is missing":   {"rr", 1, "1/2 left missing"},
+		"not counted yet":      {"rrr", 1, "1/2 counting"},
+	} {
+		o := observed(row.pods)
+		o.DaemonSet.Status.NumberMisscheduled, o.DaemonSet.Status.NumberReady = 1, row.ready
+		got := strings.ReplaceAll(words(Judge(o)), " settled", "")
+		if got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
