@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,9 +24,9 @@ type listed struct {
 	GoFiles    []string
 }
 
-func packages(t *testing.T) []listed {
+func packages(t *testing.T, flags ...string) []listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Doc,Imports,GoFiles", "./...")
+	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Doc,Imports,GoFiles"}, flags, []string{"./..."})...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -136,7 +137,7 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // layers are the packages below controller, the lowest layer first. A package
 // imports those of lower layers alone; those of one layer do not know each other.
 var layers = [][]string{
-	{"class", "informers", "sleep"},            // what both sides of a claim agree on; how loops watch and wait
+	{"class", "informers", "sleep", "timing"},  // what both sides of a claim agree on; how loops watch and wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
 	{"identity"}, // whose an object is
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
@@ -176,6 +177,44 @@ func TestPackagesAreDocumented(t *testing.T) {
 			t.Errorf("%s has no package comment", p.ImportPath)
 		}
 	}
+}
+
+// What tests change in a program by a variable is in files with the tag faults alone. A released program is built without the tag.
+func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
+	released := sources(t)
+	var variables []string
+	for path, text := range sources(t, "-tags=faults") {
+		if released[path] == "" {
+			variables = append(variables, regexp.MustCompile(`"HPP_\w+"`).FindAllString(text, -1)...)
+		}
+	}
+	if len(variables) < 2 {
+		t.Errorf("variables %v, want that of kills and that of times", variables)
+	}
+	for path, text := range released {
+		for _, v := range variables {
+			if strings.Contains(text, v) {
+				t.Errorf("%s, which is in released programs, has the variable %s", path, v)
+			}
+		}
+	}
+}
+
+// sources are the files of the module's packages, tests excepted, by their paths.
+func sources(t *testing.T, flags ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, p := range packages(t, flags...) {
+		for _, name := range p.GoFiles {
+			path := filepath.Join("."+strings.TrimPrefix(p.ImportPath, module), name)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[path] = string(text)
+		}
+	}
+	return all
 }
 
 // direct are the modules this one may depend on directly, each with its reason.

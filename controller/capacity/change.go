@@ -3,6 +3,8 @@ package capacity
 import (
 	"math/bits"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // sample is the available space of a pool at one time.
@@ -40,10 +42,11 @@ const (
 	drift = 5 * time.Minute
 	// creep is for a small increase: the size is then the lowest of an hour.
 	creep = time.Hour
-	// tampered is for a size that another process wrote. It bounds the writes of two
-	// agents of one node.
-	tampered = 10 * time.Second
 )
+
+// tampered is for a size that another process wrote. It bounds the writes of two
+// agents of one node.
+var tampered = timing.Scaled(10 * time.Second)
 
 // due reports whether the sample is to be written at this time to an object that has
 // the given size.

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
+// readEvery is the pause between two reads of a pool without a call of Changed.
+var readEvery = timing.Scaled(30 * time.Second)
+
 const (
-	// readEvery is the pause between two reads of a pool without a call of Changed.
-	readEvery = 30 * time.Second
 	// openWithin is how long a pool may take to open after the start of the agent
 	// before it counts as not ready. Until then the published size stays, so that
 	// not every restart writes zero first.

@@ -16,12 +16,13 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // Resync is the interval at which the informers deliver unchanged claims and PVs
 // again. It is short because they hold only those of this node, and because this node
 // may have to take over from an agent that is gone.
-const Resync = time.Minute
+var Resync = timing.Scaled(time.Minute)
 
 // Config has the dependencies of Claims. All fields are required.
 type Config struct {

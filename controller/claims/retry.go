@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // retryInterval is the interval at which a temporarily refused claim is retried
 // without a call of Claims.Retry.
-const retryInterval = 10 * time.Second
+var retryInterval = timing.Scaled(10 * time.Second)
 
 // retries keeps the temporarily refused claims. It passes them to retry when space
 // becomes available, when the pool is ready, and every retryInterval.

@@ -12,17 +12,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 const (
-	// spread is the time over which the agents of a cluster distribute their checks.
-	// The first agent records the event; the others find it.
-	spread = 8 * time.Second
-	// headStart is the time by which the operator, if there is one, is earlier.
-	headStart = 5 * time.Second
-	// remoteDelay is the time that another node has to serve the claim.
-	remoteDelay = 15 * time.Second
-
 	// TopicUnserved is the topic of claims whose pool is not offered on this node.
 	TopicUnserved = "unserved"
 
@@ -31,6 +24,16 @@ const (
 	topicUnassigned         = "nobodys"
 	topicRemoteByAnnotation = "elsewhere"
 	topicUnscheduled        = "unscheduled"
+)
+
+var (
+	// spread is the time over which the agents of a cluster distribute their checks.
+	// The first agent records the event; the others find it.
+	spread = timing.Scaled(8 * time.Second)
+	// headStart is the time by which the operator, if there is one, is earlier.
+	headStart = timing.Scaled(5 * time.Second)
+	// remoteDelay is the time that another node has to serve the claim.
+	remoteDelay = timing.Scaled(15 * time.Second)
 )
 
 // unservedRecorder records an event about each claim that no agent will serve:

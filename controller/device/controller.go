@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -20,15 +21,16 @@ const (
 	// settle is how long a pass waits after what asked for it: a new disk and its links come
 	// together.
 	settle = 200 * time.Millisecond
-	// firstRetry is when a device that is busy or failed is tried again. The time doubles up to
-	// the polling interval.
-	firstRetry = 5 * time.Second
 	// absence is how long a device has to be away before its PV is withdrawn: udev replaces links.
 	absence = 2 * time.Second
 	// stopWithin is how long Run waits for wipes that were cancelled. A disk that hangs holds its
 	// own longer.
 	stopWithin = 2 * time.Second
 )
+
+// firstRetry is when a device that is busy or failed is tried again. The time doubles up to
+// the polling interval.
+var firstRetry = timing.Scaled(5 * time.Second)
 
 // Recorder records the events of the controller.
 type Recorder interface {

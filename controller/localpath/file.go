@@ -13,11 +13,12 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // rereadEvery is how often the file is read again. The kubelet replaces it within about
 // a minute after the ConfigMap was changed.
-const rereadEvery = 10 * time.Second
+var rereadEvery = timing.Scaled(10 * time.Second)
 
 // ErrChanged is the result of Follow if the agent has to start again.
 var ErrChanged = errors.New("the configuration changed")

@@ -14,18 +14,20 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 const (
-	// checkEvery is the pause between two checks if no PV changes; the agent does
-	// not watch pods.
-	checkEvery = 15 * time.Second
 	// pace is the least pause between two checks.
 	pace = time.Second
 	// batch is the number of migrations that begin between two checks.
 	batch = 32
 )
+
+// checkEvery is the pause between two checks if no PV changes; the agent does
+// not watch pods.
+var checkEvery = timing.Scaled(15 * time.Second)
 
 // PVs is what a Migrator needs of the node's PVs.
 type PVs interface {

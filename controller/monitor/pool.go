@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -19,15 +20,10 @@ const (
 	// probeEvery is the pause between two probes of a pool. A probe opens the pool
 	// again when its disk is back.
 	probeEvery = 2 * time.Second
-	// purgeEvery is the pause between two purges without a call of Purge.
-	purgeEvery = time.Minute
 	// purgeAfter is the delay of a purge after a call of Purge. Deletions in that
 	// time are in one purge, and new volumes have a PV, so their records are written
 	// once.
 	purgeAfter = time.Second
-	// purgeAgain is the pause after such a purge before the next. Until then the
-	// filesystem frees blocks in the background, which still count for the quota.
-	purgeAgain = 10 * time.Second
 	// measureEvery is the longest pause between two measurements of all volumes.
 	measureEvery = 10 * time.Minute
 	// measureSoonest is the shortest pause, and measureShare bounds the share of
@@ -35,6 +31,14 @@ const (
 	// measurement before it.
 	measureSoonest = time.Minute
 	measureShare   = 10
+)
+
+var (
+	// purgeEvery is the pause between two purges without a call of Purge.
+	purgeEvery = timing.Scaled(time.Minute)
+	// purgeAgain is the pause after such a purge before the next. Until then the
+	// filesystem frees blocks in the background, which still count for the quota.
+	purgeAgain = timing.Scaled(10 * time.Second)
 )
 
 // PoolMonitor probes, purges and measures one pool.

@@ -13,20 +13,24 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/health"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
-	// firstCheck is the delay of the first check, in which the pools open.
-	firstCheck = 5 * time.Second
-	// volumesEvery is the pause between two checks.
-	volumesEvery = time.Minute
 	// normalAfter is the number of checks in a row without a problem after which a
 	// volume is normal again. An almost full disk is full at one check and not at
 	// the next; each change would be an event for every claim on it.
 	normalAfter = 5
+)
+
+var (
+	// firstCheck is the delay of the first check, in which the pools open.
+	firstCheck = timing.Scaled(5 * time.Second)
+	// volumesEvery is the pause between two checks.
+	volumesEvery = timing.Scaled(time.Minute)
 )
 
 // VolumeMonitor checks the published volumes of all pools every minute. It logs a

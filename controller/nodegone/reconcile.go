@@ -21,13 +21,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
-const (
+var (
 	// again is the time after which a node that is gone is checked again.
-	again = time.Minute
+	again = timing.Scaled(time.Minute)
 	// soon is the same while the volumes of the node are released.
-	soon = 5 * time.Second
+	soon = timing.Scaled(5 * time.Second)
 )
 
 // Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with a manager.

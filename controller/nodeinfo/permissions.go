@@ -14,10 +14,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // recheck is how often missing permissions are asked for again.
-const recheck = 30 * time.Second
+var recheck = timing.Scaled(30 * time.Second)
 
 // permission is a verb and the resource that it is for, as in "get nodes".
 type permission string

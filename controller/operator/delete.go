@@ -16,13 +16,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // forced is the annotation with which a resource is deleted although volumes are in use.
 const forced = "hostpathprovisioner.kubevirt.io/force-deletion"
 
 // recheck is how often a resource that waits for volumes is checked.
-const recheck = 10 * time.Second
+var recheck = timing.Scaled(10 * time.Second)
 
 // delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet and its pods first, the
 // CSIDriver last. Until then the agents are kept. It never touches data. A resource that is not served, according to the API

@@ -14,23 +14,27 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 const (
-	// firstCheck is the delay of the first check. By then the agent has adopted
-	// volumes and finished interrupted calls.
-	firstCheck = 10 * time.Second
 	// checkEvery is the pause between two checks. Up to half of it is added at
 	// random, so that the agents of a cluster spread their requests.
 	checkEvery = time.Hour
-	// checkSoon is the delay of a check after a PV was deleted. PVs deleted in that
-	// time share the check.
-	checkSoon = 5 * time.Second
-	// checkRetry is the pause after a check that failed in part.
-	checkRetry = time.Minute
 	// eventEvery is the least pause between two events about a pool's orphans.
 	eventEvery = 10 * time.Minute
+)
+
+var (
+	// firstCheck is the delay of the first check. By then the agent has adopted
+	// volumes and finished interrupted calls.
+	firstCheck = timing.Scaled(10 * time.Second)
+	// checkSoon is the delay of a check after a PV was deleted. PVs deleted in that
+	// time share the check.
+	checkSoon = timing.Scaled(5 * time.Second)
+	// checkRetry is the pause after a check that failed in part.
+	checkRetry = timing.Scaled(time.Minute)
 )
 
 // PVs is what a Checker needs of the node's PVs.

@@ -15,6 +15,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -23,9 +24,10 @@ const (
 	// error.
 	retryFirst = time.Second
 	retryLast  = 30 * time.Second
-	// resync is how often PVs are handled again if nothing changed.
-	resync = time.Minute
 )
+
+// resync is how often PVs are handled again if nothing changed.
+var resync = timing.Scaled(time.Minute)
 
 // Config configures PVs. Dialects, CSIDriver and Others are optional.
 type Config struct {

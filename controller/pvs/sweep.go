@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
@@ -30,9 +31,10 @@ const (
 	// found nothing: a pod whose volume is gone requests sweeps forever, and the cluster
 	// may have many PVs.
 	wakePause = 2 * time.Second
-	// labelPause is the pause before PVs are labelled again if a pool was not ready.
-	labelPause = 10 * time.Second
 )
+
+// labelPause is the pause before PVs are labelled again if a pool was not ready.
+var labelPause = timing.Scaled(10 * time.Second)
 
 // Sweep finds PVs of this node without the node label, and PVs of other provisioners: an
 // older provisioner, a backup tool or an administrator created them. It keeps them in

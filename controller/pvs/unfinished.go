@@ -11,17 +11,17 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-const (
-	// unfinishedEvery is how often volumes without a PV are checked.
-	unfinishedEvery = time.Minute
-	// unfinishedAge is the age from which a volume must have a PV.
-	unfinishedAge = 30 * time.Second
-)
+// unfinishedEvery is how often volumes without a PV are checked.
+var unfinishedEvery = timing.Scaled(time.Minute)
+
+// unfinishedAge is the age from which a volume must have a PV.
+const unfinishedAge = 30 * time.Second
 
 // rollBackForever recovers the pools, and rolls back volumes whose PV was never saved and
 // whose claim is gone: the agent or the API server stopped after the directory was

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -24,12 +25,13 @@ const (
 	// server returned an error.
 	errorFirst = time.Second
 	errorLast  = 30 * time.Second
-	// checkEvery is the pause between two checks of whether a failed resize became
-	// possible without a call of SpaceChanged; other programs use the disk too.
-	checkEvery = 10 * time.Second
 	// pace is the least pause between two such checks.
 	pace = time.Second
 )
+
+// checkEvery is the pause between two checks of whether a failed resize became
+// possible without a call of SpaceChanged; other programs use the disk too.
+var checkEvery = timing.Scaled(10 * time.Second)
 
 // PVs is what a Resizer needs of the node's PVs.
 type PVs interface {

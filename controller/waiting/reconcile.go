@@ -17,17 +17,18 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
-const (
+var (
 	// patience is the time that a claim waits before anything is recorded: a node and its
 	// agent may be about to start.
-	patience = 15 * time.Second
+	patience = timing.Scaled(15 * time.Second)
 	// unnamed is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
-	unnamed = 2 * time.Second
+	unnamed = timing.Scaled(2 * time.Second)
 	// again is the time after which a waiting claim is checked again: its node or the agent
 	// may be gone by then.
-	again = time.Minute
+	again = timing.Scaled(time.Minute)
 )
 
 // Reconciler watches waiting claims. Register it once with a manager.

@@ -13,10 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 // again is the time after which a state is read again that no watch shows: the events of a claim, the end of a pod.
-const again = 5 * time.Second
+var again = timing.Scaled(5 * time.Second)
 
 // Keeper keeps the objects of the pools.
 type Keeper struct {

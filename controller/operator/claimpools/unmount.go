@@ -11,15 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
 const (
 	// unmountFor is how long one Job tries, and jobFor how long it may exist until it has to be over.
 	unmountFor = time.Minute
 	jobFor     = 2 * time.Minute
-	// retryAfter is the time after which a Job that failed is replaced by another one.
-	retryAfter = 15 * time.Second
 )
+
+// retryAfter is the time after which a Job that failed is replaced by another one.
+var retryAfter = timing.Scaled(15 * time.Second)
 
 // anyState are the taints that the pods of a DaemonSet tolerate, as far as they are of nodes that are ready: a node that is drained
 // before its pool is removed is cordoned.

@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
-const (
-	// every is how often the operator checks whether the cluster serves the API.
-	every = 10 * time.Second
-	// firstList bounds the first list of the objects.
-	firstList = 30 * time.Second
-)
+// firstList bounds the first list of the objects.
+const firstList = 30 * time.Second
+
+// every is how often the operator checks whether the cluster serves the API.
+var every = timing.Scaled(10 * time.Second)
 
 // Keeper keeps objects while the cluster serves their kinds, and does nothing while it does not. It has a cache of its own,
 // because a cache with a kind that is not served does not start.
