@@ -91,6 +91,7 @@ func (s settings) controllerManagerArgs() []string {
 		"--root-ca-file=" + servingCertificate(s.Dir),
 		"--kube-api-qps=1000", // the default throttles binding to a few volumes per second
 		"--kube-api-burst=2000",
+		"--pvclaimbinder-sync-period=5s", // a claim without a PV is tried again as often; the default is 15 s
 	}
 }
 

@@ -240,6 +240,8 @@ func (c *ControlPlane) Client() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.ContentType = "application/vnd.kubernetes.protobuf" // cheaper than JSON for both sides: tests ask again and again
+	config.AcceptContentTypes = config.ContentType + ",application/json"
 	return kubernetes.NewForConfig(config)
 }
 

@@ -9,9 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
@@ -104,30 +108,7 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	if e.Client, err = e.Plane.Client(); err != nil {
 		return err
 	}
-	for _, name := range []string{"legacy", "csi", "local-pv"} {
-		if err := e.Apply(name); err != nil {
-			return err
-		}
-	}
-	root, err := root()
-	if err != nil {
-		return err
-	}
-	// The additional permissions of agents that migrate, and of those that stand in for the local-path provisioner.
-	for _, dir := range []string{"examples/migrate", "local-path/agent"} {
-		if err := e.kubectl("apply", "-f", filepath.Join(root, "manifests", dir, "rbac.yaml")); err != nil {
-			return err
-		}
-	}
-	if err := e.kubectl("-n", Namespace, "create", "serviceaccount", LocalPathAccount); err != nil {
-		return err
-	}
-	if err := e.kubectl("patch", "clusterrolebinding", LocalPathAccount, "--type=json",
-		`-p=[{"op":"replace","path":"/subjects/0/name","value":"`+LocalPathAccount+`"}]`); err != nil {
-		return err
-	}
-	// No kubelet runs their pods; the agents are processes.
-	if err := e.kubectl("-n", Namespace, "delete", "daemonset", "--all"); err != nil {
+	if err := e.applyAll(ctx); err != nil {
 		return err
 	}
 	if e.Kubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, Account); err != nil {
@@ -141,6 +122,40 @@ func (e *Env) StartPlane(ctx context.Context, log io.Writer) error {
 	}
 	e.CSIKubeconfig, err = e.Plane.ServiceAccountKubeconfig(ctx, Namespace, CSIAccount)
 	return err
+}
+
+// applyAll applies the manifests of agents with one command: each is more than a second for the processor. No kubelet runs the pods of
+// their DaemonSets; the agents are processes.
+func (e *Env) applyAll(ctx context.Context) error {
+	root, err := root()
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, name := range []string{"legacy", "csi", "local-pv"} {
+		text, err := e.Plane.Kubectl("", "kustomize", filepath.Join(root, "manifests", name))
+		if err != nil {
+			return err
+		}
+		all = append(all, text)
+	}
+	// The additional permissions of agents that migrate, and of those that stand in for the local-path provisioner.
+	for _, dir := range []string{"examples/migrate", "local-path/agent"} {
+		text, err := os.ReadFile(filepath.Join(root, "manifests", dir, "rbac.yaml"))
+		if err != nil {
+			return err
+		}
+		all = append(all, string(text))
+	}
+	if _, err := e.Plane.Kubectl(strings.Join(all, "\n---\n"), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: LocalPathAccount}}
+	_, err = e.Client.CoreV1().ServiceAccounts(Namespace).Create(ctx, account, metav1.CreateOptions{})
+	subject := `[{"op":"replace","path":"/subjects/0/name","value":"` + LocalPathAccount + `"}]`
+	_, bound := e.Client.RbacV1().ClusterRoleBindings().Patch(ctx, LocalPathAccount, types.JSONPatchType, []byte(subject), metav1.PatchOptions{})
+	gone := e.Client.AppsV1().DaemonSets(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return errors.Join(err, bound, gone)
 }
 
 // Apply applies a directory of manifests, or a file.

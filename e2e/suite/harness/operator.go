@@ -39,7 +39,7 @@ func (s *Scene) Operator() *Operator {
 	s.Helper()
 	s.must("apply manifests/operator", s.kubectl("apply", "--server-side", "-k", s.manifests("operator")))
 	// No kubelet runs its pods; the operator is a process.
-	s.must("delete the Deployment", s.kubectl("-n", Namespace, "delete", "deployment", "--all"))
+	s.must("delete the Deployment", s.Client.AppsV1().Deployments(Namespace).DeleteCollection(s.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	kubeconfig, err := s.Plane.ServiceAccountKubeconfig(s.Context(), Namespace, OperatorAccount)
 	s.must("token", err)
 	program, err := s.Manager()

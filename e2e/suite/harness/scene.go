@@ -103,10 +103,12 @@ func (s *Scene) Eventually(what string, ask func() error) {
 	s.Within(patience, what, ask)
 }
 
-// Within calls ask until it returns nil, and ends the test after that time, in which the agent guarantees a result.
+// Within calls ask until it returns nil, and ends the test after that time, in which the agent guarantees a result. It asks less often
+// the longer it has waited.
 func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 	s.Helper()
-	end := time.Now().Add(within)
+	first := time.Now()
+	end := first.Add(within)
 	for {
 		begin := time.Now()
 		err := ask()
@@ -116,7 +118,7 @@ func (s *Scene) Within(within time.Duration, what string, ask func() error) {
 		if time.Now().After(end) {
 			s.Fatalf("%s: not within %s: %v", what, within, err)
 		}
-		rest(50*time.Millisecond, begin)
+		rest(min(50*time.Millisecond+time.Since(first)/20, 250*time.Millisecond), begin)
 	}
 }
 
