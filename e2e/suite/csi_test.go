@@ -200,7 +200,7 @@ func TestCSIImmediate(t *testing.T) {
 			s.Warned(annotated.UID, harness.ReasonFailed, "WaitForFirstConsumer", class))
 	}
 	s.Eventually("warnings", warned)
-	s.Always(10*time.Second, "one warning each", warned)
+	s.Always(s.Scaled(10*time.Second), "one warning each", warned)
 	for _, claim := range []*corev1.PersistentVolumeClaim{plain, annotated} {
 		if err := s.IsPending(claim); err != nil {
 			t.Error(err)

@@ -39,8 +39,12 @@ func run(m *testing.M) int {
 	if testing.Verbose() {
 		log = os.Stderr
 	}
+	var settings harness.Settings
+	if testing.Short() {
+		settings.DivideTimes = 5
+	}
 	var err error
-	if env, err = harness.Start(context.Background(), log); err != nil {
+	if env, err = settings.Start(context.Background(), log); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

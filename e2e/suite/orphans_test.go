@@ -110,7 +110,7 @@ func TestOrphansDeleted(t *testing.T) {
 		return harness.Missing(filepath.Join(a.Pool, harness.PVName(going)))
 	})
 	s.Eventually("the others reported", func() error { return orphans(a, "record", len(kept)) })
-	s.Always(8*time.Second, "the others kept", func() error {
+	s.Always(s.Scaled(8*time.Second), "the others kept", func() error {
 		for what, claim := range kept {
 			if err := intact(a, claim); err != nil {
 				return fmt.Errorf("%s: %w", what, err)

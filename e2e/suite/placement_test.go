@@ -142,7 +142,7 @@ func TestImmediateWithoutAnnotation(t *testing.T) {
 		return s.Warned(claim.UID, harness.ReasonFailed, "kubevirt.io/provisionOnNode", "WaitForFirstConsumer")
 	}
 	s.Eventually("warning", warned)
-	s.Always(12*time.Second, "one warning", warned)
+	s.Always(s.Scaled(12*time.Second), "one warning", warned)
 	if err := s.IsPending(claim); err != nil {
 		t.Error(err)
 	}
@@ -156,11 +156,11 @@ func TestAnnotationOfAbsentNode(t *testing.T) {
 	idle := s.Node("03") // has no agent
 	nowhere := s.Create(harness.Claim{Node: s.Name + "-node-99"})
 	unserved := s.Create(harness.Claim{Node: idle.Name})
-	s.Always(12*time.Second, "patience", func() error { return s.Unwarned(nowhere.UID) })
+	s.Always(s.Scaled(12*time.Second), "patience", func() error { return s.Unwarned(nowhere.UID) })
 	s.Eventually("warning", func() error {
 		return s.Warned(nowhere.UID, harness.ReasonFailed, s.Name+"-node-99", "does not exist")
 	})
-	s.Always(6*time.Second, "no more warnings", func() error {
+	s.Always(s.Scaled(6*time.Second), "no more warnings", func() error {
 		if err := s.Unwarned(unserved.UID); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func TestAnotherProvisionersClaim(t *testing.T) {
 	s, a, b := twoNodes(t)
 	class := s.Class("other", func(c *storagev1.StorageClass) { c.Provisioner = "example.com/other" })
 	claim, unplaced := s.Create(harness.Claim{Class: class, Node: a.Node.Name}), s.Create(harness.Claim{Class: class})
-	s.Always(10*time.Second, "another provisioner's claims", func() error {
+	s.Always(s.Scaled(10*time.Second), "another provisioner's claims", func() error {
 		for _, e := range append(s.Events(claim.UID), s.Events(unplaced.UID)...) {
 			if e.Ours() {
 				return fmt.Errorf("said: %+v", e)

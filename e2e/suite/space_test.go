@@ -81,7 +81,7 @@ func TestNoSpaceImmediate(t *testing.T) {
 
 	second := s.Create(harness.Claim{Node: a.Node.Name, Size: bytes(size)})
 	wantNoSpace(s, a, second, size)
-	s.Always(12*time.Second, "one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
+	s.Always(s.Scaled(12*time.Second), "one warning, over several tries", func() error { return s.Warned(second.UID, harness.ReasonFailed) })
 	wantTree(s, a.Pool, harness.PVName(first))
 
 	s.Delete(first)

@@ -142,7 +142,7 @@ func (a *Agent) RestartWith(env ...string) {
 	}
 	a.cmd = exec.Command(o.Program, append(args, o.Flags...)...)
 	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
-	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit}, o.Env, env)
+	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit, s.times()}, o.Env, env)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.must("start agent", a.cmd.Start())
 	a.done = make(chan struct{})

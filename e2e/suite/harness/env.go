@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,9 @@ type Settings struct {
 	// Race builds Faulty with the race detector. By default only Racing has it: tests start agents hundreds of times, and a
 	// start with the detector takes a CPU second.
 	Race bool
+	// DivideTimes divides the times after which agents and the operator try or check again; see controller/timing. If it is
+	// set, Env.Agent and Env.Manager are built with the tag faults.
+	DivideTimes int
 	// Durable and ExtraArgs are options of the control plane; see cluster.Options.
 	Durable   bool
 	ExtraArgs map[string][]string
@@ -54,7 +58,7 @@ type Env struct {
 	// Kubeconfig has the permissions of Account, CSIKubeconfig those of CSIAccount, DisksKubeconfig those of DiskAccount, and
 	// LocalPathKubeconfig those of LocalPathAccount.
 	Kubeconfig, CSIKubeconfig, DisksKubeconfig, LocalPathKubeconfig string
-	// Agent is the program as it is released.
+	// Agent is the program as it is released, unless Settings.DivideTimes is set.
 	Agent string
 	// Settings apply whenever a control plane starts.
 	Settings Settings
@@ -79,14 +83,16 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 		return nil, err
 	}
 	e := &Env{Dir: dir, Settings: s}
-	e.faulty = sync.OnceValues(func() (string, error) { return e.build("agent-faults", s.Race, "-tags=faults") })
-	e.racing = sync.OnceValues(func() (string, error) { return e.build("agent-race", true) })
-	e.manager = sync.OnceValues(func() (string, error) {
-		return e.buildCommand("hostpath-operator", "manager", os.Getenv(raceVariable) != "")
-	})
+	e.faulty = sync.OnceValues(func() (string, error) { return e.build(agent, s.Race, "faults") })
+	e.racing = sync.OnceValues(func() (string, error) { return e.build(agent, true) })
+	program, tags := func() (string, error) { return e.build(agent, false) }, []string(nil)
+	if s.DivideTimes > 0 {
+		program, tags = e.faulty, []string{"faults"}
+	}
+	e.manager = sync.OnceValues(func() (string, error) { return e.build(operator, os.Getenv(raceVariable) != "", tags...) })
 	var built error
 	var beside sync.WaitGroup
-	beside.Go(func() { e.Agent, built = e.build("agent", false) })
+	beside.Go(func() { e.Agent, built = program() })
 	err = e.StartPlane(ctx, log)
 	beside.Wait()
 	if err := errors.Join(err, built); err != nil {
@@ -180,12 +186,13 @@ func (e *Env) Racing() (string, error) { return e.racing() }
 // raceVariable has Manager built with the race detector.
 const raceVariable = "HPP_E2E_RACE"
 
-// Manager returns the operator as it is released, or with the race detector if HPP_E2E_RACE is set.
+// Manager returns the operator as it is released unless Settings.DivideTimes is set, and with the race detector if HPP_E2E_RACE is.
 func (e *Env) Manager() (string, error) { return e.manager() }
 
 // Another returns an Env with the same programs, for another control plane whose API server has additional flags.
 func (e *Env) Another(dir string, flags ...string) *Env {
-	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, racing: e.racing, manager: e.manager, Settings: Settings{ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
+	return &Env{Dir: dir, Agent: e.Agent, faulty: e.faulty, racing: e.racing, manager: e.manager, Settings: Settings{
+		DivideTimes: e.Settings.DivideTimes, ExtraArgs: map[string][]string{"kube-apiserver": flags}}}
 }
 
 // Stop ends the control plane and removes the directory, with keep except its logs.
@@ -199,7 +206,7 @@ func (e *Env) Stop(keep bool) error {
 		return os.RemoveAll(e.Dir)
 	}
 	fmt.Fprintf(os.Stderr, "the logs are kept in %s\n", e.Dir)
-	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "agent", "agent-faults", "agent-race", "manager"} {
+	for _, dir := range []string{"pools", "disks", "control-plane/etcd", "programs"} {
 		if err := os.RemoveAll(filepath.Join(e.Dir, dir)); err != nil {
 			return err
 		}
@@ -207,30 +214,52 @@ func (e *Env) Stop(keep bool) error {
 	return nil
 }
 
-// build compiles the agent, with the race detector or as it is released.
-func (e *Env) build(name string, race bool, flags ...string) (string, error) {
-	return e.buildCommand("hostpath-provisioner", name, race, flags...)
-}
+// The commands of the main module.
+const (
+	agent    = "hostpath-provisioner"
+	operator = "hostpath-operator"
+)
 
-// buildCommand is as build, for any command.
-func (e *Env) buildCommand(command, name string, race bool, flags ...string) (string, error) {
+// build compiles a command with build tags, either with the race detector or otherwise as it is released. The command is built in
+// the tree, where the next build finds it and links it only if something changed. It returns a copy, which no other build replaces.
+func (e *Env) build(command string, race bool, tags ...string) (string, error) {
 	root, err := root()
 	if err != nil {
 		return "", err
 	}
+	name := strings.Join(append([]string{command}, tags...), "-")
 	mode, cgo := []string{"-race"}, "CGO_ENABLED=1"
-	if !race {
-		mode, cgo = []string{"-tags=grpcnotrace", "-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0" // GO_BUILD of the Makefile
+	if race {
+		name += "-race"
+	} else {
+		mode, cgo, tags = []string{"-trimpath", "-ldflags=-s -w"}, "CGO_ENABLED=0", append(tags, "grpcnotrace") // GO_BUILD of the Makefile
 	}
-	out := filepath.Join(e.Dir, name)
-	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", out}, mode, flags, []string{"./cmd/" + command})
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", command, err, output)
+	kept, dir := filepath.Join(root, "_artifacts", "e2e", name), filepath.Join(e.Dir, "programs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
 	}
-	return out, nil
+	args := slices.Concat([]string{"go", "build", "-buildvcs=false", "-o", kept, "-tags=" + strings.Join(tags, ",")}, mode, []string{"./cmd/" + command})
+	// Another process copies it: this one starts programs meanwhile, which have its files open for a moment. What is open for writing
+	// cannot be started.
+	for _, argv := range [][]string{args, {"cp", kept, dir}} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %s: %w\n%s", command, argv, err, output)
+		}
+	}
+	return filepath.Join(dir, name), nil
+}
+
+// Scaled returns the time in which agents do what the source has them do after d.
+func (e *Env) Scaled(d time.Duration) time.Duration {
+	return d / time.Duration(max(1, e.Settings.DivideTimes))
+}
+
+// times is the variable that divides the times of programs with the tag faults.
+func (e *Env) times() string {
+	return fmt.Sprintf("HPP_DIVIDE_TIMES=%d", max(1, e.Settings.DivideTimes))
 }
 
 // Shell runs a command line of a page, as an administrator with kubectl does.

@@ -68,7 +68,7 @@ func (o *Operator) Start() {
 	defer log.Close()
 	o.cmd = exec.Command(o.program, "--kubeconfig="+o.kubeconfig, "--health-address="+o.address, "--metrics-address="+o.metrics, "--webhook-address="+o.Webhook)
 	o.cmd.Stdout, o.cmd.Stderr = log, log
-	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit}
+	o.cmd.Env = []string{"OPERATOR_IMAGE=registry.invalid/test:v1", quickExit, s.times()}
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.must("start operator", o.cmd.Start())
 	s.Eventually("operator healthy", func() error {
