@@ -6,11 +6,14 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
 // owner is the field owner of all that the operator applies.
@@ -24,24 +27,28 @@ const (
 	created   outcome = "Create"
 	updated   outcome = "Update"
 	replaced  outcome = "Replace" // deleted; the next pass creates it
+	delayed   outcome = "Delay"   // others change the object again and again; a later pass writes it
 )
 
 // apply makes the cluster's object the desired one. It writes nothing if the object does not differ. Labels, annotations and
-// finalizers of others stay; other fields that others set are removed. After a write, want has the new generation.
-func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured) (outcome, error) {
+// finalizers of others stay, and so do the fields that are shared; other fields that others set are removed. It delays the write
+// of an object that others change again after each one. After a write, want has the new generation.
+func (r *Reconciler) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, want *unstructured.Unstructured) (outcome, error) {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(want.GroupVersionKind())
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
 	case apierrors.IsNotFound(err):
-		return created, r.write(ctx, want)
+		return r.unlessContested(cr, want, have, created, func() error { return r.write(ctx, want) })
 	case err != nil:
 		return unchanged, fmt.Errorf("read %s %s: %w", want.GetKind(), want.GetName(), err)
 	case have.GetDeletionTimestamp() != nil:
 		return unchanged, nil // it is created again once it is gone
 	case !replaceable(want, have):
-		want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
-		return replaced, r.replace(ctx, have)
+		return r.unlessContested(cr, want, have, replaced, func() error {
+			want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
+			return r.replace(ctx, have)
+		})
 	}
 	foreign, err := foreignFields(have)
 	if err != nil {
@@ -50,12 +57,30 @@ func (r *Reconciler) apply(ctx context.Context, want *unstructured.Unstructured)
 	if foreign == nil && same(want, have) {
 		return unchanged, nil
 	}
-	if foreign != nil {
-		if err := r.takeOver(ctx, have, foreign); err != nil {
-			return updated, err
+	return r.unlessContested(cr, want, have, updated, func() error {
+		if foreign != nil {
+			if err := r.takeOver(ctx, have, foreign); err != nil {
+				return err
+			}
 		}
+		return r.write(ctx, want)
+	})
+}
+
+// unlessContested does what makes the object the desired one, unless it has to wait because of others that change the object again
+// and again. The first time in a delay it records an event about it.
+func (r *Reconciler) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome, do func() error) (outcome, error) {
+	if wait, first := r.contest.admit(want, r.Now()); wait > 0 {
+		if first {
+			r.Events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s", contested(want, have, wait))
+		}
+		return delayed, nil
 	}
-	return updated, r.write(ctx, want)
+	if err := do(); err != nil {
+		return what, err
+	}
+	r.contest.wrote(want, r.Now())
+	return what, nil
 }
 
 // write applies the object.

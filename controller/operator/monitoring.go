@@ -61,18 +61,21 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 }
 
 // applyOptional applies what differs of the wanted objects, for the resource that is served, through the client. It does
-// nothing without such a resource, and for one that is deleted: its objects go with it.
+// nothing without such a resource, for one that is deleted, whose objects go with it, and beside another installation.
 func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
 	cr, err := served(ctx, r.Client)
 	if err != nil || cr.UID == "" || cr.DeletionTimestamp != nil {
 		return err
 	}
+	if namespace, err := r.other(ctx); namespace != "" || err != nil {
+		return err
+	}
 	objects, err := wanted(cr)
 	if err != nil {
 		return err
 	}
-	other := Reconciler{Settings: r.Settings, Client: through, Live: r.Live, Events: r.Events, Profile: r.Profile, Now: r.Now}
+	other := Reconciler{Settings: r.Settings, Client: through, Live: r.Live, Events: r.Events, Profile: r.Profile, Now: r.Now, contest: r.contest}
 	err = other.applyEach(ctx, cr, objects)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return nil

@@ -47,6 +47,8 @@ type Reconciler struct {
 	// Now is the time of conditions.
 	Now func() time.Time
 
+	// contest delays writes of objects that others change back.
+	contest *contest
 	// missingSince is that of the agents when they were judged last.
 	missingSince time.Time
 }
@@ -57,6 +59,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	cr := &v1beta1.HostPathProvisioner{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cr); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if namespace, err := r.other(ctx); namespace != "" || err != nil {
+		return r.yieldTo(namespace, cr, err)
 	}
 	if cr.DeletionTimestamp != nil {
 		return r.delete(ctx, cr)
@@ -75,6 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		failed := r.failing(cr.Status, "ReconcileFailed", err.Error())
 		return reconcile.Result{}, errors.Join(err, r.writeStatus(ctx, cr, failed))
+	}
+	if contested := r.contest.again(r.Now()); contested > 0 && (again == 0 || contested < again) {
+		again = contested
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
@@ -185,7 +193,7 @@ func (r *Reconciler) applyEach(ctx context.Context, cr *v1beta1.HostPathProvisio
 		if err := seal(want); err != nil {
 			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
 		}
-		did, err := r.apply(ctx, want)
+		did, err := r.apply(ctx, cr, want)
 		switch {
 		case err != nil && !apierrors.IsConflict(err):
 			r.Events.Eventf(cr, want, corev1.EventTypeWarning, cmp.Or(string(did), "Update")+"ResourceFailed", "Reconcile", "%v", err)

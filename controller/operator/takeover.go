@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +18,8 @@ import (
 )
 
 // foreignFields returns the object's managed fields as they are to be, if others than the operator own fields outside of the
-// metadata: those fields become the operator's, so that the next apply removes what it does not name. It returns nil if there
-// are none.
+// metadata that are not theirs to set: those fields become the operator's, so that the next apply removes what it does not
+// name. It returns nil if there are none.
 func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, error) {
 	var rest []metav1.ManagedFieldsEntry
 	mine, taken := fieldpath.NewSet(), false
@@ -36,7 +38,7 @@ func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, e
 		}
 		theirs := fieldpath.NewSet()
 		set.Iterate(func(p fieldpath.Path) {
-			if isMetadata(p) {
+			if isMetadata(p) || sharedWithOthers(o.GetKind(), p) {
 				theirs.Insert(p.Copy())
 			} else {
 				mine.Insert(p.Copy())
@@ -71,6 +73,27 @@ func isMetadata(p fieldpath.Path) bool {
 		}
 	}
 	return false
+}
+
+// shared are fields outside of the metadata that others set, by kind: the operator takes them from nobody. It still repairs one
+// that it sets itself.
+var shared = map[string][]string{
+	// OpenShift adds the account's pull secrets, and again if they are removed. Administrators add those of a private registry.
+	"ServiceAccount": {".secrets", ".imagePullSecrets"},
+	// cert-manager injects the authorities of a certificate that it issues; AKS adds a selector to every webhook.
+	"ValidatingWebhookConfiguration": {".clientConfig.caBundle", ".namespaceSelector"},
+}
+
+// sharedWithOthers reports whether the field is, or lies in, one that others set on objects of the kind.
+func sharedWithOthers(kind string, p fieldpath.Path) bool {
+	text := p.String()
+	if kind == "ValidatingWebhookConfiguration" { // its fields are those of the item of a list: .webhooks[name="..."]
+		_, text, _ = strings.Cut(text, "]")
+	}
+	return slices.ContainsFunc(shared[kind], func(field string) bool {
+		rest, found := strings.CutPrefix(text, field)
+		return found && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
 }
 
 func encode(set *fieldpath.Set) (*metav1.FieldsV1, error) {

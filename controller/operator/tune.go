@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,8 +34,12 @@ func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 // defaultNodeGoneGrace is the setting's value if it is not set.
 const defaultNodeGoneGrace = 5 * time.Minute
 
-// nodeGoneGrace returns the setting, or the default if it is not set or invalid.
+// nodeGoneGrace returns the setting, or the default if it is not set or invalid. It returns an error if another installation serves
+// the cluster, whose setting may be longer.
 func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
+	if namespace, err := r.other(ctx); err != nil || namespace != "" {
+		return 0, cmp.Or(err, fmt.Errorf("the installation in namespace %s handles volumes of nodes that are gone", namespace))
+	}
 	data, err := r.settings(ctx)
 	if err != nil {
 		return 0, err

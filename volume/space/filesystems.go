@@ -48,12 +48,12 @@ func (f *Filesystems) others(l *Ledger) (all []Member) {
 
 // elsewhere returns the allocations of the other pools on the filesystem of l, and the
 // measured use of their volumes. The caller holds mu.
-func (f *Filesystems) elsewhere(l *Ledger) others {
-	var ledgers []*Ledger
+func (f *Filesystems) elsewhere(l *Ledger) (all others) {
 	for _, p := range f.others(l) {
-		ledgers = append(ledgers, p.Ledger())
+		allocated, found := p.Ledger().sums()
+		all.allocated, all.found = add(all.allocated, allocated), append(all.found, found...)
 	}
-	return sumOf(ledgers)
+	return all
 }
 
 // Recorded returns how many volumes on the filesystem of l are recorded with the quota
