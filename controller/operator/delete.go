@@ -1,19 +1,23 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
@@ -49,16 +53,77 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		}
 	}
 	left, err := r.removeAll(ctx, cr, "DaemonSet")
+	if left != "" && err == nil {
+		var waits []string
+		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
+			return reconcile.Result{RequeueAfter: time.Second}, r.removing(ctx, cr, "AgentsEnding", "waits for agents to end: "+names(waits))
+		}
+		left = "" // only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
+	}
 	if left == "" && err == nil {
 		left, err = r.releaseClaims(ctx, cr)
 	}
 	if left == "" && err == nil {
-		left, err = r.removeAll(ctx, cr)
+		left, err = r.removeAll(ctx, cr, others...)
 	}
 	if err != nil || left != "" {
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
+	if err := r.removeConstraints(ctx, r.Live, agentConstraints); err != nil {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{}, r.letGo(ctx, cr)
+}
+
+// agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Agents of nodes that are not ready,
+// or do not exist, are not among them, once there are no agents but those that end.
+func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err error) {
+	set, err := r.installed(ctx)
+	if err != nil || set == nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the agents: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !metav1.IsControlledBy(pod, set) {
+			continue
+		}
+		dead, err := r.onDeadNode(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		if pod.DeletionTimestamp == nil || !dead {
+			nodes = append(nodes, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name))
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// onDeadNode reports whether the pod's node is not ready, or does not exist, according to the API server.
+func (r *Reconciler) onDeadNode(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if pod.Spec.NodeName == "" {
+		return false, nil
+	}
+	node := &corev1.Node{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", pod.Spec.NodeName, err)
+	}
+	return !class.NodeReady(node), nil
+}
+
+// removing shows in the conditions what the removal waits for.
+func (r *Reconciler) removing(ctx context.Context, cr *v1beta1.HostPathProvisioner, reason, message string) error {
+	status := *cr.Status.DeepCopy()
+	r.conditions(&status, verdict{no, yes, no, reason, message}, nil)
+	return r.writeStatus(ctx, cr, status)
 }
 
 // letGo removes the finalizer.
@@ -96,25 +161,23 @@ func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProv
 	if err != nil || len(found.Left) == 0 {
 		return "", err
 	}
-	status := *cr.Status.DeepCopy()
-	r.conditions(&status, verdict{no, yes, no, "PoolUnmounting", names(found.Left)}, nil)
-	return found.Left[0], r.writeStatus(ctx, cr, status)
+	return found.Left[0], r.removing(ctx, cr, "PoolUnmounting", names(found.Left))
 }
 
-// removeAll deletes the objects, or those of one kind, in reverse order, and returns one that is still there, or "".
+// others are the kinds of the objects beside the DaemonSet, in the order in which they are removed.
+var others = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+
+// removeAll deletes the objects of the kinds, in the order of these, and returns one that is still there, or "".
 func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, kinds ...string) (left string, err error) {
 	objects, err := r.objects(cr)
 	if err != nil {
 		return "", err
 	}
-	order := []string{"ValidatingWebhookConfiguration", "Service", "DaemonSet", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
-		return slices.Index(order, a.GetKind()) - slices.Index(order, b.GetKind())
+		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())
 	})
 	for _, o := range objects {
-		if len(kinds) > 0 && !slices.Contains(kinds, o.GetKind()) {
-			continue
-		}
 		have := &unstructured.Unstructured{}
 		have.SetGroupVersionKind(o.GroupVersionKind())
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), have)
@@ -130,8 +193,5 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		}
 		return o.GetKind() + " " + o.GetName(), nil
 	}
-	if len(kinds) > 0 {
-		return "", nil
-	}
-	return "", r.removeConstraints(ctx, r.Live, agentConstraints)
+	return "", nil
 }

@@ -65,7 +65,7 @@ func reasonsIn(n ast.Node) (all []string) {
 			parts = n.Args[3:4]
 		} else if ok && method.Sel.Name == "Event" {
 			parts = n.Args[1:2]
-		} else if ok && method.Sel.Name == "failing" {
+		} else if ok && (method.Sel.Name == "failing" || method.Sel.Name == "removing") {
 			parts = n.Args
 		}
 	}

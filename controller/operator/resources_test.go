@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,6 +98,43 @@ func TestDeletedSecondResource(t *testing.T) {
 			}
 			if err := o.client.Get(t.Context(), client.ObjectKey{Name: "second"}, second); client.IgnoreNotFound(err) != nil || err == nil {
 				t.Errorf("the second resource is there: %v", err)
+			}
+		})
+	}
+}
+
+// An agent's pod that does not end keeps a deleted resource only while its node answers, and the conditions name the node.
+func TestDeletedWhileAnAgentDoesNotEnd(t *testing.T) {
+	for name, row := range map[string]struct {
+		ready corev1.ConditionStatus
+		gone  bool
+	}{"its node is ready": {corev1.ConditionTrue, false}, "its node does not answer": {corev1.ConditionUnknown, true}} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+				Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: row.ready}}}}
+			o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}), node)
+			o.pass("hpp")
+			set, err := o.installed(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent", Finalizers: []string{"test/hangs"},
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}},
+				Spec: corev1.PodSpec{NodeName: "n1"}}
+			set.Finalizers = []string{metav1.FinalizerDeleteDependents} // Kubernetes adds it, and waits for the pod
+			var cr v1beta1.HostPathProvisioner
+			for _, err := range []error{o.client.Create(t.Context(), pod), o.client.Update(t.Context(), set), o.client.Delete(t.Context(), pod),
+				o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr), o.client.Delete(t.Context(), &cr)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 20 {
+				o.pass("hpp")
+			}
+			err = o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr)
+			if c := progress(cr.Status); (err != nil) != row.gone || !row.gone && (c.Reason != "AgentsEnding" || !strings.Contains(c.Message, "n1")) {
+				t.Errorf("the resource: %v, condition %+v", err, c)
 			}
 		})
 	}

@@ -260,7 +260,7 @@ func (r *Reconciler) announce(cr *v1beta1.HostPathProvisioner, c v1beta1.Conditi
 	switch reason {
 	case "Complete":
 		reason, message = "ProvisionerHealthy", "Provisioner Healthy"
-	case "DeployStarted", "UpgradeStarted", rolloutStarted, "PoolInUse", "PoolUnmounting", "VolumesInUse":
+	case "DeployStarted", "UpgradeStarted", rolloutStarted, "PoolInUse", "PoolUnmounting", "VolumesInUse", "AgentsEnding":
 	default:
 		kind = corev1.EventTypeWarning
 	}

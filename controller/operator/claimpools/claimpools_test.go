@@ -1,18 +1,21 @@
 package claimpools
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
@@ -20,16 +23,29 @@ import (
 // Claims of the existing operator are found by these names.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("n", 60)
-	for _, row := range []struct{ pool, node, claim, job string }{
+	for _, row := range []struct{ pool, node, claim, older string }{
 		{"local", "node-01", "hpp-pool-local-node-01", "cleanup-pool-local-node-01"},
 		{"local", "node-01.example.com", "hpp-pool-local-node-01.example.com", "cleanup-pool-local-node-01-example-com"},
 		{"p", long[:52], "hpp-pool-p-" + long[:52], "cleanup-pool-47546598"},
 		{"p", long[:53], "hpp-pool-2405476e", "cleanup-pool-3fdc8242"},
 	} {
-		claim, job := NameOf(row.pool, row.node), jobOf(row.pool, row.node)
-		if claim != row.claim || job != row.job || len(validation.IsDNS1123Subdomain(claim)) > 0 || len(validation.IsDNS1123Label(job)) > 0 {
-			t.Errorf("%s, %s: claim %s, job %s, want %s and %s", row.pool, row.node, claim, job, row.claim, row.job)
+		claim, older, job := NameOf(row.pool, row.node), olderJobOf(row.pool, row.node), jobOf(row.pool, row.node)
+		if claim != row.claim || older != row.older || len(validation.IsDNS1123Subdomain(claim)) > 0 || len(validation.IsDNS1123Label(job)) > 0 {
+			t.Errorf("%s, %s: claim %s, Job %s, formerly %s, want %s and formerly %s", row.pool, row.node, claim, job, older, row.claim, row.older)
 		}
+	}
+}
+
+// No two pools and nodes have one Job.
+func TestJobNamesDiffer(t *testing.T) {
+	of := map[string]string{}
+	long := strings.Repeat("n", 60)
+	for _, place := range [][2]string{{"local", "n.1"}, {"local", "n-1"}, {"local-n", "1"}, {"local", long + "1"}, {"local", long + "2"}} {
+		job := jobOf(place[0], place[1])
+		if other, has := of[job]; has {
+			t.Errorf("pool %s on node %s has the Job %s of %s", place[0], place[1], job, other)
+		}
+		of[job] = fmt.Sprint(place)
 	}
 }
 
@@ -75,7 +91,7 @@ func TestHolder(t *testing.T) {
 	k := &Keeper{Namespace: "ns", Image: "image:v1"}
 	d := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
 	job := k.unmounter(cr, d, "node-01")
-	tolerations := map[string][]corev1.Toleration{"holder": cr.Spec.Workload.Tolerations, "unmounter": slices.Concat(cr.Spec.Workload.Tolerations, anyState)}
+	tolerations := map[string][]corev1.Toleration{"holder": cr.Spec.Workload.Tolerations, "unmounter": anyTaint}
 	for name, p := range map[string]corev1.PodSpec{"holder": d.Spec.Template.Spec, "unmounter": job.Spec.Template.Spec} {
 		c := p.Containers[0]
 		for _, v := range p.Volumes {
@@ -90,10 +106,11 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	plain := k.unmounter(&v1beta1.HostPathProvisioner{}, d, "node-01").Spec.Template.Spec.Tolerations
-	if !slices.ContainsFunc(plain, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &cordoned, false) }) {
-		t.Errorf("a pool on a node that is cordoned cannot be unmounted: %v", plain)
+	for _, taint := range []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}} {
+		if !slices.ContainsFunc(plain, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taint, false) }) {
+			t.Errorf("a pool on a node with the taint %s cannot be unmounted: %v", taint.Key, plain)
+		}
 	}
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Name != "hpp-pool-local-node-01" || len(d.OwnerReferences) != 0 ||
 		!reflect.DeepEqual(d.Spec.Selector.MatchLabels, map[string]string{"hpp-pool": "local-hpp"}) || d.Spec.Template.Spec.HostPID {
@@ -157,5 +174,23 @@ func TestState(t *testing.T) {
 	}
 	if s := newState(Pool{Name: "p"}, 0); s.Phase != v1beta1.Preparing {
 		t.Errorf("without nodes: %+v", s)
+	}
+}
+
+// A Job whose pod does not start shows why.
+func TestUnmounterThatDoesNotStart(t *testing.T) {
+	for want, status := range map[string]corev1.PodStatus{
+		"the pod p that unmounts it does not start: ImagePullBackOff: no such image": {ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}},
+		"the pod p that unmounts it has no node: 0/1 nodes": {Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}},
+		"": {},
+	} {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{batchv1.JobNameLabel: "j"}}, Status: status}
+		k := &Keeper{Namespace: "ns", Live: fake.NewClientBuilder().WithObjects(pod).Build()}
+		if got, err := k.starting(t.Context(), job); got != want || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
 	}
 }

@@ -115,13 +115,22 @@ func (k *Keeper) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, s *S
 	return nil
 }
 
-// stop deletes a Job that unmounts the pool on the node, and reports whether it and its pods are gone.
-func (k *Keeper) stop(ctx context.Context, pool, node string) (bool, error) {
-	job, err := k.job(ctx, jobOf(pool, node))
-	if job == nil || err != nil {
-		return err == nil, err
+// stop deletes the Jobs that unmount the pool on the node, or may, and reports whether they and their pods are gone.
+func (k *Keeper) stop(ctx context.Context, pool, node string) (stopped bool, err error) {
+	stopped = true
+	for _, name := range []string{jobOf(pool, node), olderJobOf(pool, node)} {
+		job, err := k.job(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		if job != nil {
+			stopped = false
+			if err := k.remove(ctx, job); err != nil {
+				return false, err
+			}
+		}
 	}
-	return false, k.remove(ctx, job)
+	return stopped, nil
 }
 
 // holders returns the Deployments of pools by their names.

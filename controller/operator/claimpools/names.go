@@ -1,6 +1,8 @@
 package claimpools
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -23,8 +25,17 @@ func labelOf(pool string) string { return pool + "-hpp" }
 // in this way must stay: claims with data have these names.
 func NameOf(pool, node string) string { return short("hpp-pool", pool+"-"+node) }
 
-// jobOf returns the name of the Job. A Job's name becomes a label of its pods.
+// jobOf returns the name of the Job that unmounts a pool on a node. It becomes a label of the Job's pods, and no other pool and
+// node have it: a Job that has unmounted another mount proves nothing.
 func jobOf(pool, node string) string {
+	sum := sha256.Sum256([]byte(pool + "/" + node))
+	suffix := "-" + hex.EncodeToString(sum[:])[:8]
+	name := strings.ReplaceAll("cleanup-pool-"+pool+"-"+node, ".", "-")
+	return strings.TrimRight(name[:min(len(name), validation.DNS1123LabelMaxLength-len(suffix))], "-") + suffix
+}
+
+// olderJobOf returns the name that the Job had before v0.1, which several pools and nodes can have.
+func olderJobOf(pool, node string) string {
 	return strings.ReplaceAll(short("cleanup-pool", pool+"-"+node), ".", "-")
 }
 

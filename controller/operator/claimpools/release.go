@@ -75,7 +75,34 @@ func (k *Keeper) outcome(ctx context.Context, d *appsv1.Deployment, job *batchv1
 		}
 		return place + ": " + why, err
 	}
-	return place + ": it is being unmounted", nil
+	starting, err := k.starting(ctx, job)
+	return place + ": " + cmp.Or(starting, "it is being unmounted"), err
+}
+
+// starting returns why the pod of a Job does not start, "" if nothing keeps it from starting.
+func (k *Keeper) starting(ctx context.Context, job *batchv1.Job) (why string, err error) {
+	pods, err := k.podsOf(ctx, job)
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && w.Message != "" {
+				why = fmt.Sprintf("the pod %s that unmounts it does not start: %s: %s", pod.Name, w.Reason, lastLine(w.Message))
+			}
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				why = fmt.Sprintf("the pod %s that unmounts it has no node: %s", pod.Name, c.Message)
+			}
+		}
+	}
+	return why, err
+}
+
+func (k *Keeper) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", job.Name, err)
+	}
+	return pods.Items, nil
 }
 
 // end has the Deployment's pod end, and reports whether it is gone: a pod that runs would mount again.
@@ -105,11 +132,11 @@ func (k *Keeper) end(ctx context.Context, d *appsv1.Deployment) (bool, error) {
 
 // why returns the last words of the pod of a Job that failed, or else the message of its condition.
 func (k *Keeper) why(ctx context.Context, job *batchv1.Job, message string) (string, error) {
-	var pods corev1.PodList
-	if err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
-		return "", fmt.Errorf("list the pods of %s: %w", job.Name, err)
+	pods, err := k.podsOf(ctx, job)
+	if err != nil {
+		return "", err
 	}
-	for _, pod := range pods.Items {
+	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			if t := c.State.Terminated; t != nil && t.Message != "" {
 				return lastLine(t.Message), nil

@@ -1,7 +1,6 @@
 package claimpools
 
 import (
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,14 +22,8 @@ const (
 // retryAfter is the time after which a Job that failed is replaced by another one.
 var retryAfter = timing.Scaled(15 * time.Second)
 
-// anyState are the taints that the pods of a DaemonSet tolerate, as far as they are of nodes that are ready: a node that is drained
-// before its pool is removed is cordoned.
-var anyState = []corev1.Toleration{
-	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-}
+// anyTaint tolerates every taint: a pool is removed from a node that is drained, or set apart, above all.
+var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 
 // unmounter returns the Job that unmounts what the Deployment's pod mounted. It belongs to the Deployment: the Job of another
 // Deployment of that name proves nothing about this one.
@@ -38,7 +31,7 @@ func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment
 	pod := k.pod(cr, node, pathOf(d), "unmount", "unmount", "--path="+pathOf(d), "--deadline="+unmountFor.String())
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
-	pod.Tolerations = slices.Concat(pod.Tolerations, anyState)
+	pod.Tolerations = anyTaint
 	pool := poolOf(d)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobOf(pool, node), Namespace: k.Namespace, Labels: k.labels(pool),
