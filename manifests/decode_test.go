@@ -110,6 +110,8 @@ func empty(kind string) any {
 		return &corev1.Pod{}
 	case "PodMonitor", "PrometheusRule", "ServiceMonitor":
 		return &monitor{}
+	case "ResourceQuota":
+		return &corev1.ResourceQuota{}
 	case "Role":
 		return &rbacv1.Role{}
 	case "RoleBinding":

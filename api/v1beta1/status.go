@@ -10,6 +10,9 @@ type HostPathProvisionerStatus struct {
 	// Conditions contains the current conditions observed by the operator
 	// +optional
 	Conditions []Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation of the resource that the status describes
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// OperatorVersion The version of the HostPathProvisioner Operator
 	// +optional
 	OperatorVersion string `json:"operatorVersion,omitempty"`
@@ -27,7 +30,7 @@ type HostPathProvisionerStatus struct {
 
 // Condition is one aspect of the installation's state
 type Condition struct {
-	// Type is Available, Progressing or Degraded
+	// Type is Available, Progressing, Degraded, Ready, Reconciling or Stalled
 	Type ConditionType `json:"type"`
 	// Status is True, False or Unknown
 	Status corev1.ConditionStatus `json:"status"`
@@ -43,6 +46,9 @@ type Condition struct {
 	// LastTransitionTime is when the status changed
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
+	// ObservedGeneration is the generation of the resource that the condition describes
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
 // ConditionType is the aspect that a Condition describes
@@ -56,6 +62,13 @@ const (
 	Progressing ConditionType = "Progressing"
 	// Degraded is True while a user has to do something.
 	Degraded ConditionType = "Degraded"
+
+	// ReadyCondition is True while every agent offers all that the resource asks for. Clients wait for it.
+	ReadyCondition ConditionType = "Ready"
+	// Reconciling is True while the resource becomes ready without a user.
+	Reconciling ConditionType = "Reconciling"
+	// Stalled is True while the resource does not become ready unless a user changes something.
+	Stalled ConditionType = "Stalled"
 )
 
 // StoragePoolStatus is the state of one pool

@@ -41,7 +41,7 @@ func FuzzInspect(f *testing.F) {
 		before := tree(t, dir)
 		for _, format := range []string{"table", "json"} {
 			var out bytes.Buffer
-			err := inspectPool(dir, format, &out)
+			err := run(t.Context(), []string{"inspect", "-o", format, dir}, &out)
 			if err != nil {
 				out.WriteString(err.Error())
 			} else if format == "json" && json.Unmarshal(out.Bytes(), &inspect.Report{}) != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,25 +48,22 @@ func runInspect(args []string, out io.Writer) error {
 	case *format != "table" && *format != "json":
 		return agent.Usagef("inspect: output %q is neither table nor json", *format)
 	}
-	paths, err := poolsToInspect(flags.Args())
+	shown, beside, err := poolsToInspect(flags.Args())
 	if err != nil {
 		return agent.Usagef("inspect: %w", err)
 	}
-	var errs []error
-	for i, path := range paths {
+	reports, err := inspect.ReadAll(shown, beside)
+	errs := []error{err}
+	for i, report := range reports {
 		if i > 0 && *format == "table" {
 			fmt.Fprintln(out)
 		}
-		errs = append(errs, inspectPool(path, *format, out))
+		errs = append(errs, printAs(*format, report, out))
 	}
 	return errors.Join(errs...)
 }
 
-func inspectPool(path, format string, out io.Writer) error {
-	report, err := inspect.Read(path)
-	if err != nil {
-		return err
-	}
+func printAs(format string, report inspect.Report, out io.Writer) error {
 	if format == "table" {
 		return printReport(out, report)
 	}
@@ -96,57 +91,19 @@ func escaped(data []byte) string {
 	return b.String()
 }
 
-// poolsToInspect returns the named directories, or, if there are none, those of
-// the environment. A relative name is relative to the working directory.
-func poolsToInspect(named []string) (paths []string, err error) {
-	if len(named) == 0 {
-		return poolsOfEnvironment()
-	}
-	for _, name := range named {
-		path, err := filepath.Abs(name)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, path)
-	}
-	return paths, nil
-}
-
-// poolsOfEnvironment returns the pools of the agent in this container, from PV_DIR and DATADIR.
-// PV_DIR is one directory, or a list in the DaemonSet of the kubevirt CSI driver.
-func poolsOfEnvironment() (paths []string, err error) {
-	for _, name := range []string{"PV_DIR", "DATADIR"} {
-		value := os.Getenv(name)
-		if strings.HasPrefix(value, "[") {
-			all, err := agent.ParseDataDirs(value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			for _, d := range all {
-				if !d.Shared { // another program's
-					paths = append(paths, d.Path)
-				}
-			}
-		} else if value != "" {
-			paths = append(paths, value)
-		}
-	}
-	if len(paths) == 0 {
-		return nil, errors.New("which directory? Name it, or set PV_DIR or DATADIR")
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths), nil
-}
-
 // printReport prints the report as tables.
 func printReport(out io.Writer, r inspect.Report) error {
 	owner := "owned by no process"
 	if r.Pool.Held {
 		owner = "owned by " + r.Pool.Holder
 	}
-	show(out, "pool      %s, %s\n          %s\n", r.Pool.Path, r.Pool.ID, owner)
-	show(out, "space     %s free of %s, %s allocated to %s\n", class.Size(r.Space.Free), class.Size(r.Space.Total),
-		class.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"))
+	name := ""
+	if r.Pool.Name != "" {
+		name = r.Pool.Name + ", "
+	}
+	show(out, "pool      %s%s, %s\n          %s\n", name, r.Pool.Path, r.Pool.ID, owner)
+	show(out, "space     %s available: %s free of %s, %s allocated to %s%s\n", class.Size(r.Space.Available), class.Size(r.Space.Free),
+		class.Size(r.Space.Total), class.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"), unavailable(r))
 	if r.Pool.NoQuotas == "" {
 		show(out, "quotas    %s\n", r.Pool.Quotas)
 	} else {
@@ -184,6 +141,20 @@ func printReport(out io.Writer, r inspect.Report) error {
 		show(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
 	}
 	return table.Flush()
+}
+
+// unavailable continues the line of a pool's space with what else is not available.
+func unavailable(r inspect.Report) (text string) {
+	if r.Space.Elsewhere > 0 {
+		text += ", " + class.Size(r.Space.Elsewhere) + " to other pools on the filesystem"
+	}
+	if r.Space.External > 0 {
+		text += ", " + class.Size(r.Space.External) + " used otherwise"
+	}
+	if r.Pool.Reserve > 0 {
+		text += ", " + class.Size(r.Pool.Reserve) + " reserved"
+	}
+	return text
 }
 
 // printOrphans prints the orphans that the agent last recorded, and the directories without a

@@ -3,7 +3,7 @@
 //
 //	disks.go      the commands that offer raw disks, and print them
 //	hold.go       the commands that mount the filesystem of a claim for a pool, and unmount it
-//	inspect.go    the command that prints pools
+//	inspect.go    the command that prints pools; inspect_pools.go says which
 //	migrate.go    the command that prints the plan of the migration
 //	version.go    the command that prints the version
 package main

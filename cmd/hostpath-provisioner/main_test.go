@@ -140,7 +140,7 @@ func TestInspect(t *testing.T) {
 	if err := run(context.Background(), []string{"inspect", dir}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{dir, pool.ID(), "owned by the test", "5Mi allocated to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "quotas    "} {
+	for _, word := range []string{dir, pool.ID(), "owned by the test", " available: ", "5Mi allocated to 1 volume", "pvc-a", "ready", "default/data", "TRASH", "pvc-b", "quotas    "} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("no %q in\n%s", word, out.String())
 		}
@@ -203,7 +203,11 @@ func TestInspectAllPools(t *testing.T) {
 		clean(t)
 		t.Setenv("PV_DIR", row.pvDir)
 		t.Setenv("DATADIR", row.dataDir)
-		got, err := poolsOfEnvironment()
+		settings, _, err := poolsToInspect(nil)
+		var got []string
+		for _, s := range settings {
+			got = append(got, s.Path)
+		}
 		if !slices.Equal(got, row.want) || (err == nil) != (row.want != nil) {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, row.want)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -224,4 +225,14 @@ func (d *DataDir) reserve(path string) {
 	if below && name != "" && !slices.Contains(d.inner, name) {
 		d.inner = append(d.inner, name)
 	}
+}
+
+// Pools returns the pools of an agent with these arguments and the environment of this process, and its settings for their
+// space. The error is that with which the agent would not start.
+func Pools(args []string) (dirs []DataDir, reserve int64, overcommit float64, err error) {
+	o, err := parseOptions("", args, io.Discard)
+	if err != nil || o == nil {
+		return nil, 0, 0, cmp.Or(err, errors.New("the arguments ask for help"))
+	}
+	return o.layout.dirs, o.reserveBytes, o.overcommit, nil
 }

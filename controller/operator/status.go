@@ -166,6 +166,9 @@ func (r *Reconciler) conditions(status *v1beta1.HostPathProvisionerStatus, v ver
 		reason = "FeatureUnavailable"
 	}
 	put(status, now, v1beta1.Condition{Type: v1beta1.Degraded, Status: v.degraded, Reason: reason, Message: message})
+	for _, c := range v.health(*status) {
+		put(status, now, c)
+	}
 }
 
 // put sets a condition. It changes nothing if the condition does not differ, and keeps a status that the new one leaves open.
@@ -225,6 +228,7 @@ func (l layout) onClaim(name string, desired int) v1beta1.StoragePoolStatus {
 
 // writeStatus writes the status if it differs, and records an event if the reason is new, or what is wrong with the settings.
 func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner, status v1beta1.HostPathProvisionerStatus) error {
+	status = asOf(status, cr.Generation)
 	if equality.Semantic.DeepEqual(cr.Status, status) {
 		return nil
 	}

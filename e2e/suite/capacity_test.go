@@ -56,6 +56,11 @@ func TestCapacity(t *testing.T) {
 		t.Error(err) // it has 29 bits
 	}
 	o := capacityOf(s, class, a.Node)
+	u := &uninstaller{Scene: s}
+	table := u.must(u.run(u.line("troubleshooting.md", "kubectl get csistoragecapacities ")))
+	if row := regexp.MustCompile(`(?m)^` + a.Node.Name + ` +` + class + ` +` + o.Capacity.String() + `$`); !row.MatchString(table) {
+		t.Errorf("the columns of the page do not show %s of node %s:\n%s", o.Capacity, a.Node.Name, table)
+	}
 	want := map[string]string{
 		"csi.storage.k8s.io/drivername": harness.Driver, "csi.storage.k8s.io/managed-by": "hostpath-provisioner-" + a.Node.Name,
 		harness.LabelNode: a.Node.Name,

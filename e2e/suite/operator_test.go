@@ -136,6 +136,7 @@ func TestOperator(t *testing.T) {
 		{"users' metadata stays", metadataStays},
 		{"second resource", second},
 		{"not ready", notReady},
+		{"health", health},
 		{"claims that wait", claimsWait},
 		{"upgrade", upgrades},
 		{"path", servesPath},

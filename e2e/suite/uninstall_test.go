@@ -172,6 +172,22 @@ func sameObjects(got, want map[string]string) error {
 	return nil
 }
 
+// line returns the line of a page that begins with these words.
+func (u *uninstaller) line(page, words string) string {
+	u.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
+	if err != nil {
+		u.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, words) {
+			return line
+		}
+	}
+	u.Fatalf("docs/%s has no line that begins with %q", page, words)
+	return ""
+}
+
 // commands returns the commands of the first block in the section Uninstall of a page, and with one more argument, of that block.
 func (u *uninstaller) commands(page string, block ...int) []string {
 	u.Helper()

@@ -3,6 +3,8 @@
 package inspect
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -22,64 +24,132 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/trash"
 )
 
-// Read reads the pool at path without its lock. It knows no configuration: Space is
-// that of a pool without reserve and overcommit, and use is known only of volumes with a
-// quota. A change during the call may be in the report or not.
-//
-// The error is ErrNotReady if there is no pool, or its disk does not answer.
+// Setting is what an agent knows of a pool besides its directory. The zero value of all but Path is that of an agent without
+// settings.
+type Setting struct {
+	Name, Path string
+	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is; 0 is once.
+	Reserve    int64
+	Overcommit float64
+}
+
+// Read reads the pool at path without its lock. It knows no settings: Space is that of a pool alone on its filesystem,
+// without reserve and overcommit.
 func Read(path string) (Report, error) {
+	reports, err := ReadAll([]Setting{{Path: path}}, nil)
+	if err != nil {
+		return Report{}, err
+	}
+	return reports[0], nil
+}
+
+// ReadAll reads the pools without their locks, and returns the reports of those that can be read. The pools beside share
+// filesystems with them; of these only the space counts, and errors do not. Use is known only of volumes with a quota. A
+// change during the call may be in a report or not.
+//
+// The error is ErrNotReady for each pool that is not there, or whose disk does not answer.
+func ReadAll(pools, beside []Setting) ([]Report, error) {
+	var found []*reading
+	var errs []error
+	for _, s := range pools {
+		r, err := read(s)
+		if errs = append(errs, err); err == nil {
+			found = append(found, r)
+		}
+	}
+	all := slices.Clone(found)
+	for _, s := range beside {
+		if r, err := read(s); err == nil {
+			all = append(all, r)
+		}
+	}
+	var reports []Report
+	for _, r := range found {
+		var others []*space.Ledger
+		for _, other := range all {
+			if other.Pool.ID != r.Pool.ID && other.filesystem == r.filesystem { // a pool may be named twice
+				others = append(others, other.ledger)
+			}
+		}
+		r.Space = r.ledger.Beside(&r.statfs, others)
+		if r.Space.NoInodes {
+			r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, or create it again with more inodes")
+		}
+		reports = append(reports, r.Report)
+	}
+	return reports, errors.Join(errs...)
+}
+
+// reading is a report whose space is not computed yet.
+type reading struct {
+	Report
+	ledger     *space.Ledger
+	statfs     unix.Statfs_t
+	filesystem uint64 // the device number
+}
+
+func read(s Setting) (*reading, error) {
 	const op = "inspect pool"
-	path = filepath.Join("/", path)
-	var r Report
-	err := bounded.Alone(op, path, func(c *bounded.Call) error {
-		d, err := pooldir.OpenToRead(path)
+	s.Path = filepath.Join("/", s.Path)
+	r := &reading{}
+	err := bounded.Alone(op, s.Path, func(c *bounded.Call) error {
+		d, err := pooldir.OpenToRead(s.Path)
 		if err != nil {
 			return err
 		}
 		defer d.Close()
-		r, err = report(c, d, path)
-		return err
+		return r.fill(c, d, s)
 	})
 	if err != nil {
-		return Report{}, fault.Failed(op, path, err)
+		return nil, fault.Failed(op, s.Path, err)
 	}
 	return r, nil
 }
 
-func report(c *bounded.Call, d *pooldir.Dir, path string) (r Report, err error) {
-	r.Pool = Pool{Path: path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder()}
+func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
+	r.Pool = Pool{Name: s.Name, Path: s.Path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder(), Reserve: s.Reserve}
 	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Progress: c.Progress})
 	if err != nil {
-		return r, err
+		return err
 	}
 	records := record.NewStore(func(string) {})
 	records.Reset(all)
-	ledger := space.NewLedger(records, 0, 1)
+	r.ledger = space.NewLedger(records, s.Reserve, cmp.Or(s.Overcommit, 1))
 	enforcer, err := quota.Probe(d.Base, quota.Hooks{})
 	if err != nil {
-		return r, err
+		return err
 	}
 	support := enforcer.Support()
 	r.Pool.Quotas, r.Pool.NoQuotas = string(support.Method), support.Reason
-	r.Volumes = volumes(c, d, enforcer, records, ledger)
-	st, err := d.Statfs()
-	if err != nil {
-		return r, err
+	r.Volumes = volumes(c, d, enforcer, records, r.ledger)
+	if err := r.locate(d); err != nil {
+		return err
 	}
-	r.Space = ledger.Alone(st)
 	if r.Unrecorded, err = unrecorded(d, records); err != nil {
-		return r, err
+		return err
 	}
 	r.Damaged = records.Damaged()
-	r.Warnings = pooldir.LooseMode(d.Base, path)
-	if r.Space.NoInodes {
-		r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, or create it again with more inodes")
-	}
-	if err := label(d, &r); err != nil {
-		return r, err
+	r.Warnings = pooldir.LooseMode(d.Base, s.Path)
+	if err := label(d, &r.Report); err != nil {
+		return err
 	}
 	r.Trash, err = trashEntries(d)
-	return r, err
+	return err
+}
+
+// locate reads the size and the number of the filesystem.
+func (r *reading) locate(d *pooldir.Dir) error {
+	st, err := d.Statfs()
+	if err != nil {
+		return err
+	}
+	r.statfs = *st
+	var at unix.Stat_t
+	if err := unix.Fstat(d.Base, &at); err != nil {
+		return fmt.Errorf("read the number of the filesystem: %w", err)
+	}
+	r.filesystem = at.Dev
+	return nil
 }
 
 // volumes describes all records, and counts in the ledger what the kernel counts.

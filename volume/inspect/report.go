@@ -22,6 +22,9 @@ type Report struct {
 
 // Pool describes the pool itself.
 type Pool struct {
+	// Name is the pool's, if the agent's settings are known, and Reserve what they keep free.
+	Name    string    `json:"name,omitempty"`
+	Reserve int64     `json:"reserve,omitempty"`
 	Path    string    `json:"path"`
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`

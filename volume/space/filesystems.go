@@ -48,12 +48,12 @@ func (f *Filesystems) others(l *Ledger) (all []Member) {
 
 // elsewhere returns the allocations of the other pools on the filesystem of l, and the
 // measured use of their volumes. The caller holds mu.
-func (f *Filesystems) elsewhere(l *Ledger) (all others) {
+func (f *Filesystems) elsewhere(l *Ledger) others {
+	var ledgers []*Ledger
 	for _, p := range f.others(l) {
-		allocated, found := p.Ledger().sums()
-		all.allocated, all.found = add(all.allocated, allocated), append(all.found, found...)
+		ledgers = append(ledgers, p.Ledger())
 	}
-	return all
+	return sumOf(ledgers)
 }
 
 // Recorded returns how many volumes on the filesystem of l are recorded with the quota

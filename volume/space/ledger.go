@@ -143,12 +143,22 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	return s
 }
 
-// Alone returns the space of a pool from its records alone, without measurements and
-// without other pools.
-func (l *Ledger) Alone(st *unix.Statfs_t) Space {
+// Beside returns the space of a pool from its records alone, without measurements. The others are the ledgers of the
+// other pools on its filesystem.
+func (l *Ledger) Beside(st *unix.Statfs_t, others []*Ledger) Space {
+	elsewhere := sumOf(others)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.account(st, others{}, 0)
+	return l.account(st, elsewhere, 0)
+}
+
+// sumOf returns what the ledgers have allocated and use.
+func sumOf(ledgers []*Ledger) (sum others) {
+	for _, l := range ledgers {
+		allocated, found := l.sums()
+		sum.allocated, sum.found = add(sum.allocated, allocated), append(sum.found, found...)
+	}
+	return sum
 }
 
 // Blocks returns the bytes of n blocks of that size, at most math.MaxInt64.

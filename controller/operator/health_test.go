@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// kstatus reads a resource as sigs.k8s.io/cli-utils/pkg/kstatus does, on which Helm and Flux rely: the generation, then the
+// conditions Reconciling and Stalled, then Ready.
+func kstatus(generation int64, status v1beta1.HostPathProvisionerStatus) string {
+	is := map[v1beta1.ConditionType]bool{}
+	for _, c := range status.Conditions {
+		is[c.Type] = c.Status == yes
+	}
+	_, known := is[v1beta1.ReadyCondition]
+	switch {
+	case status.ObservedGeneration != 0 && status.ObservedGeneration != generation, is[v1beta1.Reconciling]:
+		return "InProgress"
+	case is[v1beta1.Stalled]:
+		return "Failed"
+	case known && !is[v1beta1.ReadyCondition]:
+		return "InProgress"
+	}
+	return "Current"
+}
+
+func TestHealth(t *testing.T) {
+	r := &Reconciler{Now: time.Now}
+	served := v1beta1.HostPathProvisionerStatus{}
+	r.conditions(&served, verdict{yes, no, no, "Complete", "Application Available"}, nil)
+	for name, row := range map[string]struct {
+		before v1beta1.HostPathProvisionerStatus
+		verdict
+		want string
+	}{
+		"deploying":                 {verdict: verdict{no, yes, no, "DeployStarted", ""}, want: "InProgress"},
+		"healthy":                   {verdict: verdict{yes, no, no, "Complete", ""}, want: "Current"},
+		"upgrade":                   {served, verdict{yes, yes, no, "UpgradeStarted", ""}, "InProgress"},
+		"rollout":                   {served, verdict{yes, yes, no, rolloutStarted, ""}, "InProgress"},
+		"an agent is not ready":     {served, verdict{no, no, yes, "Degraded", ""}, "InProgress"},
+		"the API server is away":    {served, verdict{"", yes, yes, "ReconcileFailed", ""}, "InProgress"},
+		"a claim is not bound":      {served, verdict{"", yes, yes, "StoragePoolNotReady", ""}, "InProgress"},
+		"a pool of all nodes":       {served, verdict{yes, yes, yes, "SharedPoolUnsupported", ""}, "Failed"},
+		"a wrong setting":           {served, verdict{yes, yes, yes, "SettingInvalid", ""}, "Failed"},
+		"an older resource":         {verdict: verdict{no, no, yes, "MultipleResources", ""}, want: "Failed"},
+		"a former pool is used":     {served, verdict{yes, yes, no, "PoolInUse", ""}, "Current"},
+		"a former pool is mounted":  {served, verdict{yes, yes, no, "PoolUnmounting", ""}, "Current"},
+		"the last pools of deleted": {served, verdict{no, yes, no, "PoolUnmounting", ""}, "InProgress"},
+		"deleted, in use":           {served, verdict{"", yes, no, "VolumesInUse", ""}, "InProgress"},
+		"nothing known":             {verdict: verdict{"", yes, yes, "ReconcileFailed", ""}, want: "InProgress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := *row.before.DeepCopy()
+			r.conditions(&status, row.verdict, []string{"snapshots are not offered yet"})
+			if got := kstatus(2, asOf(status, 2)); got != row.want {
+				t.Errorf("%s, want %s: %+v", got, row.want, status.Conditions)
+			}
+			if got := kstatus(3, asOf(status, 2)); got != "InProgress" {
+				t.Errorf("%s after a change of the resource that was not seen yet", got)
+			}
+			seen := asOf(status, 2)
+			for i, kind := range []v1beta1.ConditionType{v1beta1.Available, v1beta1.Progressing, v1beta1.Degraded, v1beta1.ReadyCondition, v1beta1.Reconciling, v1beta1.Stalled} {
+				if c := seen.Conditions[i]; c.Type != kind || c.ObservedGeneration != 2 || c.Reason == "" {
+					t.Errorf("condition %d is %+v, want %s with the generation and a reason", i, c, kind)
+				}
+			}
+			if len(status.Conditions) != 6 || status.Conditions[0].ObservedGeneration != 0 {
+				t.Errorf("%+v", status.Conditions)
+			}
+			if row.want == "Current" && seen.Conditions[0].Status != yes {
+				t.Error("Current although Available is False")
+			}
+		})
+	}
+}
+
+// A change of the resource that changes no condition is written, once: a client waits for the generation.
+func TestGenerationIsWritten(t *testing.T) {
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
+	writes := 0
+	through := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(cr).WithStatusSubresource(cr).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	r := &Reconciler{Client: through, Events: events.NewFakeRecorder(10), Now: time.Now}
+	for pass, generation := range []int64{1, 1, 2, 2} {
+		if err := through.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
+			t.Fatal(err)
+		}
+		cr.Generation = generation // the fake API server does not count
+		status := *cr.Status.DeepCopy()
+		r.conditions(&status, verdict{yes, no, no, "Complete", "Application Available"}, nil)
+		if err := r.writeStatus(t.Context(), cr, status); err != nil {
+			t.Fatal(err)
+		}
+		if want := int(generation); writes != want {
+			t.Errorf("pass %d: %d writes, want %d", pass, writes, want)
+		}
+	}
+	if err := through.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || cr.Status.ObservedGeneration != 2 {
+		t.Errorf("%+v, %v", cr.Status, err)
+	}
+}
