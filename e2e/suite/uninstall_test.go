@@ -47,12 +47,11 @@ func TestUninstall(t *testing.T) {
 	u.Operator()
 	u.installOperated()
 	for _, form := range []string{"local-pv", "local-path", "policy"} {
-		u.removesItself(form)
+		own := u.removesItself(form)
 		u.apply(form)
-	}
-	for id, uid := range u.all() { // applied again, some are new
-		if _, ok := others[id]; ok {
-			others[id] = uid
+		now := u.all()
+		for id := range own {
+			others[id] = now[id]
 		}
 	}
 	u.removesOperator(others)
@@ -132,8 +131,8 @@ func parse(out string) map[string]string {
 	return found
 }
 
-// removesItself uninstalls a form as its page says, and compares all objects of the cluster.
-func (u *uninstaller) removesItself(form string) {
+// removesItself uninstalls a form as its page says, compares all objects of the cluster, and returns those of the form.
+func (u *uninstaller) removesItself(form string) (own map[string]string) {
 	u.Helper()
 	page, uninstall := "install.md", "manifests/uninstall/"+form
 	if form == "local-pv" {
@@ -145,7 +144,7 @@ func (u *uninstaller) removesItself(form string) {
 	for i, c := range commands {
 		commands[i] = strings.ReplaceAll(c, "manifests/uninstall/csi", uninstall)
 	}
-	own := parse(u.must(u.run("kubectl get -k " + uninstall + " " + columns)))
+	own = parse(u.must(u.run("kubectl get -k " + uninstall + " " + columns)))
 	before := u.all()
 	if len(own) < 4 {
 		u.Fatalf("%s: its own objects are %v", form, own)
@@ -155,6 +154,7 @@ func (u *uninstaller) removesItself(form string) {
 	}
 	maps.DeleteFunc(before, func(id, _ string) bool { _, ok := own[id]; return ok })
 	u.Eventually(form+" is gone", func() error { return sameObjects(u.all(), before) })
+	return own
 }
 
 // sameObjects returns nil if both have the same objects.
