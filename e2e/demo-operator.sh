@@ -38,6 +38,10 @@ clean_up() {
     $k -n hostpath-provisioner delete configmap hostpath-provisioner-settings --ignore-not-found >/dev/null || failed=1
     $k delete -k manifests/uninstall/operator --ignore-not-found --timeout=3m >/dev/null || failed=1
     $k delete crd hostpathprovisioners.hostpathprovisioner.kubevirt.io --ignore-not-found --timeout=3m >/dev/null || failed=1
+    $k -n hostpath-provisioner wait pod --all --for=delete --timeout=2m >/dev/null 2>&1 || true # there may be none, or another form's
+    if [ -z "$($k -n hostpath-provisioner get daemonsets,deployments,pods,pvc -o name)" ]; then # as docs/install.md says
+        $k delete namespace hostpath-provisioner --ignore-not-found --timeout=3m >/dev/null || failed=1
+    fi
     return $failed
 }
 
