@@ -3,7 +3,9 @@ package manifests_test
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +81,24 @@ func TestUninstallDirectories(t *testing.T) {
 		have := slices.ContainsFunc(directories, func(d set) bool { return maps.EqualFunc(d, left, func(any, any) bool { return true }) })
 		if _, shared := form["Namespace "+name]; shared && !have && !strings.HasPrefix(dir, "examples/") {
 			t.Errorf("%s: no directory of manifests/uninstall deletes %v", dir, slices.Sorted(maps.Keys(left)))
+		}
+	}
+}
+
+// A page names each directory that uninstalls a form.
+func TestUninstallDirectoriesAreInAPage(t *testing.T) {
+	var text string
+	for _, page := range []string{"install.md", "operator.md", "raw-disks.md"} {
+		data, err := os.ReadFile("../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(data)
+	}
+	for _, file := range files(t) {
+		dir := path.Dir(file)
+		if strings.HasPrefix(dir, removing+"/") && !regexp.MustCompile("manifests/"+dir+"[` \n]").MatchString(text) {
+			t.Errorf("no page names manifests/%s", dir)
 		}
 	}
 }
