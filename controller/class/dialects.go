@@ -54,7 +54,8 @@ var others = []Dialect{
 		Modes:         []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod},
 		PathParameter: "nodePath",
 		directories: func(pv string, claim *corev1.ObjectReference) []string {
-			return []string{truncate(pv+"_"+claim.Namespace+"_"+claim.Name, maxDirectory)}
+			// Versions before v0.0.13 named a directory after the PV alone.
+			return []string{truncate(pv+"_"+claim.Namespace+"_"+claim.Name, maxDirectory), pv}
 		},
 		annotations: []annotation{{key: "local.path.provisioner/selected-node", values: Place.names, node: true, optional: true}},
 		local:       true,

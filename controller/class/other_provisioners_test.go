@@ -78,9 +78,10 @@ func TestOtherPath(t *testing.T) {
 		"lines, local": {"rancher.io/local-path", func(pv *pv) {
 			pv.Spec.Local, pv.Spec.HostPath = &corev1.LocalVolumeSource{Path: pv.Spec.HostPath.Path}, nil
 		}, ""},
-		"lines, the other's":   {"rancher.io/local-path", path("/pool/a-b-c-" + pvOf), "want"},
-		"lines, another claim": {"rancher.io/local-path", func(pv *pv) { pv.Spec.ClaimRef.Name = "d" }, "_a-b_d"},
-		"lines, claim in path": {"rancher.io/local-path", path("/pool/a-b/" + pvOf + "_a-b_c/.."), "want"},
+		"lines, before v0.0.13": {"rancher.io/local-path", path("/pool/" + pvOf), ""},
+		"lines, the other's":    {"rancher.io/local-path", path("/pool/a-b-c-" + pvOf), "want"},
+		"lines, another claim":  {"rancher.io/local-path", func(pv *pv) { pv.Spec.ClaimRef.Name = "d" }, "_a-b_d"},
+		"lines, claim in path":  {"rancher.io/local-path", path("/pool/a-b/" + pvOf + "_a-b_c/.."), "want"},
 	} {
 		pv := otherPV(row.provisioner)
 		if row.edit != nil {
