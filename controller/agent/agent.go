@@ -190,6 +190,7 @@ func (a *agent) newLoop() (err error) {
 	})
 	local := claims.New(claims.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Rules: backends.Rules(), Refusal: backends.Refusal,
+		Space: a.space(backends),
 	})
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
@@ -208,8 +209,21 @@ func (a *agent) newResizer() (err error) {
 	return err
 }
 
+// space returns how claims find the nodes that publish space, nil if this one does not.
+func (a *agent) space(backends *provision.Backends) *claims.Space {
+	if !a.publishes() {
+		return nil
+	}
+	return &claims.Space{
+		Provisioner: a.options.driver.name, Namespace: a.provision.namespace, HasPool: backends.HasPool, Fit: backends.Fit,
+	}
+}
+
+// publishes reports whether the agent publishes available space for the scheduler.
+func (a *agent) publishes() bool { return a.provision.csi && a.provision.publish }
+
 func (a *agent) newPublisher() (err error) {
-	if !a.provision.csi || !a.provision.publish {
+	if !a.publishes() {
 		return nil
 	}
 	a.publisher, err = capacity.New(capacity.Config{

@@ -24,7 +24,7 @@ import (
 // may have to take over from an agent that is gone.
 var Resync = timing.Scaled(time.Minute)
 
-// Config has the dependencies of Claims. All fields are required.
+// Config has the dependencies of Claims. All fields are required but Space.
 type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
@@ -39,6 +39,8 @@ type Config struct {
 	// Refusal returns why this node never serves claims of a class although it
 	// has the pool of the class, or "" if it serves them.
 	Refusal func(*storagev1.StorageClass) string
+	// Space is nil if this node publishes none for the scheduler.
+	Space *Space
 }
 
 // Claims filters the claims of one node from those of the cluster, and watches their
@@ -59,6 +61,9 @@ func New(config Config) *Claims {
 	c := &Claims{config: config, classes: watchClasses(config.Client)}
 	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, isLocalPV: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
+	if config.Space != nil {
+		c.placer.published = config.Space.Provisioner
+	}
 	pvcs := config.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -68,8 +73,11 @@ func New(config Config) *Claims {
 			return pvcs.Watch(ctx, o)
 		},
 	}
-	placed := func(claim *corev1.PersistentVolumeClaim, where placement) { c.unserved.update(claim, where) }
-	c.filter = newFilter(source, c.placer, placed, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	l := listener{
+		placed: func(claim *corev1.PersistentVolumeClaim, where placement) { c.unserved.update(claim, where) },
+		forget: func() { c.unserved.forget() },
+	}
+	c.filter = newFilter(source, c.placer, l, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 		return config.Client.CoreV1().PersistentVolumeClaims(namespace).Get(c.ctx, name, metav1.GetOptions{})
 	})
 	c.retries = newRetries(c.filter.retry)
@@ -77,11 +85,12 @@ func New(config Config) *Claims {
 }
 
 // Watch returns the informer of the local claims. It does not start it: the caller
-// runs both informers, Classes first. Once the context ends, no more events about
-// unassigned claims are recorded.
+// runs both informers, Classes first. Until the context ends, events about claims that no
+// agent will serve are recorded.
 func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
 	c.ctx = ctx
-	c.unserved = newUnservedRecorder(ctx, c.config.Client, c.config.Events, c.config.Node, c.refusal)
+	c.unserved = newUnservedRecorder(&c.config, c.Class)
+	go c.unserved.run(ctx)
 	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if sc, ok := obj.(*storagev1.StorageClass); ok {
@@ -132,12 +141,3 @@ func (c *Claims) Retry() { sleep.Wake(c.retries.wake) }
 
 // RunRetries retries temporarily refused claims until the context ends.
 func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }
-
-// refusal returns why this node never serves claims of the class with that name, or ""
-// if it serves them or the class does not exist.
-func (c *Claims) refusal(className string) string {
-	if sc := c.Class(className); sc != nil {
-		return c.config.Refusal(sc)
-	}
-	return ""
-}

@@ -25,9 +25,7 @@ import (
 type filter struct {
 	source cache.ListerWatcherWithContext
 	placer *placer
-	// placed is called with each claim of the cluster and its placement, and with
-	// remote if the claim was deleted.
-	placed func(*corev1.PersistentVolumeClaim, placement)
+	listener
 	// read returns a claim from the API server.
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)
 
@@ -41,6 +39,16 @@ type filter struct {
 	deleted *lru.Cache // UIDs of local claims
 }
 
+// listener follows the claims of the cluster.
+type listener struct {
+	// placed is called with each claim and its placement, and with remote if the claim
+	// was deleted.
+	placed func(*corev1.PersistentVolumeClaim, placement)
+	// forget is called before all claims are listed again. Those that were deleted
+	// meanwhile are not reported.
+	forget func()
+}
+
 // RememberMost is the number of deleted claims that are remembered, and of PVs that
 // the library has finished with. A node deletes fewer before the watch reports all of
 // them.
@@ -48,16 +56,21 @@ const RememberMost = 4096
 
 // newFilter returns a filter of source. The caller fills the caches that the placer
 // reads before the first list or watch.
-func newFilter(source cache.ListerWatcherWithContext, p *placer, placed func(*corev1.PersistentVolumeClaim, placement),
+func newFilter(source cache.ListerWatcherWithContext, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
-	f := &filter{source: source, placer: p, placed: placed, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
-	f.reset()
+	f := &filter{source: source, placer: p, listener: l, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
+	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
 }
 
 // reset forgets all claims. A new list calls it.
 func (f *filter) reset() {
+	f.clear()
+	f.forget()
+}
+
+func (f *filter) clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.passed, f.early = map[types.UID]*corev1.PersistentVolumeClaim{}, map[types.UID]struct{}{}

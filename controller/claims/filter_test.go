@@ -29,6 +29,9 @@ type filterTest struct {
 	t       *testing.T
 }
 
+// nobody does not follow claims.
+var nobody = listener{placed: func(*corev1.PersistentVolumeClaim, placement) {}, forget: func() {}}
+
 func newFilterTest(t *testing.T) *filterTest {
 	f := &filterTest{t: t, source: watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10}), classes: map[string]bool{},
 		there: map[string]*corev1.PersistentVolumeClaim{}}
@@ -45,7 +48,7 @@ func newFilterTest(t *testing.T) *filterTest {
 		},
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return f.source, nil },
 	}
-	f.filter = newFilter(lw, p, func(*corev1.PersistentVolumeClaim, placement) {}, f.read)
+	f.filter = newFilter(lw, p, nobody, f.read)
 	w, err := f.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

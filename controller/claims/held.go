@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// maxNameBytes is the length in bytes of the longest name that a class or a Node
-	// can have.
+	// maxNameBytes is the length in bytes of the longest name that a class, a Node or a
+	// PV can have.
 	maxNameBytes = 253
 	// readRetryDelay is the pause before a held claim that could not be read is read
 	// again.
@@ -30,6 +31,8 @@ type heldClaim struct {
 	namespace, name string
 	class           string
 	wanted, chosen  string // the nodes that the annotations name, "" for none
+	volume          string // the PV that the claim names, "" for none
+	bytes           int64  // requested
 }
 
 // hold returns the heldClaim of a claim, and false if no class can have such a name.
@@ -39,13 +42,15 @@ func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 		namespace: claim.Namespace, name: claim.Name, class: name,
 		wanted: truncated(claim.Annotations[class.AnnProvisionOnNode]),
 		chosen: truncated(claim.Annotations[class.AnnSelectedNode]),
+		volume: truncated(claim.Spec.VolumeName), bytes: class.Bytes(claim),
 	}, len(name) <= maxNameBytes
 }
 
 // claim returns a claim that has only the fields of h.
 func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name, UID: uid}}
-	c.Spec.StorageClassName = &h.class
+	c.Spec.StorageClassName, c.Spec.VolumeName = &h.class, h.volume
+	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(h.bytes, resource.BinarySI)}
 	for key, node := range map[string]string{class.AnnProvisionOnNode: h.wanted, class.AnnSelectedNode: h.chosen} {
 		if node != "" {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, node)
@@ -61,13 +66,13 @@ func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	return now == h
 }
 
-// truncated returns the name of a node, truncated if it is too long for one. The
-// truncated name is not valid for a node either.
-func truncated(node string) string {
-	if len(node) <= maxNameBytes {
-		return node
+// truncated returns the name of a node or PV, truncated if it is too long for one. The
+// truncated name is not valid for either.
+func truncated(name string) string {
+	if len(name) <= maxNameBytes {
+		return name
 	}
-	return strings.Clone(node[:maxNameBytes]) + "…"
+	return strings.Clone(name[:maxNameBytes]) + "…"
 }
 
 // classAppeared places the claims that are held for the class of that name. Local

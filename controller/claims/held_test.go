@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -46,13 +45,12 @@ func TestFilterHoldsLittle(t *testing.T) {
 	const claims, size = 1000, 64 << 10
 	f := newFilterTest(t)
 	placed := map[types.UID]string{}
-	over, cancel := context.WithCancel(t.Context())
-	cancel() // its timers fire during the test, and it has no client
-	r := newUnservedRecorder(over, nil, nil, "node-01", nil)
-	f.filter = newFilter(nil, f.placer, func(c *corev1.PersistentVolumeClaim, where placement) {
+	r := newUnservedRecorder(&Config{Node: "node-01"}, f.placer.class) // which checks nothing
+	t.Cleanup(r.queue.ShutDown)
+	f.filter = newFilter(nil, f.placer, listener{func(c *corev1.PersistentVolumeClaim, where placement) {
 		placed[c.UID] = c.Annotations[class.AnnProvisionOnNode]
 		r.update(c, where)
-	}, f.read) // which no stream reads from
+	}, r.forget}, f.read) // which no stream reads from
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -64,13 +62,15 @@ func TestFilterHoldsLittle(t *testing.T) {
 		uid := fmt.Sprint(i)
 		long := strings.Repeat(uid[:1], size)
 		c := classtest.Claim(uid, "late", "", "note", long)
-		switch i % 4 {
+		switch i % 5 {
 		case 1:
 			c.Annotations[class.AnnProvisionOnNode] = long
 		case 2:
 			c.Annotations[class.AnnSelectedNode] = long
 		case 3:
 			c.Annotations[corev1.BetaStorageClassAnnotation] = "late" + long
+		case 4:
+			c.Spec.VolumeName = long
 		}
 		if _, passed := f.apply(watch.Event{Type: watch.Added, Object: c}); passed {
 			t.Fatal("a claim of an unknown class was passed")
@@ -151,7 +151,7 @@ func TestFilterReadsHeldClaims(t *testing.T) {
 		}, false},
 	} {
 		f := newFilterTest(t)
-		f.filter = newFilter(nil, f.placer, f.placed, f.read) // which no stream reads from
+		f.filter = newFilter(nil, f.placer, nobody, f.read) // which no stream reads from
 		claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 		read := claim.DeepCopy()
 		if row.edit != nil {

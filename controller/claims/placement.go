@@ -17,6 +17,13 @@ const (
 	local
 	// remoteByAnnotation: an annotation names another node, which may not exist.
 	remoteByAnnotation
+	// remoteByScheduler: the scheduler chose another node, which may not exist.
+	remoteByScheduler
+	// remoteByPV: it names a PV that this agent does not know, and that may not exist.
+	remoteByPV
+	// unchosen: the scheduler has yet to choose one of the nodes that publish enough
+	// space for its class. There may be none.
+	unchosen
 	// unassigned: names our provisioner and no node, and the scheduler will not
 	// choose one.
 	unassigned
@@ -40,6 +47,9 @@ type placer struct {
 	class func(name string) *storagev1.StorageClass
 	// offered reports whether this node offers the pool of the class, if it has it.
 	offered func(*storagev1.StorageClass) bool
+	// published is the provisioner for whose claims the scheduler chooses among the nodes
+	// that publish enough space, "" for none.
+	published string
 	// isLocalPV reports whether the PV with that name is on this node.
 	isLocalPV func(pv string) bool
 }
@@ -76,7 +86,7 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	}
 	c := p.class(name)
 	switch {
-	case c == nil && claim.Spec.VolumeName != "":
+	case c == nil && claim.Spec.VolumeName != "" && !waitsForPV(claim):
 		return remote // bound to a PV of another node; its class may have been deleted
 	case c == nil:
 		return unknown
@@ -87,10 +97,19 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	}
 	where := rule.place(p.node, claim, c)
 	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
-	if waits && (where == remote || where == unscheduled) && !p.offered(c) {
+	switch {
+	case waits && (where == remote || where == unscheduled) && !p.offered(c):
 		return unserved
+	case waits && where == remote && c.Provisioner == p.published:
+		return unchosen
 	}
 	return where
+}
+
+// waitsForPV reports whether the claim names a PV that it is not bound to, and was not.
+func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
+	phase := claim.Status.Phase
+	return claim.Spec.VolumeName != "" && phase != corev1.ClaimBound && phase != corev1.ClaimLost
 }
 
 // place returns the placement of a claim that is not bound to a PV of the node, and whose
@@ -105,11 +124,15 @@ func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storage
 		return local
 	case r.OnlyNode && wanted == "" && chosen == "" && !class.Delayed(c):
 		return local // also bound, although its PV may not be in memory yet
+	case waitsForPV(claim):
+		return remoteByPV
 	case claim.Spec.VolumeName != "":
 		return remote
 	case wanted != "":
 		return remoteByAnnotation
-	case chosen != "", class.Delayed(c):
+	case chosen != "":
+		return remoteByScheduler
+	case class.Delayed(c):
 		return remote
 	case r.ByAnnotation:
 		return unassigned

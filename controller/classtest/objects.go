@@ -44,7 +44,7 @@ func Class(name string) *storagev1.StorageClass {
 	return c
 }
 
-// Claim makes a claim; annotations come in pairs.
+// Claim makes a claim, bound if it has a volume; annotations come in pairs.
 func Claim(uid, className, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + uid, UID: types.UID(uid), ResourceVersion: "7",
@@ -53,6 +53,10 @@ func Claim(uid, className, volume string, annotations ...string) *corev1.Persist
 	}
 	if className != "" {
 		c.Spec.StorageClassName = &className
+	}
+	c.Status.Phase = corev1.ClaimPending
+	if volume != "" {
+		c.Status.Phase = corev1.ClaimBound
 	}
 	for i := 0; i+1 < len(annotations); i += 2 {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotations[i], annotations[i+1])

@@ -2,7 +2,7 @@
 // decision that destroys data, or gives it to another claim, needs such a read.
 //
 //	objects.go    one claim, PV, node or namespace
-//	pages.go      all claims or PVs of the cluster, a page at a time
+//	pages.go      all claims, PVs or capacity objects, a page at a time
 //	unchanged.go  deletes an object only as it was read
 //	errors.go     the error of a failed read
 package live

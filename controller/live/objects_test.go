@@ -2,10 +2,13 @@ package live_test
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,6 +104,33 @@ func TestPages(t *testing.T) {
 	for uid, want := range map[string]bool{"u1": true, "u2": false} {
 		if c, err := live.Claim(t.Context(), apitest.Client(t, apitest.Paths(claims)), record.Owner{UID: uid}); err != nil || (c != nil) != want {
 			t.Errorf("claim with UID %s: %v, %v", uid, c, err)
+		}
+	}
+}
+
+// The first page of capacity objects is short; all are read unless the caller has enough.
+func TestEachCapacity(t *testing.T) {
+	const path = "/apis/storage.k8s.io/v1/namespaces/agents/csistoragecapacities"
+	page := func(next, name string) storagev1.CSIStorageCapacityList {
+		return storagev1.CSIStorageCapacityList{ListMeta: metav1.ListMeta{Continue: next}, Items: []storagev1.CSIStorageCapacity{{ObjectMeta: object(name, name)}}}
+	}
+	answer := apitest.Paths(map[string]any{path: page("two", "a"), path + "?two": page("three", "b"), path + "?three": 403})
+	for until, want := range map[string]string{"a": "a limit 50", "b": "ab limit 500", "": "ab limit 500, forbidden"} {
+		limit, names := "", ""
+		client := apitest.Client(t, func(r *http.Request) (int, any) {
+			limit = r.URL.Query().Get("limit")
+			return answer(r)
+		})
+		err := live.EachCapacity(t.Context(), client, "agents", func(c *storagev1.CSIStorageCapacity) bool {
+			names += c.Name
+			return c.Name != until
+		})
+		got := names + " limit " + limit
+		if apierrors.IsForbidden(err) {
+			got += ", forbidden"
+		}
+		if got != want {
+			t.Errorf("until %q: %s, %v; want %s", until, got, err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -48,6 +49,28 @@ func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.
 		if page.Continue = list.Continue; page.Continue == "" {
 			return nil
 		}
+	}
+}
+
+// EachCapacity calls f for every CSIStorageCapacity of the namespace until f returns
+// false. It first reads a short page, because few are enough for most callers. An error is
+// an Unanswered.
+func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace string, f func(*storagev1.CSIStorageCapacity) bool) error {
+	page := metav1.ListOptions{Limit: pageSize / 10}
+	for {
+		list, err := client.StorageV1().CSIStorageCapacities(namespace).List(ctx, page)
+		if err != nil {
+			return Unanswered{Request: "list capacity objects", Err: err}
+		}
+		for i := range list.Items {
+			if !f(&list.Items[i]) {
+				return nil
+			}
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return nil
+		}
+		page.Limit = pageSize
 	}
 }
 

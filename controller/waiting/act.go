@@ -18,7 +18,6 @@ import (
 const (
 	topicNoAgent  = "no agent"
 	topicNotReady = "node not ready"
-	topicNodeGone = "node gone"
 )
 
 // act records why the claim waits, or gives it back to the scheduler. It does nothing if the

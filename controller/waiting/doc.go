@@ -16,6 +16,6 @@
 // scheduler chooses again. A Node of the same name that was created after the choice is
 // another node. A node that is not ready is not a deleted one.
 //
-// Agents record an event about a node that does not exist, or that is not named, too: for
-// clusters without an operator. They wait longer, and do nothing if the operator's event exists.
+// Agents do the same about a node that does not exist, or that is not named, for clusters
+// without an operator. They wait longer, and do nothing if the operator has.
 package waiting

@@ -3,14 +3,12 @@ package waiting
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -30,13 +28,8 @@ func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolum
 		}
 		why = "was deleted, and another node has its name"
 	}
-	delete(now.Annotations, class.AnnSelectedNode)
-	if _, err := r.Live.CoreV1().PersistentVolumeClaims(now.Namespace).Update(ctx, now, metav1.UpdateOptions{}); err != nil {
-		return false, fmt.Errorf("remove the annotation %s: %w", class.AnnSelectedNode, err)
-	}
-	r.Events.Note(ctx, events.Claim(claim), topicNodeGone+" "+p.node, events.NodeGone, fmt.Sprintf(
-		"node %s, which the scheduler had chosen for this claim, %s: the scheduler chooses again", p.node, why))
-	return true, nil
+	err = claims.GiveBack(ctx, r.Live, r.Events, now, why)
+	return err == nil, err
 }
 
 // chosenBefore reports whether the node of the claim was chosen before that time. The annotation has no UID of the node, so the
