@@ -138,6 +138,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 			return 0, err
 		}
 	}
+	l.retained = append(l.retained, l.claims.Kept...)
 	again = l.claims.Again
 	if len(l.retained) > 0 && again == 0 {
 		again = recheck

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 )
 
 // layout returns what the resource asks for, with the settings of the ConfigMap, and what the resource no longer names while
@@ -71,33 +70,53 @@ func (l *layout) drops(had layout) bool {
 	return had.pvDir != "" && had.pvDir != l.pvDir
 }
 
-// usage is what PVs use: how many name each pool, and how many are hostPath PVs.
+// usage is what volumes use: how many PVs and pods with inline volumes name each pool, and how many PVs are hostPath PVs.
 type usage struct {
-	pools    map[string]int
-	hostPath int
+	pools, inline map[string]int
+	hostPath      int
 }
 
+// of describes what uses the pool, or returns "".
+func (u usage) of(pool string) string {
+	var all []string
+	if n := u.pools[pool]; n > 0 {
+		all = append(all, fmt.Sprintf("%d PVs", n))
+	}
+	if n := u.inline[pool]; n > 0 {
+		all = append(all, fmt.Sprintf("%d pods with inline volumes", n))
+	}
+	return strings.Join(all, " and ")
+}
+
+// usage reads from the API server what uses the pools.
 func (r *Reconciler) usage(ctx context.Context) (usage, error) {
-	u := usage{pools: map[string]int{}}
+	u := usage{pools: map[string]int{}, inline: map[string]int{}}
 	err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) {
 		if pv.Spec.CSI == nil {
 			u.hostPath++
 			return
 		}
-		u.pools[cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)]++
+		u.pools[identity.PoolOf(pv.Spec.CSI.VolumeAttributes)]++
 	})
-	return u, err
+	if err != nil {
+		return u, err
+	}
+	return u, r.eachInline(ctx, func(_ *corev1.Pod, pools []string) {
+		for _, pool := range pools {
+			u.inline[pool]++
+		}
+	})
 }
 
-// retain adds what PVs use. A pool of the resource with that name or path is left out meanwhile: the agent refuses two names
+// retain adds what volumes use. A pool of the resource with that name or path is left out meanwhile: the agent refuses two names
 // for one directory.
 func (l *layout) retain(had layout, u usage) {
 	for _, p := range had.pools {
-		n := u.pools[p.Name]
-		if n == 0 || slices.Contains(l.pools, p) {
+		users := u.of(p.Name)
+		if users == "" || slices.Contains(l.pools, p) {
 			continue
 		}
-		text := fmt.Sprintf("pool %s stays at %s until its %d PVs are deleted", p.Name, filepath.Dir(p.Path), n)
+		text := fmt.Sprintf("pool %s stays at %s until its %s are deleted", p.Name, filepath.Dir(p.Path), users)
 		l.pools = slices.DeleteFunc(l.pools, func(q pool) bool {
 			instead := q.Name != p.Name && q.Path == p.Path
 			if instead {

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 )
 
 // page is how many objects one answer of the API server has.
@@ -18,18 +19,24 @@ func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
 	if err := r.eachPV(ctx, func(pv *corev1.PersistentVolume) { found = append(found, "PV "+pv.Name) }); err != nil {
 		return nil, err
 	}
+	err = r.eachInline(ctx, func(pod *corev1.Pod, _ []string) { found = append(found, "pod "+pod.Namespace+"/"+pod.Name) })
+	return found, err
+}
+
+// eachInline calls see for each pod with inline volumes of the driver, and their pools.
+func (r *Reconciler) eachInline(ctx context.Context, see func(pod *corev1.Pod, pools []string)) error {
 	var pods corev1.PodList
-	err = pages(ctx, r.Live, &pods, func() {
+	err := pages(ctx, r.Live, &pods, func() {
 		for i := range pods.Items {
-			if pod := &pods.Items[i]; hasInline(pod) {
-				found = append(found, "pod "+pod.Namespace+"/"+pod.Name)
+			if used := identity.InlinePools(&pods.Items[i]); len(used) > 0 {
+				see(&pods.Items[i], used)
 			}
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return fmt.Errorf("list pods: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 // eachPV calls see for each PV of the provisioners.
@@ -67,16 +74,4 @@ func ours(pv *corev1.PersistentVolume) bool {
 		return pv.Spec.CSI.Driver == class.CSIProvisioner
 	}
 	return pv.Annotations[class.AnnProvisionedBy] == class.HostPathProvisioner
-}
-
-func hasInline(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return false
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.CSI != nil && v.CSI.Driver == class.CSIProvisioner {
-			return true
-		}
-	}
-	return false
 }

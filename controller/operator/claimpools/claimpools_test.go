@@ -71,7 +71,7 @@ func TestTemplates(t *testing.T) {
 		"selector":  {func(s *corev1.PersistentVolumeClaimSpec) { s.Selector = &metav1.LabelSelector{} }, "", "selector"},
 		"source":    {func(s *corev1.PersistentVolumeClaimSpec) { s.DataSource = &corev1.TypedLocalObjectReference{} }, "", "dataSource"},
 		"pod":       {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadWriteOncePod }, "", "accessModes"},
-		"block":     {func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, "volumeMode Block", ""},
+		"block":     {func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) }, "volumeMode Block", "volumeMode"},
 		"shared":    {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadWriteMany }, "nodes cannot share a pool", "accessModes"},
 		"read only": {func(s *corev1.PersistentVolumeClaimSpec) { s.AccessModes[0] = corev1.ReadOnlyMany }, "written to", "accessModes"},
 	} {
@@ -82,6 +82,24 @@ func TestTemplates(t *testing.T) {
 		if got := differs(template, claim); got != row.differ {
 			t.Errorf("%s: differs in %q, want %q", name, got, row.differ)
 		}
+	}
+}
+
+// A claim with a block device stays as it is, with its Deployment: no advice leads to a holder that cannot mount it.
+func TestBlockClaim(t *testing.T) {
+	block := spec(func(s *corev1.PersistentVolumeClaimSpec) { s.VolumeMode = ptr.To(corev1.PersistentVolumeBlock) })
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: NameOf("p", "n1"), Namespace: "ns"}, Spec: *block}
+	c := objectsOf(t, claim, nodeNamed("n1", corev1.ConditionTrue))
+	c.create(c.k.holder(&v1beta1.HostPathProvisioner{}, Pool{Name: "p", Path: "/of/another/operator"}, "n1"))
+	c.k.Known = map[string]Holder{NameOf("p", "n1"): {Pool: "p", Node: "n1", Path: "/srv/p/csi"}}
+	w := poolP()
+	w.Nodes = w.Nodes[:1]
+	r := c.pass(w)
+	if text := strings.Join(r.States[0].Problems, "\n"); !strings.Contains(text, "claim hpp-pool-p-n1 has volumeMode Block") || strings.Contains(text, "set it back") {
+		t.Errorf("problems %q", text)
+	}
+	if got := pathOf(c.holder(NameOf("p", "n1"))); got != "/of/another/operator" {
+		t.Errorf("the Deployment was changed: it mounts at %s", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,6 +25,9 @@ func (k *Keeper) claim(ctx context.Context, p Pool, node string) (claim *corev1.
 		return k.create(ctx, p, name)
 	case err != nil:
 		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
+	case claim.Labels[poolLabel] != "" && claim.Labels[poolLabel] != labelOf(p.Name):
+		return nil, fmt.Sprintf("claim %s is that of a pool with the label %s=%s; give this pool another name, or delete the claim if its "+
+			"data is not needed", name, poolLabel, claim.Labels[poolLabel]), nil
 	case claim.DeletionTimestamp != nil:
 		return claim, "claim " + name + " is deleted; its data goes with it as soon as no pod uses it", nil
 	case claim.Status.Phase == corev1.ClaimLost:
@@ -94,6 +98,10 @@ func Conflict(ctx context.Context, claims client.Reader, namespace, pool string,
 }
 
 func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.PersistentVolumeClaim) string {
+	if isBlock(&claim.Spec) {
+		return fmt.Sprintf("claim %s has volumeMode Block, and a pool needs a filesystem; add a pool of another name and path without volumeMode, "+
+			"whose claims have one, and move the volumes to it. The claim, and the Deployment that uses it, stay as they are", claim.Name)
+	}
 	if what := differs(template, &claim.Spec); what != "" {
 		return fmt.Sprintf("pvcTemplate has another %s than claim %s, and claims cannot be changed; set it back, or remove the pool, "+
 			"delete its claims, and add it again", what, claim.Name)
@@ -119,6 +127,8 @@ func differs(template, claim *corev1.PersistentVolumeClaimSpec) string {
 		return "storageClassName"
 	case !slices.Equal(modes, slices.Sorted(slices.Values(claim.AccessModes))):
 		return "accessModes"
+	case isBlock(template) != isBlock(claim):
+		return "volumeMode"
 	case template.VolumeName != "" && template.VolumeName != claim.VolumeName:
 		return "volumeName"
 	case template.Selector != nil && !equality.Semantic.DeepEqual(template.Selector, claim.Selector):
@@ -127,6 +137,11 @@ func differs(template, claim *corev1.PersistentVolumeClaimSpec) string {
 		return "dataSource"
 	}
 	return ""
+}
+
+// isBlock reports whether the claim is a block device, which no holder of this operator can mount.
+func isBlock(claim *corev1.PersistentVolumeClaimSpec) bool {
+	return ptr.Deref(claim.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
 }
 
 // expected are events of claims that become bound without help.

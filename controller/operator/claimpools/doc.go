@@ -6,11 +6,14 @@
 //	names.go     names and labels, those of the existing operator
 //	holder.go    the Deployment
 //	unmount.go   the Job
-//	keep.go      creates and changes what is wanted
+//	keep.go      one pass
+//	known.go     the record of the holders
 //	claims.go    creates a claim, and raises its request
+//	change.go    creates the holders that are wanted, and changes them one node at a time
+//	uses.go      reads whether a holder may end
 //	release.go   unmounts what is not wanted
 //	state.go     the states of the pools
 //
-// The Deployment is the record of a mount: it is deleted after the mount is gone, or its node. Claims have no owner and are
-// never deleted.
+// The record has a mount until the mount is gone, or its node. A holder whose disk is used never ends, whatever the reason is for
+// which it is no longer wanted. Claims have no owner and are never deleted.
 package claimpools

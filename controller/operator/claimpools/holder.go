@@ -1,6 +1,7 @@
 package claimpools
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -107,14 +109,23 @@ func nodeOf(d *appsv1.Deployment) string {
 
 // pathOf returns the directory at which the Deployment's pod mounts, also one of the existing operator.
 func pathOf(d *appsv1.Deployment) string {
+	return cmp.Or(wordOf(d, "--path="), wordOf(d, "--mountPath"))
+}
+
+// claimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier version.
+func claimOf(d *appsv1.Deployment) types.UID { return types.UID(wordOf(d, "--claim-uid=")) }
+
+// wordOf returns the value of an argument of the Deployment's pod: what follows the flag, or the word after it.
+func wordOf(d *appsv1.Deployment, flag string) string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		words := slices.Concat(c.Command, c.Args)
 		for i, word := range words {
-			if path, ok := strings.CutPrefix(word, "--path="); ok {
-				return path
+			value, ok := strings.CutPrefix(word, flag)
+			if ok && value == "" && i+1 < len(words) {
+				value = words[i+1]
 			}
-			if word == "--mountPath" && i+1 < len(words) {
-				return words[i+1]
+			if ok {
+				return value
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package claimpools
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,21 +21,30 @@ import (
 // again is the time after which a state is read again that no watch shows: the events of a claim, the end of a pod.
 var again = timing.Scaled(5 * time.Second)
 
-// Keeper keeps the objects of the pools.
+// Keeper keeps the objects of the pools, in one pass.
 type Keeper struct {
 	Namespace string
 	// Image is that of the pods.
 	Image string
 	// Client reads claims, Deployments and Jobs from the cache.
 	Client client.Client
-	// Live reads nodes, pods and events from the API server.
+	// Live reads nodes, pods, PVs and events from the API server.
 	Live client.Reader
 	// Apply makes the cluster's object the desired one, with the resource as its owner.
 	Apply func(context.Context, client.Object) error
+	// Differs reports whether Apply would change an object that exists; nil if that makes no difference.
+	Differs func(context.Context, client.Object) (bool, error)
 	// Event records an event on the resource about one of the objects: without that, events of one reason that are recorded
 	// in one pass become one, and only the first message is kept.
 	Event func(about client.Object, eventtype, reason, message string)
 	Now   func() time.Time
+	// Known is the operator's record of the holders, by the names of their Deployments. Keep changes it.
+	Known map[string]Holder
+	// Save writes Known; nil if nothing keeps it.
+	Save func(context.Context, map[string]Holder) error
+
+	saved    map[string]Holder
+	snapshot snapshot
 }
 
 // Wanted is what there should be.
@@ -44,75 +55,58 @@ type Wanted struct {
 	Desired int
 	// Settled is true if no other node is to have an agent. Otherwise nothing is unmounted because of a node.
 	Settled bool
-	// Deleted is true if the resource is deleted: then a node that is not ready is not waited for.
+	// Deleted is true if the resource is deleted: then a node that is not ready is not waited for, and a holder that may not end
+	// is left behind without an owner.
 	Deleted bool
 }
 
-// Keep does the next steps. It returns the states of the pools, and what of others is still mounted.
+// Keep does the next steps. It returns the states of the pools, what of others is still mounted, and what stays because it is used.
 func (k *Keeper) Keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, w Wanted) (Result, error) {
 	var r Result
 	have, err := k.holders(ctx)
 	if err != nil {
 		return r, err
 	}
-	for _, p := range w.Pools {
-		s := newState(p, w.count())
-		for _, node := range w.Nodes {
-			name := NameOf(p.Name, node.Name)
-			d := have[name]
-			if d != nil && pathOf(d) != p.Path {
-				continue // it is unmounted there first
-			}
-			delete(have, name)
-			if err := k.keep(ctx, cr, &s, node, d); err != nil {
-				return r, err
-			}
-		}
-		s.finish()
-		r.States = append(r.States, s)
-		r.soon(s.Phase != v1beta1.Ready)
+	k.saved, k.snapshot = maps.Clone(k.Known), snapshot{}
+	k.learn(have)
+	steps, err := k.plan(ctx, w, have, &r)
+	if err != nil {
+		return r, err
 	}
-	for _, d := range have {
-		if !w.Settled && w.named(d) {
+	if err := k.save(ctx); err != nil { // before a pod mounts
+		return r, err
+	}
+	if err := k.change(ctx, cr, steps, &r); err != nil {
+		return r, err
+	}
+	for i := range r.States {
+		r.States[i].finish()
+		r.soon(r.States[i].Phase != v1beta1.Ready)
+	}
+	wanted := map[string]bool{}
+	for _, s := range steps {
+		wanted[s.name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.Known)) {
+		h := k.Known[name]
+		if wanted[name] || !w.Settled && w.named(h) {
 			continue
 		}
-		left, err := k.release(ctx, cr, d, w.Deleted)
-		if err != nil {
-			return r, err
-		}
-		if left != "" {
-			r.Left = append(r.Left, left)
-			r.soon(true)
+		if err := k.retire(ctx, cr, &r, retired{name, h, have[name]}, w); err != nil {
+			return r, errors.Join(err, k.save(ctx))
 		}
 	}
 	slices.Sort(r.Left)
-	return r, nil
+	slices.Sort(r.Kept)
+	return r, k.save(ctx)
 }
 
 // count returns how many nodes are to offer the pools.
 func (w Wanted) count() int { return max(w.Desired, len(w.Nodes)) }
 
-// named reports whether the Deployment's pool is wanted at its path.
-func (w Wanted) named(d *appsv1.Deployment) bool {
-	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == poolOf(d) && p.Path == pathOf(d) })
-}
-
-// keep keeps the claim and the Deployment of the pool on the node. Both are created at once: a claim may wait for its pod.
-func (k *Keeper) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner, s *State, node Node, d *appsv1.Deployment) error {
-	claim, problem, err := k.claim(ctx, s.pool, node.Name)
-	if err != nil {
-		return err
-	}
-	s.see(claim, problem)
-	stopped, err := k.stop(ctx, s.pool.Name, node.Name)
-	if err != nil || !stopped {
-		return err
-	}
-	if err := k.Apply(ctx, k.holder(cr, s.pool, node.Name)); err != nil {
-		return err
-	}
-	s.hold(claim, d, node)
-	return nil
+// named reports whether the holder's pool is wanted at its path.
+func (w Wanted) named(h Holder) bool {
+	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path })
 }
 
 // stop deletes the Jobs that unmount the pool on the node, or may, and reports whether they and their pods are gone.

@@ -8,11 +8,11 @@ import (
 
 // Pool is a pool whose disk is the volume of a claim on each node.
 type Pool struct {
-	Name string
+	Name string `json:"name"`
 	// Path is the directory of the pool, at which the filesystem is mounted.
-	Path string
+	Path string `json:"path"`
 	// Template describes the claims. It is nil for a pool that stays as it is while PVs use it.
-	Template *corev1.PersistentVolumeClaimSpec
+	Template *corev1.PersistentVolumeClaimSpec `json:"-"`
 }
 
 // Node is a node on which an agent runs.
@@ -35,8 +35,9 @@ func Refused(template *corev1.PersistentVolumeClaimSpec) (reason, message string
 		return Unsupported, "nodes cannot share a pool; remove pvcTemplate, or request ReadWriteOnce"
 	case slices.Contains(template.AccessModes, corev1.ReadOnlyMany):
 		return NotReady, "a pool is written to; request ReadWriteOnce in pvcTemplate"
-	case template.VolumeMode != nil && *template.VolumeMode == corev1.PersistentVolumeBlock:
-		return NotReady, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; set it to Filesystem, or remove it"
+	case isBlock(template):
+		return NotReady, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; for a new pool, remove volumeMode. " +
+			"If the pool has claims already, they stay block devices: add a pool of another name and path"
 	}
 	return "", ""
 }

@@ -3,74 +3,160 @@ package claimpools
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// release does the next step until what the Deployment's pod mounted is unmounted, and then deletes the Deployment: the pod ends,
-// and a Job unmounts it. It describes what is still to be done, or returns "".
+// retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
+type retired struct {
+	name string
+	Holder
+	d *appsv1.Deployment
+}
+
+func (h retired) place() string { return fmt.Sprintf("%s on node %s", h.Path, h.Node) }
+
+// about returns what an event of the holder is about.
+func (h retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
+	if h.d == nil {
+		return cr
+	}
+	return h.d
+}
+
+// retire does the next step until what the holder mounted is unmounted, and then deletes the Deployment: the pod ends, and a Job
+// unmounts it. A holder that may not end stays.
 //
 // A node that does not exist has no mount. For one that is not ready nothing is started; if the resource is deleted, the
 // Deployment is deleted and the mount stays until the node restarts.
-func (k *Keeper) release(ctx context.Context, cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, deleted bool) (left string, err error) {
-	name, path := nodeOf(d), pathOf(d)
-	place := fmt.Sprintf("%s on node %s", path, name)
-	node, err := k.node(ctx, name)
-	switch {
-	case err != nil:
-		return "", err
-	case d.DeletionTimestamp != nil || node == nil || path == "":
-		return "", k.remove(ctx, d)
-	case !class.NodeReady(node) && deleted:
-		k.Event(d, corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", name, path))
-		return "", k.remove(ctx, d)
+func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r *Result, h retired, w Wanted) error {
+	if h.d != nil && h.d.DeletionTimestamp != nil { // it is created again once it is gone
+		r.left(h.place() + ": its Deployment is being deleted")
+		return nil
 	}
-	if gone, err := k.end(ctx, d); err != nil || !gone {
-		return place + ": the pod that holds it has to end", err
+	node, err := k.node(ctx, h.Node)
+	if err != nil {
+		return err
+	}
+	job, err := k.job(ctx, jobOf(h.Pool, h.Node))
+	if err != nil {
+		return err
+	}
+	unmounting := job != nil && h.d != nil && metav1.IsControlledBy(job, h.d)
+	if !unmounting { // before the pod ends, and again before a Job is created
+		why, used, err := k.mayEnd(ctx, h.Holder, node, w)
+		switch {
+		case err != nil:
+			return err
+		case used:
+			return k.retain(ctx, cr, r, h, why, w)
+		case why != "" && node != nil && (class.NodeReady(node) || !w.Deleted):
+			r.left(h.place() + ": " + why)
+			return nil
+		}
+	}
+	switch {
+	case node == nil || h.Path == "":
+		return k.forget(ctx, h)
+	case !class.NodeReady(node) && w.Deleted:
+		k.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
+		return k.forget(ctx, h)
+	case h.d == nil: // someone deleted it, and the Job needs it
+		r.left(h.place() + ": its Deployment is created again, to unmount it")
+		return k.Apply(ctx, k.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+	}
+	left, err := k.unmount(ctx, cr, h, node, job)
+	if left != "" {
+		r.left(left)
+	}
+	return err
+}
+
+// retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment loses its owner, with which it
+// would be deleted.
+func (k *Keeper) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, r *Result, h retired, why string, w Wanted) error {
+	if stopped, err := k.stop(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
+		r.soon(true)
+		return err
+	}
+	r.Kept = append(r.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))
+	switch {
+	case h.d == nil && w.Deleted:
+		return nil // there is no resource that could own it
+	case h.d == nil:
+		return k.Apply(ctx, k.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+	}
+	patch := map[string]any{}
+	if h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0 {
+		patch["spec"] = map[string]any{"replicas": 1}
+	}
+	if w.Deleted && len(h.d.OwnerReferences) > 0 {
+		patch["metadata"] = map[string]any{"ownerReferences": nil}
+		k.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.name+": "+why)
+	}
+	return k.patch(ctx, h.d, patch)
+}
+
+// forget deletes the Deployment and removes the holder from the record.
+func (k *Keeper) forget(ctx context.Context, h retired) error {
+	if h.d != nil {
+		if err := k.remove(ctx, h.d); err != nil {
+			return err
+		}
+	}
+	delete(k.Known, h.name)
+	return nil
+}
+
+// unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes what is still to be done, or
+// returns "".
+func (k *Keeper) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node, job *batchv1.Job) (left string, err error) {
+	if gone, err := k.end(ctx, h); err != nil || !gone {
+		return h.place() + ": the pod that holds it has to end", err
 	}
 	if !class.NodeReady(node) {
-		return place + ": the node is not ready", nil
-	}
-	job, err := k.job(ctx, jobOf(poolOf(d), name))
-	if err != nil {
-		return "", err
+		return h.place() + ": the node is not ready", nil
 	}
 	switch {
 	case job == nil:
-		err := k.Client.Create(ctx, k.unmounter(cr, d, name))
+		err := k.Client.Create(ctx, k.unmounter(cr, h.d, h.Node))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("create the Job that unmounts %s: %w", place, err)
+			return "", fmt.Errorf("create the Job that unmounts %s: %w", h.place(), err)
 		}
-	case len(job.OwnerReferences) != 1 || job.OwnerReferences[0].UID != d.UID: // of an earlier Deployment
-		return place + ": an earlier Job has to go", k.remove(ctx, job)
+	case !metav1.IsControlledBy(job, h.d): // of an earlier Deployment
+		return h.place() + ": an earlier Job has to go", k.remove(ctx, job)
 	default:
-		return k.outcome(ctx, d, job, place)
+		return k.outcome(ctx, h, job)
 	}
-	return place + ": it is being unmounted", nil
+	return h.place() + ": it is being unmounted", nil
 }
 
 // outcome handles a Job that unmounts the place.
-func (k *Keeper) outcome(ctx context.Context, d *appsv1.Deployment, job *batchv1.Job, place string) (left string, err error) {
+func (k *Keeper) outcome(ctx context.Context, h retired, job *batchv1.Job) (left string, err error) {
+	place := h.place()
 	how, at, message := ended(job)
 	switch how {
 	case batchv1.JobComplete:
-		k.Event(d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
-		return "", k.remove(ctx, d)
+		k.Event(h.d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
+		return "", k.forget(ctx, h)
 	case batchv1.JobFailed:
 		why, err := k.why(ctx, job, message)
 		if err != nil {
 			return "", err
 		}
 		if k.Now().Sub(at.Time) > retryAfter {
-			k.Event(d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
+			k.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
 			err = k.remove(ctx, job)
 		}
 		return place + ": " + why, err
@@ -105,29 +191,47 @@ func (k *Keeper) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, er
 	return pods.Items, nil
 }
 
-// end has the Deployment's pod end, and reports whether it is gone: a pod that runs would mount again.
-func (k *Keeper) end(ctx context.Context, d *appsv1.Deployment) (bool, error) {
+// end has the holder's pod end, and reports whether it is gone: a pod that runs would mount again.
+func (k *Keeper) end(ctx context.Context, h retired) (bool, error) {
+	d := h.d
 	if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
-		patch := []byte(`{"spec":{"replicas":0}}`)
-		if err := k.Client.Patch(ctx, d.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("end the pod of %s: %w", d.Name, err)
-		}
-		return false, nil
+		return false, k.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
 	}
 	if d.Status.ObservedGeneration != d.Generation {
 		return false, nil
 	}
 	var pods corev1.PodList
-	err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{holderLabel: d.Labels[poolLabel]})
+	err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{holderLabel: labelOf(h.Pool)})
 	if err != nil {
 		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
 	}
 	for _, pod := range pods.Items {
-		if pod.Spec.NodeName == nodeOf(d) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod.Spec.NodeName == h.Node && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// patch changes the Deployment as it was read, and no other of its name.
+func (k *Keeper) patch(ctx context.Context, d *appsv1.Deployment, change map[string]any) error {
+	if len(change) == 0 {
+		return nil
+	}
+	metadata, _ := change["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	metadata["uid"], metadata["resourceVersion"] = d.UID, d.ResourceVersion
+	change["metadata"] = metadata
+	text, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	if err := k.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType, text)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
+	}
+	return nil
 }
 
 // why returns the last words of the pod of a Job that failed, or else the message of its condition.

@@ -15,8 +15,8 @@ import (
 // Result is what Keep found.
 type Result struct {
 	States []State
-	// Left describes the mounts that are no longer wanted.
-	Left []string
+	// Left describes the mounts that are no longer wanted, and Kept those of them that stay because volumes use them.
+	Left, Kept []string
 	// Again is the time after which Keep is to be called again; 0 is after a change of an object.
 	Again time.Duration
 }
@@ -25,6 +25,12 @@ func (r *Result) soon(yes bool) {
 	if yes {
 		r.Again = again
 	}
+}
+
+// left adds a mount that is still to be unmounted.
+func (r *Result) left(what string) {
+	r.Left = append(r.Left, what)
+	r.soon(true)
 }
 
 // State is the state of a pool.

@@ -25,16 +25,16 @@ var retryAfter = timing.Scaled(15 * time.Second)
 // anyTaint tolerates every taint: a pool is removed from a node that is drained, or set apart, above all.
 var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 
-// unmounter returns the Job that unmounts what the Deployment's pod mounted. It belongs to the Deployment: the Job of another
+// unmounter returns the Job that unmounts what the holder mounted. It belongs to the Deployment: the Job of another
 // Deployment of that name proves nothing about this one.
 func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
-	pod := k.pod(cr, node, pathOf(d), "unmount", "unmount", "--path="+pathOf(d), "--deadline="+unmountFor.String())
+	h := k.known(d)
+	pod := k.pod(cr, node, h.Path, "unmount", "unmount", "--path="+h.Path, "--deadline="+unmountFor.String())
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
 	pod.Tolerations = anyTaint
-	pool := poolOf(d)
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: jobOf(pool, node), Namespace: k.Namespace, Labels: k.labels(pool),
+		ObjectMeta: metav1.ObjectMeta{Name: jobOf(h.Pool, node), Namespace: k.Namespace, Labels: k.labels(h.Pool),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())), TTLSecondsAfterFinished: ptr.To[int32](300),

@@ -63,7 +63,8 @@ type State struct {
 	MissingSince time.Time
 	// Running are the pods on a node that do not end, in the order of their nodes.
 	Running []corev1.Pod
-	// Settled is set if no other node is to have an agent.
+	// Settled is set if no other node is to have an agent, and each of these has one that does not end. Nodes on which an agent
+	// runs on although it is no longer to, because of a taint for example, count among them.
 	Settled bool
 }
 
@@ -91,11 +92,20 @@ func Judge(o Observed) State {
 	allReady := len(s.Unready) == 0 && s.Missing == 0
 	s.Counting = !s.Rolling && allReady && s.Ready >= s.Desired && int(counts.NumberReady) < s.Desired
 	s.Ready = min(s.Ready, int(counts.NumberReady))
-	s.Settled = !behind && len(s.Running) == s.Desired
+	s.Settled = !behind && s.nodes() == s.Desired+int(counts.NumberMisscheduled) && pods == len(s.Running)
 	slices.SortFunc(s.Running, func(a, b corev1.Pod) int { return cmp.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	slices.Sort(s.Unready)
 	s.Unready = slices.Compact(s.Unready)
 	return s
+}
+
+// nodes returns on how many nodes agents run.
+func (s State) nodes() int {
+	names := map[string]bool{}
+	for _, pod := range s.Running {
+		names[pod.Spec.NodeName] = true
+	}
+	return len(names)
 }
 
 // Complete reports whether there are agents and all of them are ready.

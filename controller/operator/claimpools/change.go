@@ -1,0 +1,159 @@
+package claimpools
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// step is a holder that is wanted.
+type step struct {
+	name string
+	// pool is the index of the pool and of its state.
+	pool    int
+	node    Node
+	claim   *corev1.PersistentVolumeClaim
+	have    *appsv1.Deployment
+	blocked bool // nothing is to be created or changed for it
+}
+
+// plan returns the holders that are wanted, after it created their claims and added them to the record. A holder that is at another
+// path is not among them: it is unmounted there first.
+func (k *Keeper) plan(ctx context.Context, w Wanted, have map[string]*appsv1.Deployment, r *Result) (steps []step, err error) {
+	for i, p := range w.Pools {
+		s := newState(p, w.count())
+		for _, node := range w.Nodes {
+			name := NameOf(p.Name, node.Name)
+			known, found := k.Known[name]
+			if found && (known.Pool != p.Name || known.Node != node.Name) {
+				s.Problems = append(s.Problems, collides(p.Name, node.Name, known))
+				continue
+			}
+			if found && known.Path != p.Path {
+				continue
+			}
+			claim, problem, err := k.claim(ctx, p, node.Name)
+			if err != nil {
+				return nil, err
+			}
+			s.see(claim, problem)
+			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
+			if step.blocked = claim == nil || isBlock(&claim.Spec); !step.blocked {
+				if err := k.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path, ClaimUID: claim.UID}); err != nil {
+					return nil, err
+				}
+			}
+			steps = append(steps, step)
+		}
+		r.States = append(r.States, s)
+	}
+	return steps, nil
+}
+
+// identify records the holder with its claim. While volumes use the disk of a claim that was deleted and created again, the holder
+// stays as it is.
+func (k *Keeper) identify(ctx context.Context, w Wanted, s *State, step *step, h Holder) error {
+	known := k.Known[step.name]
+	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
+		node, err := k.node(ctx, h.Node)
+		if err != nil {
+			return err
+		}
+		why, used, err := k.mayEnd(ctx, known, node, w)
+		if err != nil {
+			return err
+		}
+		if used {
+			step.blocked = true
+			s.Problems = append(s.Problems, fmt.Sprintf("claim %s was deleted and created again, and the pool's disk on node %s is that of the "+
+				"claim before, %s; restore that claim, or remove the pool from the resource and delete these", step.name, h.Node, why))
+			return nil
+		}
+	}
+	k.Known[step.name] = h
+	return nil
+}
+
+// collides says that another holder has the name.
+func collides(pool, node string, known Holder) string {
+	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s another name",
+		node, NameOf(pool, node), known.Pool, known.Node, pool)
+}
+
+// change creates the Deployments that are missing, and changes those of one node: while a holder is replaced, its node has no pod
+// with the claim. The next node follows when the pods of that one are ready. A node that is not ready is left out: its Deployments
+// are changed when it is.
+func (k *Keeper) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, r *Result) error {
+	turn, err := k.turn(ctx, cr, steps, r.States)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		s := &r.States[step.pool]
+		if stopped, err := k.stop(ctx, s.pool.Name, step.node.Name); err != nil || !stopped {
+			if err != nil {
+				return err
+			}
+			r.soon(true)
+			continue
+		}
+		may := step.have == nil || turn == nil || turn[step.node.Name]
+		if !step.blocked && may {
+			if err := k.Apply(ctx, k.holder(cr, s.pool, step.node.Name)); err != nil {
+				return err
+			}
+		}
+		r.soon(!may)
+		s.hold(step.claim, step.have, step.node)
+	}
+	return nil
+}
+
+// turn returns the nodes whose Deployments may be changed: those that are ready and have a holder that is not, after a change, or
+// else the first with one that differs. It returns nil if that does not matter.
+func (k *Keeper) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, states []State) (map[string]bool, error) {
+	if k.Differs == nil {
+		return nil, nil
+	}
+	waited, differ := map[string]bool{}, []string{}
+	for _, step := range steps {
+		if step.have == nil || step.blocked {
+			continue
+		}
+		differs, err := k.Differs(ctx, k.holder(cr, states[step.pool].pool, step.node.Name))
+		if err != nil {
+			return nil, err
+		}
+		waits := !mounted(step.have) && step.claim.Status.Phase == corev1.ClaimBound
+		if !differs && !waits {
+			continue
+		}
+		node, err := k.node(ctx, step.node.Name)
+		if err != nil {
+			return nil, err
+		}
+		if node == nil || !class.NodeReady(node) {
+			continue
+		}
+		if waits {
+			waited[node.Name] = true
+		}
+		if differs {
+			differ = append(differ, node.Name)
+		}
+	}
+	if len(waited) == 0 && len(differ) > 0 {
+		waited[differ[0]] = true
+	}
+	return waited, nil
+}
+
+// mounted reports whether the Deployment's pod is ready, as the Deployment is now.
+func mounted(d *appsv1.Deployment) bool {
+	return d.Status.ReadyReplicas > 0 && d.Status.ObservedGeneration == d.Generation
+}

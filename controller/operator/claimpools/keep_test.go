@@ -1,0 +1,282 @@
+package claimpools
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// cluster is a Keeper with the objects that it keeps.
+type cluster struct {
+	*testing.T
+	client.Client
+	k      *Keeper
+	events []string
+	record map[string]Holder // as it was saved last
+}
+
+// objectsOf returns a cluster whose API server gives UIDs to what is created.
+func objectsOf(t *testing.T, objects ...client.Object) *cluster {
+	t.Helper()
+	c, n := &cluster{T: t}, 0
+	c.Client = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithStatusSubresource(&appsv1.Deployment{}, &batchv1.Job{}).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).
+		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			n++
+			o.SetUID(types.UID(fmt.Sprintf("uid-%d", n)))
+			return to.Create(ctx, o, opts...)
+		}}).Build()
+	c.k = &Keeper{Namespace: "ns", Image: "image:v1", Client: c.Client, Live: c.Client, Now: time.Now, Apply: c.apply, Differs: c.differs,
+		Event: func(_ client.Object, _, reason, message string) { c.events = append(c.events, reason+" "+message) },
+		Save: func(_ context.Context, known map[string]Holder) error {
+			c.record = maps.Clone(known)
+			return nil
+		}}
+	return c
+}
+
+// apply makes the cluster's Deployment the desired one, owned by the resource.
+func (c *cluster) apply(ctx context.Context, o client.Object) error {
+	want := o.(*appsv1.Deployment)
+	if h, found := c.record[want.Name]; !found || h.Path != pathOf(want) {
+		c.Errorf("Deployment %s is applied at %s, and the record says %+v", want.Name, pathOf(want), h)
+	}
+	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "HostPathProvisioner", Name: "hpp", UID: "hpp"}}
+	have := c.holder(want.Name)
+	if have == nil {
+		return c.Create(ctx, want)
+	}
+	if have.DeletionTimestamp != nil {
+		return nil
+	}
+	if differs, _ := c.differs(ctx, want); !differs && len(have.OwnerReferences) > 0 {
+		return nil
+	}
+	have.Spec, have.OwnerReferences, have.Generation = want.Spec, want.OwnerReferences, have.Generation+1
+	return c.Update(ctx, have)
+}
+
+func (c *cluster) differs(_ context.Context, o client.Object) (bool, error) {
+	want, have := o.(*appsv1.Deployment), c.holder(o.GetName())
+	return fmt.Sprint(have.Spec.Template) != fmt.Sprint(want.Spec.Template) || *have.Spec.Replicas != 1, nil
+}
+
+// holder returns the Deployment of that name, nil if there is none.
+func (c *cluster) holder(name string) *appsv1.Deployment {
+	c.Helper()
+	d := &appsv1.Deployment{}
+	err := c.Get(c.Context(), client.ObjectKey{Namespace: "ns", Name: name}, d)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	return d
+}
+
+// wantReplicas checks how many pods the holder of pool p on the node is to have, -1 if it is to be gone.
+func (c *cluster) wantReplicas(node string, want int32) {
+	c.Helper()
+	got := int32(-1)
+	if d := c.holder(NameOf("p", node)); d != nil {
+		got = *d.Spec.Replicas
+	}
+	if got != want {
+		c.Errorf("the holder on node %s has %d replicas, want %d", node, got, want)
+	}
+}
+
+func (c *cluster) pass(w Wanted) Result {
+	c.Helper()
+	r, err := c.k.Keep(c.Context(), &v1beta1.HostPathProvisioner{}, w)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return r
+}
+
+func (c *cluster) create(o client.Object) {
+	c.Helper()
+	if err := c.Create(c.Context(), o.DeepCopyObject().(client.Object)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// runs has the pods of Deployments run and those of Jobs end, as Kubernetes does.
+func (c *cluster) runs() {
+	c.Helper()
+	var all appsv1.DeploymentList
+	var jobs batchv1.JobList
+	if err := c.List(c.Context(), &all); err != nil {
+		c.Fatal(err)
+	}
+	for _, d := range all.Items {
+		d.Status.ReadyReplicas, d.Status.ObservedGeneration = *d.Spec.Replicas, d.Generation
+		if err := c.Status().Update(c.Context(), &d); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if err := c.List(c.Context(), &jobs); err != nil {
+		c.Fatal(err)
+	}
+	for _, job := range jobs.Items {
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		if err := c.Status().Update(c.Context(), &job); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+func nodeNamed(name string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+}
+
+// volumeOn is a PV of pool p on the node.
+func volumeOn(node string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + node}, Spec: corev1.PersistentVolumeSpec{
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner, VolumeHandle: "v",
+			VolumeAttributes: map[string]string{class.StoragePool: "p"}}},
+		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: class.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
+}
+
+// agentOn is an agent's pod with the settings.
+func agentOn(node, datadir string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent-" + node}, Spec: corev1.PodSpec{NodeName: node,
+		Containers: []corev1.Container{{Env: []corev1.EnvVar{{Name: "DATADIR", Value: datadir}}}}}}
+}
+
+func inlineOn(node string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "inline"}, Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{
+		VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: class.CSIProvisioner, VolumeAttributes: map[string]string{class.StoragePool: "p"}}}}}}}
+}
+
+// poolP is pool p, on nodes n1 and n2.
+func poolP() Wanted {
+	return Wanted{Pools: []Pool{{Name: "p", Path: "/srv/p/csi", Template: spec(func(*corev1.PersistentVolumeClaimSpec) {})}},
+		Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Desired: 2, Settled: true}
+}
+
+// A holder ends only if nothing uses its disk, for whatever reason it is no longer wanted.
+func TestMayEnd(t *testing.T) {
+	const offersP = `[{"name":"p","path":"/srv/p/csi"}]`
+	for _, row := range []struct {
+		name   string
+		object client.Object
+		why    string // "" if it ends
+		left   bool   // it is only waited for
+	}{
+		{"nothing uses it", volumeOn("n2"), "", false},
+		{"a PV", volumeOn("n1"), "PV pv-n1", false},
+		{"a pod with an inline volume", inlineOn("n1"), "pod tenant/inline", false},
+		{"a pod with an inline volume elsewhere", inlineOn("n2"), "", false},
+		{"an agent that offers it", agentOn("n1", offersP), "pod agent-n1", true},
+		{"an agent with another pool at its path", agentOn("n1", `[{"name":"q","path":"/srv/p/csi"}]`), "pod agent-n1", true},
+		{"an agent whose settings cannot be read", agentOn("n1", "["), "pod agent-n1", true},
+		{"an agent on another node", agentOn("n2", offersP), "", false},
+		{"an agent without it", agentOn("n1", "[]"), "", false},
+	} {
+		for reason, w := range map[string]Wanted{
+			"no node is to have an agent": {Pools: poolP().Pools, Settled: true}, "the pool is removed": {Nodes: poolP().Nodes, Desired: 2, Settled: true},
+			"the resource is deleted": {Settled: true, Deleted: true}, "the pool is moved": {Pools: []Pool{{Name: "p", Path: "/new/csi"}}, Nodes: poolP().Nodes, Settled: true},
+		} {
+			c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+			c.pass(poolP())
+			c.runs()
+			c.create(row.object)
+			r := c.pass(w)
+			if row.why == "" {
+				c.wantReplicas("n1", 0)
+				continue
+			}
+			c.wantReplicas("n1", 1)
+			told := r.Kept
+			if row.left {
+				told = r.Left
+			}
+			if !strings.Contains(strings.Join(told, "\n"), row.why) {
+				t.Errorf("%s, %s: left %q, kept %q, want %q", row.name, reason, r.Left, r.Kept, row.why)
+			}
+		}
+	}
+}
+
+// The question is asked again right before the Job: what came while the pod ended brings the pod back.
+func TestVolumeThatComesWhileTheHolderEnds(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+	c.pass(poolP())
+	c.runs()
+	c.pass(Wanted{Settled: true})
+	c.wantReplicas("n1", 0)
+	c.create(volumeOn("n1"))
+	c.runs()
+	r := c.pass(Wanted{Settled: true})
+	c.wantReplicas("n1", 1)
+	var jobs batchv1.JobList
+	if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 || jobs.Items[0].Name != jobOf("p", "n2") {
+		t.Errorf("%v, Jobs %+v, kept %q", err, jobs.Items, r.Kept)
+	}
+	for range 3 {
+		c.runs()
+		c.pass(Wanted{Settled: true})
+	}
+	c.wantReplicas("n1", 1)
+	c.wantReplicas("n2", -1)
+	if _, found := c.record[NameOf("p", "n2")]; found || len(c.record) != 1 {
+		t.Errorf("the record has %v", c.record)
+	}
+}
+
+// A node that does not exist may come back: with PVs it keeps its holder.
+func TestAbsentNode(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue), volumeOn("n1"))
+		c.pass(poolP())
+		for _, node := range []string{"n1", "n2"} {
+			if err := c.Delete(t.Context(), nodeNamed(node, corev1.ConditionTrue)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.pass(Wanted{Settled: true, Deleted: deleted})
+		c.wantReplicas("n1", 1)
+		c.wantReplicas("n2", -1)
+	}
+}
+
+// A deletion by force leaves the disks that are used, without an owner that would take them along.
+func TestDeletionLeavesWhatIsUsed(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionFalse), volumeOn("n1"), agentOn("n2", `[{"name":"p","path":"/srv/p/csi"}]`))
+	c.pass(poolP())
+	r := c.pass(Wanted{Settled: true, Deleted: true})
+	c.wantReplicas("n1", 1)
+	c.wantReplicas("n2", -1) // it is not ready, so it is not waited for
+	if d := c.holder(NameOf("p", "n1")); len(d.OwnerReferences) != 0 || len(r.Left) != 0 {
+		t.Errorf("owners %v, left %q", d.OwnerReferences, r.Left)
+	}
+	if text := strings.Join(c.events, "\n"); !strings.Contains(text, "PoolNotUnmounted /srv/p/csi on node n1 stays mounted") {
+		t.Error(text)
+	}
+	c.pass(poolP()) // another resource takes it over
+	if d := c.holder(NameOf("p", "n1")); len(d.OwnerReferences) != 1 {
+		t.Errorf("owners %v", d.OwnerReferences)
+	}
+}

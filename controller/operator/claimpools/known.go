@@ -1,0 +1,53 @@
+package claimpools
+
+import (
+	"context"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Holder is what the operator's record says of a holder. A Deployment can be changed by someone, so it never decides where to
+// unmount.
+type Holder struct {
+	Pool string `json:"pool"`
+	Node string `json:"node"`
+	// Path is the directory at which the pod mounts.
+	Path string `json:"path"`
+	// ClaimUID is the UID of the claim that it mounts, "" for a holder of an earlier version.
+	ClaimUID types.UID `json:"claimUID,omitempty"`
+}
+
+// learn adds the Deployments that the record lacks: those of an earlier version, or of the existing operator. One that is being
+// deleted is not added: its mount is gone, or was not the operator's.
+func (k *Keeper) learn(have map[string]*appsv1.Deployment) {
+	if k.Known == nil {
+		k.Known = map[string]Holder{}
+	}
+	for name, d := range have {
+		if d.DeletionTimestamp == nil {
+			k.Known[name] = k.known(d)
+		}
+	}
+}
+
+// known returns what the record says of the Deployment, or else what that says itself.
+func (k *Keeper) known(d *appsv1.Deployment) Holder {
+	if h, found := k.Known[d.Name]; found {
+		return h
+	}
+	return Holder{Pool: poolOf(d), Node: nodeOf(d), Path: pathOf(d), ClaimUID: claimOf(d)}
+}
+
+// save writes the record if it differs from what was written last. It is called before an object is created or changed for it.
+func (k *Keeper) save(ctx context.Context) error {
+	if k.Save == nil || maps.Equal(k.Known, k.saved) {
+		return nil
+	}
+	if err := k.Save(ctx, k.Known); err != nil {
+		return err
+	}
+	k.saved = maps.Clone(k.Known)
+	return nil
+}

@@ -1,0 +1,139 @@
+package claimpools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/identity"
+)
+
+const (
+	// page is how many objects one answer of the API server has.
+	page = 500
+	// fresh is how long an answer counts as read just now. One list is for the holders of all nodes of a pass.
+	fresh = 5 * time.Second
+)
+
+// snapshot is what was read from the API server, the agents before what uses disks: an agent that offers a pool may create a volume
+// between the two.
+type snapshot struct {
+	agents []agent
+	uses   []identity.Use
+	at     time.Time
+}
+
+// agent is a pod that offers pools.
+type agent struct {
+	name, node string
+	pools      []Pool
+}
+
+// mayEnd asks whether the holder may end. The reason is "" if it may. used is true if the disk is in use, or may be, and false if
+// only an agent has to end.
+func (k *Keeper) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Wanted) (why string, used bool, err error) {
+	if err := k.look(ctx); err != nil {
+		return "", false, err
+	}
+	at := identity.Holder{Pool: h.Pool, Path: h.Path, Node: h.Node}
+	if node != nil {
+		at.Hostname = node.Labels[corev1.LabelHostname]
+	}
+	if f := at.MayEnd(k.snapshot.uses); f.Answer != identity.Ours {
+		return f.Why, true, nil
+	}
+	return k.snapshot.offered(h, w), false, nil
+}
+
+// look reads the snapshot, unless that was read just now.
+func (k *Keeper) look(ctx context.Context) error {
+	if !k.snapshot.at.IsZero() && k.Now().Sub(k.snapshot.at) < fresh {
+		return nil
+	}
+	s := snapshot{at: k.Now()}
+	var own corev1.PodList
+	if err := k.Live.List(ctx, &own, client.InNamespace(k.Namespace)); err != nil {
+		return fmt.Errorf("list the pods of agents: %w", err)
+	}
+	for _, pod := range own.Items {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec)})
+		}
+	}
+	var pvs corev1.PersistentVolumeList
+	err := pages(ctx, k.Live, &pvs, func() {
+		for i := range pvs.Items {
+			if u, ok := identity.UseOfPV(&pvs.Items[i]); ok {
+				s.uses = append(s.uses, u)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list PVs: %w", err)
+	}
+	var pods corev1.PodList
+	err = pages(ctx, k.Live, &pods, func() {
+		for i := range pods.Items {
+			s.uses = append(s.uses, identity.UsesOfPod(&pods.Items[i])...)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	k.snapshot = s
+	return nil
+}
+
+// pages reads a list in pages and calls see after each.
+func pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
+	for next := ""; ; {
+		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
+			return err
+		}
+		see()
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// offered describes an agent of the node that offers the holder's pool, or returns "". What an agent's pod says decides nothing
+// else: it may be older than the resource, or changed by someone.
+func (s snapshot) offered(h Holder, w Wanted) string {
+	moved := slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path != h.Path })
+	for _, a := range s.agents {
+		if a.node != h.Node {
+			continue
+		}
+		for _, p := range a.pools {
+			if p.Path == h.Path || p.Name == h.Pool && !moved || p.Name == "" {
+				return "the agent has to end, pod " + a.name + ", which offers the pool"
+			}
+		}
+	}
+	return ""
+}
+
+// Offers returns the pools that an agent's pod offers, also one of the existing operator. One without a name is for settings that
+// cannot be read.
+func Offers(pod corev1.PodSpec) (all []Pool) {
+	for _, c := range pod.Containers {
+		for _, v := range c.Env {
+			if v.Value == "" || v.Name != "DATADIR" && v.Name != "PV_DIR" || v.Name == "PV_DIR" && filepath.IsAbs(v.Value) {
+				continue
+			}
+			var pools []Pool
+			if json.Unmarshal([]byte(v.Value), &pools) != nil {
+				pools = []Pool{{}}
+			}
+			all = append(all, pools...)
+		}
+	}
+	return all
+}
