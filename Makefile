@@ -15,9 +15,6 @@ ARCH        := $(shell go env GOARCH)
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
 PROVE       := cd e2e && go run ./cmd/prove
-CLUSTER_PKGS := containerd runc containernetworking-plugins iptables iproute2 busybox-static
-DISK_PKGS    := acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev
-VM_PKGS      := qemu-system-x86 busybox-static
 export K8S_VERSION IMAGE
 # Programs that do not have the paths of this directory are the same in each clone, so clones share the cache of builds.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
@@ -48,7 +45,7 @@ test-stale: ## the shards of tier 2 whose files changed since they last passed
 	@$(PROVE) stale
 
 test-unit: ## every unit test; no root, no cluster
-	@e2e/packages.sh gcc libc6-dev systemd prometheus
+	@e2e/packages.sh @unit
 	go test ./...
 	cd e2e && go test -count=1 ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/... # the cache sees no file of the main module
 
@@ -57,15 +54,15 @@ fuzz: ## every fuzz target for FUZZTIME=60s
 	e2e/fuzz.sh $(FUZZTIME)
 
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
-	@e2e/packages.sh $(DISK_PKGS)
+	@e2e/packages.sh @disk
 	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
-	@e2e/packages.sh $(DISK_PKGS) $(VM_PKGS)
+	@e2e/packages.sh @disk @vm
 	cd e2e && POWER_ROUNDS=$(or $(POWER_ROUNDS),20) go test -count=1 -v -timeout 2h -run TestPowerCut ./vm
 
 bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 DISK=btrfs POOL=dir JSON=file, scale: SCALE=1
-	@e2e/packages.sh $(DISK_PKGS)
+	@e2e/packages.sh @disk
 	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(DISK),--disk $(DISK)) $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
 
@@ -116,7 +113,7 @@ deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner --timeout=2m
 
 cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
-	@e2e/packages.sh $(CLUSTER_PKGS)
+	@e2e/packages.sh @cluster
 	@$(CLUSTER) up --nodes $(NODES)
 
 cluster-sync: export KUBECONFIG := # whichever other cluster it names

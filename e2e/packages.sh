@@ -1,12 +1,29 @@
 #!/bin/sh
-# Installs the named Debian packages that are missing. Does nothing when all are there.
+# Installs the named Debian packages, or groups of them, that are missing. Does nothing when all are there.
 #
-#   e2e/packages.sh containerd runc containernetworking-plugins busybox-static
+#   e2e/packages.sh @cluster @disk
+#   e2e/packages.sh prometheus
 #
 # A package also counts as there when an installed one provides it, so a machine with another
 # vendor's containerd keeps it. On a machine without dpkg, it counts as there when the programs and
 # files of it that the tests use are found.
 set -eu
+
+# group prints the packages of a group, and another name as it is.
+group() {
+    case $1 in
+    @unit) echo gcc libc6-dev systemd prometheus ;; # unit tests
+    @disk) echo acl e2fsprogs xfsprogs btrfs-progs gcc libc6-dev ;; # tests with real filesystems
+    @cluster) echo containerd runc containernetworking-plugins iptables iproute2 busybox-static ;; # nodes on this machine
+    @vm) echo qemu-system-x86 busybox-static ;; # a small virtual machine
+    @machine) echo qemu-system-x86 mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs busybox-static ;; # a booted distribution
+    @*)
+        echo "packages.sh: no group $1; this file has them" >&2
+        return 2
+        ;;
+    *) echo "$1" ;;
+    esac
+}
 
 installed() {
     if ! command -v dpkg-query >/dev/null; then
@@ -45,8 +62,13 @@ found() {
     esac
 }
 
-missing=
+names=
 for name in "$@"; do
+    names="$names $(group "$name")" || exit 2
+done
+missing=
+for name in $names; do
+    case "$missing " in *" $name "*) continue ;; esac # two groups have it
     installed "$name" || missing="$missing $name"
 done
 [ -n "$missing" ] || exit 0

@@ -23,6 +23,9 @@ func TestPackagesElsewhere(t *testing.T) {
 		"no compiler":      {append(slices.Clone(shell), "systemd-analyze"), "gcc libc6-dev systemd", "gcc libc6-dev"},
 		"named as program": {shell, "id", ""},
 		"unknown":          {shell, "no-such-package", "no-such-package"},
+		"group":            {[]string{"sh", "busybox"}, "@vm", "qemu-system-x86"},
+		"two groups":       {shell, "@vm @machine zstd", "qemu-system-x86 busybox-static mmdebstrap openssh-client zstd e2fsprogs xfsprogs btrfs-progs"},
+		"no group":         {shell, "id @none", "no group @none; this file has them"},
 		"no program":       {shell, "e2fsprogs xfsprogs btrfs-progs qemu-system-x86", "e2fsprogs xfsprogs btrfs-progs qemu-system-x86"},
 	} {
 		bin := t.TempDir()

@@ -163,9 +163,6 @@ func WriteNodeImages(dir string, bins Binaries) ([]string, error) {
 	return files, errors.Join(WriteImage(pause, files[0]), WriteImage(busybox, files[1]))
 }
 
-// packages are the Debian packages that checkMachine requires.
-const packages = "containerd runc containernetworking-plugins busybox-static iproute2 util-linux mount"
-
 // checkMachine returns an error, one sentence, if nodes cannot run on this machine.
 func checkMachine(dir string) error {
 	if os.Geteuid() != 0 {
@@ -181,7 +178,7 @@ func checkMachine(dir string) error {
 		missing = append(missing, "the CNI plugins")
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("nodes need %s: run 'e2e/packages.sh %s'", strings.Join(missing, ", "), packages)
+		return fmt.Errorf("nodes need %s: run 'e2e/packages.sh @cluster'", strings.Join(missing, ", "))
 	}
 	// The longest socket path below it, of a CSI driver under the kubelet's directory, must fit into 107 bytes.
 	if !filepath.IsAbs(dir) || len(dir) > 50 || strings.ContainsAny(dir, "' \n") {

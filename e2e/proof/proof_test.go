@@ -146,29 +146,6 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// Tests of e2e read files of the main module, which go test's cache does not see; those of the main module read none of e2e's
-// that it does not see.
-func TestCachedResultsAreTrue(t *testing.T) {
-	if got := (batch{module: "e2e", packages: []string{"./proof"}}).args(); !slices.Contains(got, "-count=1") {
-		t.Errorf("go test of module e2e: %q, want -count=1", got)
-	}
-	if got := (batch{module: ".", packages: []string{"./volume"}}).args(); slices.Contains(got, "-count=1") {
-		t.Errorf("go test of the main module: %q, want results from the cache", got)
-	}
-}
-
-// Clones share the cache of builds, so all that make starts leaves their paths out, and has the user's flags.
-func TestMakeLeavesPathsOut(t *testing.T) {
-	for given, want := range map[string]string{"": "-trimpath", "-v": "-v -trimpath", "-trimpath -v": "-v -trimpath"} {
-		cmd := exec.Command("make", "--silent", "--no-print-directory", "--eval=flags: ; @echo $$GOFLAGS", "flags")
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "GOENV=off", "GOFLAGS="+given, "MAKEFLAGS=")
-		out, err := cmd.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("GOFLAGS is %q for the commands of make where the user has %q: %v, want %q", got, given, err, want)
-		}
-	}
-}
-
 func TestLoadRefuses(t *testing.T) {
 	dir := tree(t, map[string]string{"tiers.txt": "# head\nvolume - * unit\n"})
 	_, err := Load(filepath.Join(dir, "tiers.txt"))

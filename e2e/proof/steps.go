@@ -21,7 +21,7 @@ const race = "HPP_E2E_RACE=1"
 type step struct {
 	name     string
 	what     string   // for `prove help`
-	packages []string // of Debian, installed where they are missing
+	packages string   // of Debian, in groups of packages.sh, installed where they are missing
 	cluster  bool     // needs Kubernetes, which is built where it is missing
 	commands []string // of the shell, from the root of the tree, run first
 	memory   bool     // has the temporary files of its tests in memory: pools flush at every step
@@ -30,12 +30,6 @@ type step struct {
 }
 
 var (
-	diskPackages    = []string{"acl", "e2fsprogs", "xfsprogs", "btrfs-progs", "gcc", "libc6-dev"}
-	nodePackages    = []string{"containerd", "runc", "containernetworking-plugins", "iptables", "iproute2", "busybox-static"}
-	vmPackages      = []string{"qemu-system-x86", "busybox-static"}
-	machinePackages = []string{"qemu-system-x86", "mmdebstrap", "openssh-client", "zstd", "e2fsprogs", "xfsprogs", "btrfs-progs", "busybox-static"}
-	unitPackages    = []string{"gcc", "libc6-dev", "systemd", "prometheus"}
-
 	once      = []string{"-count=1"}
 	oneByOne  = []string{"-count=1", "-p=1", "-timeout=30m"}
 	short     = append(slices.Clone(oneByOne), "-short") // without rows that only wait
@@ -47,30 +41,30 @@ var (
 var tier1 = []step{
 	{name: "build", what: "the programs for this machine", commands: []string{"make --no-print-directory build"}},
 	{name: "lint", what: "gofmt, vet, staticcheck", commands: []string{"make --no-print-directory lint-fast"}},
-	{name: "unit", what: "values to values", packages: unitPackages, args: []string{"-timeout=10m"}},
-	{name: "race", what: "the storage library with the race detector", packages: unitPackages, args: raceCache},
-	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: diskPackages, memory: true, args: once},
-	{name: "suite", what: "agents and the operator on a real control plane", packages: diskPackages, cluster: true, args: short},
-	{name: "nodes", what: "real nodes with kubelets and pods", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
-	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: diskPackages, cluster: true,
+	{name: "unit", what: "values to values", packages: "@unit", args: []string{"-timeout=10m"}},
+	{name: "race", what: "the storage library with the race detector", packages: "@unit", args: raceCache},
+	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: "@disk", memory: true, args: once},
+	{name: "suite", what: "agents and the operator on a real control plane", packages: "@disk", cluster: true, args: short},
+	{name: "nodes", what: "real nodes with kubelets and pods", packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=0.5"}},
 }
 
 // tier2 are the shards of `make test-full`.
 var tier2 = []step{
 	{name: "lint", what: "golangci-lint", commands: []string{"make --no-print-directory lint"}},
-	{name: "race", what: "every unit test with the race detector", packages: unitPackages, args: withRace},
-	{name: "fuzz", what: "every fuzz target for a moment", packages: unitPackages, commands: []string{"e2e/fuzz.sh 8s"}},
-	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: diskPackages, memory: true, args: withRace, envs: []string{race}},
-	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: slices.Concat(diskPackages, vmPackages), args: oneByOne},
-	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut", packages: machinePackages, cluster: true, args: oneByOne},
-	{name: "suite-a", what: "the suite without the operator", packages: diskPackages, cluster: true, args: oneByOne},
-	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: diskPackages, cluster: true, args: oneByOne, envs: []string{"", race}},
-	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
-	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: slices.Concat(nodePackages, diskPackages), cluster: true, args: oneByOne},
-	{name: "torture", what: "agents and the API server killed at random, for five minutes", packages: diskPackages, cluster: true,
+	{name: "race", what: "every unit test with the race detector", packages: "@unit", args: withRace},
+	{name: "fuzz", what: "every fuzz target for a moment", packages: "@unit", commands: []string{"e2e/fuzz.sh 8s"}},
+	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk", memory: true, args: withRace, envs: []string{race}},
+	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: "@disk @vm", args: oneByOne},
+	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut", packages: "@machine", cluster: true, args: oneByOne},
+	{name: "suite-a", what: "the suite without the operator", packages: "@disk", cluster: true, args: oneByOne},
+	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true, args: oneByOne, envs: []string{"", race}},
+	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "torture", what: "agents and the API server killed at random, for five minutes", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5"}},
-	{name: "demos", what: "the five demos, each on a new cluster", packages: slices.Concat(nodePackages, diskPackages), cluster: true, commands: demos()},
+	{name: "demos", what: "the five demos, each on a new cluster", packages: "@cluster @disk", cluster: true, commands: demos()},
 }
 
 func demos() (all []string) {
@@ -121,8 +115,8 @@ func (r *Runner) try(ctx context.Context, s step, want func(*rule) bool) (all re
 	if s.cluster {
 		commands = slices.Concat([]string{"cd e2e && go run ./cmd/cluster build"}, commands)
 	}
-	if len(s.packages) > 0 {
-		commands = slices.Concat([]string{"e2e/packages.sh " + strings.Join(s.packages, " ")}, commands)
+	if s.packages != "" {
+		commands = slices.Concat([]string{"e2e/packages.sh " + s.packages}, commands)
 	}
 	for _, command := range commands {
 		cmd := exec.CommandContext(ctx, "sh", "-euc", command)
