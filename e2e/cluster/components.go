@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -105,25 +104,4 @@ clientConnection:
   qps: 1000
   burst: 2000
 `, kubeconfigPath(s.Dir, "kube-scheduler"))
-}
-
-// Servers listen below the ports that the kernel gives to clients (ip_local_port_range in ip(7), by default from 32768):
-// when a killed server is started again, no client may have its port.
-const firstPort, endOfPorts = 20000, 32000
-
-// FreePorts returns n different free ports of the loopback interface.
-func FreePorts(n int) (ports []int, err error) {
-	for tries := 0; len(ports) < n; tries++ {
-		if tries == 100*n {
-			return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, firstPort, endOfPorts, err)
-		}
-		port := firstPort + rand.IntN(endOfPorts-firstPort)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
-			continue
-		}
-		defer func() { _ = l.Close() }() // all at the end, so that the ports differ
-		ports = append(ports, port)
-	}
-	return ports, nil
 }

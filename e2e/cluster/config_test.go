@@ -54,17 +54,6 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-func TestFreePorts(t *testing.T) {
-	ports, err := FreePorts(10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(ports)
-	if len(slices.Compact(ports)) != 10 {
-		t.Errorf("a port comes twice: %v", ports)
-	}
-}
-
 func TestHandmadeNode(t *testing.T) {
 	node := handmadeNode("a", "", map[string]string{"zone": "z"})
 	if node.Labels[corev1.LabelHostname] != "a" || node.Labels["zone"] != "z" {

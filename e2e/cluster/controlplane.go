@@ -102,7 +102,7 @@ func newSettings(o Options, version string) (settings, error) {
 	if s.Address == "" {
 		s.Address = "127.0.0.1"
 	}
-	ports, err := FreePorts(3)
+	ports, err := FreePorts(3, o.Detach)
 	if err != nil {
 		return s, err
 	}

@@ -32,7 +32,7 @@ func (m *Machine) up(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ports, err := cluster.FreePorts(1)
+	ports, err := cluster.FreePorts(1, o.Detach)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
 // stopWithin is the time in which an agent must end: a second by contract, and more for the race detector and for other
@@ -88,7 +90,7 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 	n := agents.Add(1)
 	a := &Agent{
 		Node: node, Pool: o.Pool, scene: s, options: o,
-		address: loopback(n, 9898),
+		address: s.loopback(n, 9898),
 		log:     s.Path("logs", fmt.Sprintf("agent-%d.log", n)),
 		Socket:  filepath.Join(s.Dir, fmt.Sprintf("csi-%d.sock", n)), // a path that is short enough for a socket
 	}
@@ -99,9 +101,12 @@ func (s *Scene) Later(node Node, o Options) *Agent {
 	return a
 }
 
-// loopback returns an address that no other process can have: outgoing connections never use these.
-func loopback(n int32, port int) string {
-	return fmt.Sprintf("127.%d.%d.%d:%d", 100+os.Getpid()%100, n/250, 1+n%250, port)
+// loopback returns a port of this process's n-th loopback address.
+func (s *Scene) loopback(n int32, port int) string {
+	s.Helper()
+	ip, err := cluster.Loopback(int(n))
+	s.must("loopback address", err)
+	return fmt.Sprintf("%s:%d", ip, port)
 }
 
 // Restart starts the agent again, with the same settings. It appends to the log.

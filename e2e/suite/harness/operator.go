@@ -46,7 +46,7 @@ func (s *Scene) Operator() *Operator {
 	s.must("build the operator", err)
 	n := agents.Add(1)
 	o := &Operator{scene: s, program: program, kubeconfig: kubeconfig, log: s.Path("logs", "operator.log"),
-		address: loopback(n, 6060), metrics: loopback(n, 8443), Webhook: loopback(n, 9443)}
+		address: s.loopback(n, 6060), metrics: s.loopback(n, 8443), Webhook: s.loopback(n, 9443)}
 	s.Cleanup(o.finish)
 	o.Start()
 	return o
