@@ -77,7 +77,7 @@ func csiKilled(_ *testing.T, s *harness.Scene) {
 		must(s, "kill", syscall.Kill(pidOf(s, one, old), syscall.SIGKILL))
 		s.Eventually("started again", func() error {
 			now, err := podOf(s, one, csiSet)
-			if err == nil && now.Status.ContainerStatuses[0].RestartCount == before.RestartCount {
+			if err == nil && now.Status.ContainerStatuses[0].ContainerID == before.ContainerID {
 				err = fmt.Errorf("%s: %+v", now.Name, now.Status.ContainerStatuses[0])
 			}
 			return err
@@ -117,12 +117,12 @@ func csiCrasher(s *harness.Scene, n *cluster.Node) (crash func()) {
 	p := pod{claim: claim.Name, hostname: n.Hostname, script: script, change: func(spec *corev1.PodSpec) {
 		spec.Containers[0].VolumeMounts[0].SubPath = "sub"
 	}}.run(s)
-	volume := s.Bound(claim).Name
+	volume, before := s.Bound(claim).Name, p.Status.ContainerStatuses[0].ContainerID
 	return func() {
 		must(s, "ask for a crash", os.WriteFile(csiPath(n, volume, "sub", "crash"), nil, 0o600))
 		s.Eventually("the container started again", func() error {
 			now, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
-			if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now)) {
+			if err == nil && (now.Status.ContainerStatuses[0].ContainerID == before || !isReady(now)) {
 				err = fmt.Errorf("%+v; its events: %v", now.Status.ContainerStatuses[0], s.Events(p.UID))
 			}
 			return err

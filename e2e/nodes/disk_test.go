@@ -154,8 +154,12 @@ func wantUnready(s *harness.Scene, n *cluster.Node, id string, since time.Time) 
 	})
 	s.Eventually("the kubelet notices", func() error {
 		p, err := podOf(s, n, agentSet)
-		if err == nil && (isReady(p) || p.Status.ContainerStatuses[0].RestartCount > 0) {
-			err = fmt.Errorf("ready: %v, restarts: %d; want an unready pod that is left running", isReady(p), p.Status.ContainerStatuses[0].RestartCount)
+		if err != nil {
+			return err
+		}
+		state := p.Status.ContainerStatuses[0].State
+		if isReady(p) || state.Running == nil || state.Running.StartedAt.After(since) {
+			err = fmt.Errorf("ready: %v, %+v; want an unready pod that is left running since %s", isReady(p), state, since)
 		}
 		return err
 	})
