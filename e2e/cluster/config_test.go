@@ -11,7 +11,7 @@ import (
 
 func TestKubeletConfig(t *testing.T) {
 	n := newNode(1, nodeState{Name: "node-02", Hostname: "node-02"}, "/state", nil)
-	for _, want := range []string{"address: 10.97.0.12\n", "cgroupRoot: /hpp-e2e/node-02 ", "nodefs.available: 1%\n"} {
+	for _, want := range []string{"address: 10.97.0.12\n", "cgroupRoot: /hpp-e2e/node-02 ", "evictionHard: {nodefs.available: 0%}"} {
 		if got := kubeletConfig(n, 34); !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}

@@ -93,11 +93,7 @@ makeIPTablesUtilChains: false
 resolvConf: ""
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-evictionHard:
-  memory.available: 50Mi
-  nodefs.available: 1%%
-  nodefs.inodesFree: 1%%
-  imagefs.available: 1%%
+evictionHard: {nodefs.available: 0%%} # which is no threshold; without an entry the defaults hold
 volumeStatsAggPeriod: 10s
 kubeAPIQPS: 200
 kubeAPIBurst: 400
