@@ -154,7 +154,10 @@ func start(t *testing.T, binary, socket string, args ...string) *agent {
 	}
 }
 
-// stop ends the agent, which has two seconds for it, and looks what it said.
+// stopWithin is the least terminationGracePeriodSeconds of the manifests, after which a kubelet kills the agent.
+const stopWithin = 10 * time.Second
+
+// stop ends the agent, and searches its log.
 func (a *agent) stop(t *testing.T) {
 	t.Helper()
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -166,8 +169,8 @@ func (a *agent) stop(t *testing.T) {
 		if err != nil {
 			t.Errorf("the agent ended with %v", err)
 		}
-	case <-time.After(2 * time.Second):
-		t.Error("the agent still runs two seconds after SIGTERM")
+	case <-time.After(stopWithin):
+		t.Errorf("the agent still runs %s after SIGTERM", stopWithin)
 		return
 	}
 	for _, word := range []string{"DATA RACE", "panic", "code=\"Internal\""} {

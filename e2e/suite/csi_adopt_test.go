@@ -148,7 +148,7 @@ func TestCSIHandmade(t *testing.T) {
 	}
 
 	s.PatchPV(pv.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, harness.AnnPool, pool))
-	s.Within(5*time.Second, "adopted", func() error {
+	s.Eventually("adopted", func() error {
 		if all := a.Inspect().Volumes; len(all) != 1 || all[0].PV != pv.Name || !all[0].Adopted || all[0].Bytes != 10<<20 || all[0].Owner.UID != "" {
 			return fmt.Errorf("volumes %+v", all)
 		}

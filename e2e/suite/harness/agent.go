@@ -16,9 +16,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
-// stopWithin is the time in which an agent must end: a second by contract, and more for the race detector and for other
-// load on the machine.
-const stopWithin = 5 * time.Second
+// stopWithin is the time in which an agent must end. Without other load it is a second. A kubelet kills it after that many, the least
+// terminationGracePeriodSeconds of the manifests.
+const stopWithin = 10 * time.Second
 
 // quickExit is for programs with the race detector. Otherwise each sleeps a second before it ends, to report races of all
 // of its threads.
@@ -187,15 +187,13 @@ func (a *Agent) Stop() {
 	if !a.Alive() {
 		return
 	}
-	begin := time.Now()
 	s.must("SIGTERM", a.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-a.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(stopWithin):
 		a.Kill()
-	}
-	if took := time.Since(begin); took > stopWithin {
-		s.Errorf("agent of %s: took %s to end after SIGTERM, want at most %s", a.Node.Name, took.Round(time.Millisecond), stopWithin)
+		s.Errorf("agent of %s: still runs %s after SIGTERM", a.Node.Name, stopWithin)
+		return
 	}
 	if code := a.cmd.ProcessState.ExitCode(); code != 0 {
 		s.Errorf("agent of %s: exit code %d after SIGTERM, want 0", a.Node.Name, code)
