@@ -108,8 +108,31 @@ func (d *Dialect) On(pv *corev1.PersistentVolume, at Place) bool {
 	return d.checkAffinity(pv, at) == nil
 }
 
-// Validate returns the directory of a PV. It returns an error unless the PV is one that
-// the provisioner created on this node. It does not compare names; see CheckNames.
+// NodeAnnotations returns the annotations by which the dialect's PVs name their node, and whether this
+// PV's value is of this one. The value is "" if the PV lacks the annotation.
+func (d *Dialect) NodeAnnotations(pv *corev1.PersistentVolume, at Place) (all []NodeMark) {
+	for _, a := range d.annotations {
+		if a.node {
+			value := pv.Annotations[a.key]
+			all = append(all, NodeMark{Key: a.key, Value: value, Own: value != "" && slices.Contains(a.values(at), value)})
+		}
+	}
+	return all
+}
+
+// NodeMark is an annotation of a PV that names its node.
+type NodeMark struct {
+	Key, Value string
+	Own        bool
+}
+
+// IsUnpinned reports whether a PV has no node affinity and its provisioner writes none.
+func (d *Dialect) IsUnpinned(pv *corev1.PersistentVolume) bool {
+	return d.unpinned && pv.Spec.NodeAffinity == nil
+}
+
+// Validate returns the directory of a PV. It returns an error unless the PV has the form that the
+// provisioner gives to its PVs. It compares neither nodes nor names; see NodeAnnotations and CheckNames.
 func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, err error) {
 	switch path = DirectoryOf(pv); {
 	case pv.Spec.HostPath == nil && !d.local:
@@ -121,20 +144,22 @@ func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, 
 		return "", fmt.Errorf("annotation %s is %q, not %q", AnnProvisionedBy, by, d.Provisioner)
 	}
 	for _, a := range d.annotations {
-		if !a.accepts(pv, at) {
+		if !a.node && !a.accepts(pv, at) {
 			return "", fmt.Errorf("annotation %s is %q, not %q", a.key, pv.Annotations[a.key], a.values(at)[0])
 		}
 	}
-	return path, d.checkAffinity(pv, at)
+	if !d.IsUnpinned(pv) && Hostname(pv) == "" {
+		return "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)
+	}
+	return path, nil
 }
 
-// checkAffinity accepts the node's name too: an older provisioner wrote it instead of
-// the hostname label.
+// checkAffinity returns an error unless the PV's affinity requires this node alone.
 func (d *Dialect) checkAffinity(pv *corev1.PersistentVolume, at Place) error {
-	if d.unpinned && pv.Spec.NodeAffinity == nil {
+	if d.IsUnpinned(pv) {
 		return nil
 	}
-	if host := Hostname(pv); host == "" || host != at.Hostname && host != at.Node {
+	if !at.IsNamed(Hostname(pv)) {
 		return fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)
 	}
 	return nil

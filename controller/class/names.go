@@ -68,6 +68,13 @@ const (
 	Finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 
+// HostnamesConfigMap is the ConfigMap in which the administrator lists the hostnames of nodes, the
+// present one first, for the agents and for manifests/policy.
+const HostnamesConfigMap = "hostpath-provisioner-hostnames"
+
+// HashedLabel begins the node label of a node whose name is too long for a label.
+const HashedLabel = "sha256-"
+
 // maxLabelValue is the longest value that Kubernetes accepts for a label.
 const maxLabelValue = 63
 
@@ -78,5 +85,5 @@ func LabelValue(node string) string {
 		return node
 	}
 	sum := sha256.Sum256([]byte(node))
-	return "sha256-" + hex.EncodeToString(sum[:])[:40]
+	return HashedLabel + hex.EncodeToString(sum[:])[:40]
 }

@@ -1,6 +1,8 @@
 package class
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -8,14 +10,21 @@ import (
 
 // Place is the location of a volume.
 type Place struct {
-	Node     string // the Node's name
-	Hostname string // its kubernetes.io/hostname label, which may differ
-	NodeUID  string // the Node's UID, "" if unknown
-	Pool     string // the pool's UUID
+	Node     string   // the Node's name
+	Hostname string   // its kubernetes.io/hostname label, which may differ
+	Former   []string // hostnames that the label had before, by the administrator's word
+	NodeUID  string   // the Node's UID, "" if unknown
+	Pool     string   // the pool's UUID
 }
 
-// names returns the values by which provisioners name the node.
-func (p Place) names() []string { return []string{p.Node, p.Hostname} }
+// names returns the values by which provisioners name the node, or did. An older provisioner wrote the
+// node's name in an affinity to the hostname.
+func (p Place) names() []string { return append([]string{p.Node, p.Hostname}, p.Former...) }
+
+// IsNamed reports whether a hostname is the node's, was, or is its name.
+func (p Place) IsNamed(hostname string) bool {
+	return hostname != "" && slices.Contains(p.names(), hostname)
+}
 
 // ReclaimPolicy returns the reclaim policy of a new PV: the given one, or if that is
 // empty the class's, or Delete.

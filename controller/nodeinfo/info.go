@@ -59,6 +59,9 @@ func (i *Info) Node() *corev1.Node { return i.node }
 // of PVs match.
 func (i *Info) Hostname() string { return i.node.Labels[corev1.LabelHostname] }
 
+// Former returns the hostnames that the node had before, by the administrator's word.
+func (i *Info) Former() []string { return nil }
+
 // UID returns the Node's UID. Another Node of the same name has another one.
 func (i *Info) UID() string { return string(i.node.UID) }
 

@@ -53,6 +53,11 @@ func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume
 	if err := b.adoptable(pv, pool, directory); err != nil {
 		return err
 	}
+	marks := b.marks(pv)
+	marks.Volume, marks.Adoption = true, true
+	if err := p.nodes.whose(marks, p.node); err != nil {
+		return err
+	}
 	return p.adoptDirectory(ctx, pv, pool, directory, b.defaultBytes(pv))
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -33,8 +34,11 @@ type rules interface {
 	// names returns the pool and the directory that a PV names. The pool is nil if this
 	// node has no such pool. names checks nothing else.
 	names(*corev1.PersistentVolume) (*volume.Pool, string)
+	// marks returns the marks by which a PV names its node, without Volume.
+	marks(*corev1.PersistentVolume) identity.PV
 	// validate returns the pool and the directory of a PV. It returns an error unless
-	// provisioner, node and pool of the PV are those of the agent. Any writer of PVs
+	// provisioner and pool of the PV are those of the agent and the volume is this node's,
+	// provided that its record names the PV, which the caller checks. Any writer of PVs
 	// can choose these fields: validate compares a path and never opens it.
 	validate(*corev1.PersistentVolume) (*volume.Pool, string, error)
 	// adoptable returns nil if the agent may adopt the directory of a valid PV, which

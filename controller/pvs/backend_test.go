@@ -227,6 +227,10 @@ func TestIsRemote(t *testing.T) {
 			t.Errorf("%s: a local PV is remote", className)
 		}
 		affinityValues(pv)[0] = "another"
+		if c.isRemote(pv) {
+			t.Errorf("%s: a PV with this node's label is remote", className)
+		}
+		pv.Labels[class.LabelNode], pv.Annotations[class.AnnProvisionOnNode] = "another", "another"
 		if !c.isRemote(pv) {
 			t.Errorf("%s: another node's PV is not remote", className)
 		}

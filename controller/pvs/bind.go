@@ -42,12 +42,13 @@ func (p *PVs) runWorker(ctx context.Context) {
 func (p *PVs) sync(ctx context.Context, name string) error {
 	pv := p.Saved(name)
 	if pv == nil {
-		return nil
+		return p.syncVanished(ctx, name)
 	}
 	b := p.backendOf(pv)
 	if b == nil {
 		return nil
 	}
+	p.askNodes(ctx, b, pv, resync)
 	pool, directory, err := b.validate(pv)
 	if err != nil {
 		p.refuse(ctx, pv, err)
@@ -116,6 +117,10 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 	}
 	if pv.Annotations[class.AnnNodeUID] != p.node.UID() {
 		missing[class.AnnNodeUID] = p.node.UID()
+	}
+	// The other marks prove the node, so this one was lost or overwritten.
+	if by := pv.Annotations[class.AnnProvisionedBy]; by == class.HostPathProvisioner && pv.Annotations[class.AnnProvisionOnNode] != p.node.Name() {
+		missing[class.AnnProvisionOnNode] = p.node.Name()
 	}
 	if len(missing) == 0 || !p.node.MayPatchPVs() {
 		return nil

@@ -30,6 +30,7 @@ func TestAnnotate(t *testing.T) {
 	}{
 		"both":         {pool.ID(), "node-uid", nil},
 		"older Node":   {pool.ID(), "older", []string{`{"metadata":{"annotations":{"` + class.AnnNodeUID + `":"node-uid"},"uid":"pv-uid"}}`}},
+		"annotation":   {pool.ID(), "node-uid", []string{`{"metadata":{"annotations":{"` + class.AnnProvisionOnNode + `":"node-01"},"uid":"pv-uid"}}`}},
 		"another pool": {"6e0c", "node-uid", nil}, // validate refuses such a PV
 		"neither": {"", "", []string{`{"metadata":{"annotations":{"` + class.AnnNodeUID + `":"node-uid","` + class.AnnPool + `":"` + pool.ID() +
 			`"},"uid":"pv-uid"}}`}},
@@ -47,6 +48,9 @@ func TestAnnotate(t *testing.T) {
 		})
 		pv := validPV(c, "wait")
 		pv.UID, pv.Annotations[class.AnnPool], pv.Annotations[class.AnnNodeUID] = "pv-uid", row.pool, row.node
+		if name == "annotation" {
+			pv.Annotations[class.AnnProvisionOnNode] = "gone"
+		}
 		if err := c.annotate(t.Context(), pv, pool); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

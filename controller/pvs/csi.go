@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -13,12 +14,13 @@ import (
 // and the volume handle the directory.
 type csiDriver struct {
 	node  Node
+	nodes *otherNodes
 	name  string
 	pools *volume.Pools
 }
 
-func newCSIBackend(node Node, driver string, pools *volume.Pools) *backend {
-	return &backend{rules: csiDriver{node: node, name: driver, pools: pools}, provisioner: driver,
+func newCSIBackend(node Node, nodes *otherNodes, driver string, pools *volume.Pools) *backend {
+	return &backend{rules: csiDriver{node: node, nodes: nodes, name: driver, pools: pools}, provisioner: driver,
 		labelsUnchecked: true, mayLackPV: true, trustsCapacity: true}
 }
 
@@ -42,7 +44,7 @@ func (c csiDriver) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, 
 	if by := pv.Annotations[class.AnnProvisionedBy]; by != "" && by != c.name {
 		return nil, "", fmt.Errorf("annotation %s is %q, not %q", class.AnnProvisionedBy, by, c.name)
 	}
-	if class.TopologyOf(pv) != c.node.Name() {
+	if class.TopologyOf(pv) == "" {
 		return nil, "", fmt.Errorf("its node affinity is not just %s=%s", class.TopologyNode, c.node.Name())
 	}
 	name := class.PoolName(source.VolumeAttributes)
@@ -56,7 +58,15 @@ func (c csiDriver) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, 
 	if err := volume.CheckName(source.VolumeHandle); err != nil {
 		return nil, "", fmt.Errorf("its volume handle: %w", err)
 	}
-	return pool, source.VolumeHandle, nil
+	marks := c.marks(pv)
+	marks.Volume = true
+	return pool, source.VolumeHandle, c.nodes.whose(marks, c.node)
+}
+
+func (c csiDriver) marks(pv *corev1.PersistentVolume) identity.PV {
+	all, node := commonMarks(pv, c.node), class.TopologyOf(pv)
+	all.Affinity = identity.Name{Mark: "its node affinity to " + class.TopologyNode, Value: node, Own: node == c.node.Name()}
+	return all
 }
 
 // adoptable accepts any directory for a PV with the pool's UUID: its author has read the

@@ -43,6 +43,9 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err != nil {
 		return err
 	}
+	if b := p.backendOf(pv); b != nil {
+		p.askNodes(ctx, b, pv, 0)
+	}
 	d, err := p.deletable(pv, claim)
 	if err != nil || d.vanished {
 		return err

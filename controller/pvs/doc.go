@@ -3,6 +3,7 @@
 //	pvs.go         the PVs of this node, from memory
 //	watch.go       watches them and the claims
 //	bind.go        validates a PV and binds the record of its volume
+//	whose.go       whether the volume of a PV is this node's
 //	backend.go     what depends on the provisioner's name
 //	hostpath.go    the PVs of a dialect
 //	csi.go         CSI PVs

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -36,12 +37,13 @@ func poolAt(pools []*volume.Pool, path string) (*volume.Pool, string) {
 // hostPath implements rules for hostPath and local PVs, as their dialect has them. A PV
 // names the path of its directory, which is in one of the dialect's pools.
 type hostPath struct {
-	node Node
+	node  Node
+	nodes *otherNodes
 	Served
 }
 
-func newHostPathBackend(node Node, s Served) *backend {
-	return &backend{rules: hostPath{node: node, Served: s}, provisioner: s.Provisioner}
+func newHostPathBackend(node Node, nodes *otherNodes, s Served) *backend {
+	return &backend{rules: hostPath{node: node, nodes: nodes, Served: s}, provisioner: s.Provisioner}
 }
 
 // ofThisNode returns true for every PV that no agent has labelled if the provisioner is
@@ -77,7 +79,24 @@ func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 	if err := checkPool(pv, pool); err != nil {
 		return nil, "", err
 	}
-	return pool, name, volume.CheckName(name)
+	if err := volume.CheckName(name); err != nil {
+		return nil, "", err
+	}
+	marks := h.marks(pv)
+	marks.Volume = true
+	return pool, name, h.nodes.whose(marks, h.node)
+}
+
+func (h hostPath) marks(pv *corev1.PersistentVolume) identity.PV {
+	all, here, host := commonMarks(pv, h.node), at(h.node), class.Hostname(pv)
+	all.Affinity = identity.Name{Mark: "its node affinity to " + corev1.LabelHostname, Value: host, Own: here.IsNamed(host), Host: true}
+	all.Unpinned = h.IsUnpinned(pv)
+	for _, m := range h.NodeAnnotations(pv, here) {
+		all.Annotations = append(all.Annotations, identity.Name{
+			Mark: "annotation " + m.Key, Value: m.Value, Own: m.Own, Host: h.Provisioner != class.HostPathProvisioner,
+		})
+	}
+	return all
 }
 
 // adoptable requires that the PV and the directory are named after the claim, because any
@@ -90,4 +109,6 @@ func (h hostPath) adoptable(pv *corev1.PersistentVolume, _ *volume.Pool, directo
 func (h hostPath) deletable(*corev1.PersistentVolume) error { return nil }
 
 // at returns the node as PVs name it.
-func at(node Node) class.Place { return class.Place{Node: node.Name(), Hostname: node.Hostname()} }
+func at(node Node) class.Place {
+	return class.Place{Node: node.Name(), Hostname: node.Hostname(), Former: node.Former()}
+}

@@ -14,6 +14,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -53,6 +54,7 @@ type Config struct {
 type Node interface {
 	Name() string
 	Hostname() string // the label kubernetes.io/hostname
+	Former() []string // hostnames that it had before, by the administrator's word
 	UID() string      // that of the Node
 	Cluster() string  // the cluster's identity, "" if unknown
 	MayPatchPVs() bool
@@ -80,6 +82,8 @@ type PVs struct {
 	otherProvisioners []class.Dialect
 	changed           func(*volume.Pool)
 
+	nodes *otherNodes // that marks of PVs name
+
 	claims     Claims // set by Watch
 	informer   cache.SharedIndexInformer
 	queue      workqueue.TypedRateLimitingInterface[string] // names of PVs
@@ -96,12 +100,13 @@ func New(c Config) *PVs {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}
+	p.nodes = &otherNodes{own: c.Node.Name(), known: map[identity.Name]knownNode{}}
 	p.informer = p.watchPVs()
 	for _, s := range c.Dialects {
-		p.backends = append(p.backends, newHostPathBackend(c.Node, s))
+		p.backends = append(p.backends, newHostPathBackend(c.Node, p.nodes, s))
 	}
 	if c.CSIDriver != "" {
-		p.backends = append(p.backends, newCSIBackend(c.Node, c.CSIDriver, c.Pools))
+		p.backends = append(p.backends, newCSIBackend(c.Node, p.nodes, c.CSIDriver, c.Pools))
 	}
 	p.unlabelled.Store(&[]corev1.PersistentVolume{})
 	p.migratable.Store(&[]corev1.PersistentVolume{})

@@ -81,6 +81,7 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			later = true
 			continue
 		}
+		p.askNodes(ctx, b, &pv, resync)
 		if err := p.checkUnlabelled(b, &pv); err != nil {
 			p.refuse(ctx, &pv, err)
 			continue

@@ -104,9 +104,12 @@ func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
 	return claim == nil && err == nil, err
 }
 
-// isRemote reports whether a PV of any backend names another node. It returns false for a
-// PV that names no node.
+// isRemote reports whether a PV of any backend requires another node, and no mark of it is this
+// node's. It returns false for a PV that requires no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
+	if m := commonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[class.AnnProvisionOnNode] == p.node.Name() {
+		return false
+	}
 	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
-	return hostname != "" && hostname != p.node.Hostname() && hostname != p.node.Name() || node != "" && node != p.node.Name()
+	return hostname != "" && !at(p.node).IsNamed(hostname) || node != "" && node != p.node.Name()
 }

@@ -26,6 +26,7 @@ func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
 	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    add,
 		UpdateFunc: func(_, obj any) { add(obj) },
+		DeleteFunc: add, // the PV is gone, or it lost the label
 	})
 	if err != nil {
 		return err
