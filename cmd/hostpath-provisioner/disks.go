@@ -119,5 +119,20 @@ func printDevices(out io.Writer, reports []device.Report) error {
 		}
 		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, class.Size(r.Bytes), state, r.PV, r.Why)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	printConfirmations(out, reports)
+	return nil
+}
+
+// printConfirmations prints the commands that confirm the disks of PVs which may be others.
+func printConfirmations(out io.Writer, reports []device.Report) {
+	head := "\nThese disks may not be those of their PVs. Compare each, and run its command if it is:\n"
+	for _, r := range reports {
+		if r.Confirm != "" {
+			fmt.Fprintf(out, "%s  kubectl annotate pv %s %s\n", head, r.PV, r.Confirm)
+			head = ""
+		}
+	}
 }

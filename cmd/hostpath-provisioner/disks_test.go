@@ -31,11 +31,13 @@ func TestInspectDisks(t *testing.T) {
 	address := devicesServer(t, []device.Report{
 		{Device: "/dev/disk/by-id/a", ID: "wwn-1", Bytes: 10 << 30, State: device.Wiping, PV: "local-n-a", Wiped: 100, Verified: 50, WipeBytes: 100},
 		{Device: "/dev/b\x1b[2J", Bytes: 512, State: device.Refused, Why: "it carries an xfs filesystem"},
+		{Device: "/dev/c", State: device.Unclear, PV: "local-n-c", Confirm: device.AnnConfirmed + "=naa.5"},
 	})
 	for format, want := range map[string][]string{
-		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem"},
-		"json":  {`"device": "/dev/disk/by-id/a"`, `"state": "refused"`, `"wipeBytes": 100`},
-		"yaml":  {"- bytes: 10737418240", "  device: /dev/disk/by-id/a", "  state: wiping"},
+		"table": {"DEVICE", "/dev/disk/by-id/a  ", "wwn-1", "10Gi", "wiping 75%", "local-n-a", `"/dev/b\x1b[2J"`, "refused", "it carries an xfs filesystem",
+			"\n  kubectl annotate pv local-n-c hostpath-provisioner.kubevirt.io/disk-confirmed=naa.5\n"},
+		"json": {`"device": "/dev/disk/by-id/a"`, `"state": "refused"`, `"wipeBytes": 100`},
+		"yaml": {"- bytes: 10737418240", "  device: /dev/disk/by-id/a", "  state: wiping"},
 	} {
 		var out strings.Builder
 		if err := run(t.Context(), []string{"disks", "inspect", "-o", format, "--metrics-addr", address}, &out); err != nil {

@@ -6,7 +6,7 @@
 //	spec.go        the ConfigMap
 //	names.go       names of the contract, names of PVs
 //	pv.go          the PV of a device
-//	match.go       which PV is on which device
+//	match.go       which PV is on which device; whose.go: what identifies a disk
 //	job.go         work on one device, which can take hours
 //	offer.go       a device without a PV: probed, wiped, offered
 //	release.go     a device whose PV is Released: wiped, and its PV deleted
@@ -18,8 +18,9 @@
 // nothing, but which work is under way, and which devices were wiped and have no PV yet. Passes
 // follow each other; the work on a device runs beside them.
 //
-// Nothing is wiped by surprise. A device that carries anything is wiped only if a Released PV of
-// this node is on it, or if the ConfigMap has `existing: wipe`. Before the first write the device
+// Nothing is wiped by surprise. A device that carries anything is wiped only if it is proven to be
+// the disk of a Released PV of this node, or if the ConfigMap has `existing: wipe`. A path proves
+// nothing; see identity.OfDisk. Before the first write the device
 // is opened exclusively, and the API server itself, no cache, is asked whether another PV or a
 // claim is on it. The PV of a disk that was not wiped is never deleted.
 package device

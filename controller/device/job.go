@@ -36,6 +36,7 @@ type cleaned struct {
 	sequence uint64
 	bytes    int64
 	name     string // of the PV that it had
+	version  string // of that PV, if it could not be deleted after the wipe
 }
 
 var (
@@ -44,7 +45,8 @@ var (
 )
 
 // begin does the work on a device unless that is under way, or failed a short while ago for the
-// same PV and ConfigMap. Work for another PV is ended, and the next pass begins.
+// same PV and ConfigMap. Work for another PV is ended, as is that on a
+// device which may not be wiped any more, and the next pass begins.
 func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, do work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +54,7 @@ func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, d
 	switch {
 	case j == nil:
 		j = &job{state: state}
-	case j.running && j.uid != uid:
+	case j.running && (j.uid != uid || uid == "" && j.spec.existing && !s.existing):
 		j.cancel(errEnded)
 		return
 	case j.running:
@@ -73,7 +75,7 @@ func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, d
 
 // same reports whether a job that failed would do the same again.
 func (s *spec) same(o *spec) bool {
-	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType
+	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType
 }
 
 func (c *Controller) progress(j *job, p disk.Progress) {
@@ -108,6 +110,14 @@ func (c *Controller) finish(ctx context.Context, n disk.Number, j *job, err erro
 		klog.FromContext(ctx).Info("A device is not offered", "device", n, "why", err)
 	}
 	sleep.Wake(c.wake)
+}
+
+// begun reports whether a wipe for the PV was begun on a device and has not ended.
+func (c *Controller) begun(n disk.Number, uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := c.jobs[n]
+	return j != nil && j.uid == uid && j.progress.Wiped > 0
 }
 
 // end ends the work on a device, which has a PV that needs none.
@@ -186,8 +196,8 @@ func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	return note, has && note.sequence == d.Sequence && note.bytes == d.Bytes
 }
 
-func (c *Controller) noteWiped(d disk.Device, name string) {
+func (c *Controller) noteWiped(d disk.Device, name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, name}
+	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, name, version}
 }

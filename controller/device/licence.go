@@ -2,11 +2,14 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -18,12 +21,8 @@ import (
 func (c *Controller) free(ctx context.Context, node *corev1.Node, d disk.Device, pv string, own types.UID) error {
 	var busy error
 	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
-		path := localPath(other)
-		if other.UID == own || path == "" || elsewhere(other, node) {
-			return true
-		}
-		if n, err := disk.Resolve(path); err == nil && disk.Overlap(n, d.Number) {
-			busy = &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV %s is on it, at %s", other.Name, path)}
+		if other.UID != own {
+			busy = c.onDevice(other, d, node)
 		}
 		return busy == nil
 	}); err != nil {
@@ -43,9 +42,37 @@ func (c *Controller) free(ctx context.Context, node *corev1.Node, d disk.Device,
 	return busy
 }
 
-// stillReleased returns the PV as the API server has it, if it has the same UID and is Released. The
+// onDevice returns a BusyError if a PV may be on the device, nil if it is of another node or another device. A PV with the node's
+// label may be, whatever hostname it requires.
+func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) error {
+	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == class.LabelValue(node.Name)
+	if path == "" || elsewhere(pv, node) && !labelled {
+		return nil
+	}
+	busy := func(format string, args ...any) error {
+		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
+	}
+	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
+		return busy("was made for the disk %s, and names %s", id, path)
+	}
+	n, err := disk.Resolve(path)
+	switch {
+	case err == nil && disk.Overlap(n, d.Number):
+		return busy("is on it, at %s", path)
+	case err != nil && !labelled && !errors.Is(err, disk.ErrNotADevice) && isBlock(pv):
+		return busy("is a block volume of this node, and its device %s cannot be read, so it may be this one: "+
+			"mount the directory of that path into this container", path)
+	}
+	return nil
+}
+
+func isBlock(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+// stillReleased returns the PV as the API server has it, if it has the same UID, is Released, and was made for the device. The
 // error is errEnded if not.
-func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolume, error) {
+func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) (*corev1.PersistentVolume, error) {
 	now, err := live.PV(ctx, c.Client, pv.Name)
 	switch {
 	case err != nil:
@@ -54,6 +81,9 @@ func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVol
 		return nil, fmt.Errorf("%w: PV %s is gone", errEnded, pv.Name)
 	case now.Status.Phase != corev1.VolumeReleased || localPath(now) != localPath(pv):
 		return nil, fmt.Errorf("%w: PV %s is not Released any more", errEnded, pv.Name)
+	}
+	if f := whose(now, d, node); f.Answer != identity.Ours {
+		return nil, fmt.Errorf("%w: %s", errEnded, f.Why)
 	}
 	return now, nil
 }

@@ -38,6 +38,11 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	if clean && note.name != "" {
 		*name = note.name
 	}
+	if other, err := live.PV(ctx, c.Client, *name); err != nil {
+		return err
+	} else if other != nil && elsewhere(other, node) { // of a node whose name begins like this one's
+		*name = hashedName(*name, d.Path)
+	}
 	if err := c.mayWipe(d, s); err != nil {
 		return err
 	}
@@ -56,16 +61,14 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	if err := c.free(ctx, node, d, *name, ""); err != nil {
 		return err
 	}
-	if found, err := x.Signature(s.wipe); err != nil {
+	if err := c.checkEmpty(ctx, x, d, s); err != nil {
 		return err
-	} else if found.Found() && !s.existing {
-		return refusal(d, found, s)
 	}
 	began := time.Now()
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
-	c.noteWiped(d, *name)
+	c.noteWiped(d, *name, "")
 	c.noteNode(ctx, d.Path+began.String(), events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }
@@ -80,7 +83,27 @@ func (c *Controller) mayWipe(d disk.Device, s *spec) error {
 	return err
 }
 
+// checkEmpty refuses a device that carries something, unless the ConfigMap allows to wipe it. Now that nothing else can use the
+// device, it reads more than mayWipe.
+func (c *Controller) checkEmpty(ctx context.Context, x *disk.Exclusive, d disk.Device, s *spec) error {
+	if s.existing {
+		return nil
+	}
+	found, err := x.Signature(s.wipe)
+	if err == nil && !found.Found() {
+		found, err = x.Remains(ctx)
+	}
+	if err == nil && found.Found() {
+		return refusal(d, found, s)
+	}
+	return err
+}
+
 func refusal(d disk.Device, found disk.Signature, s *spec) error {
+	if s.unknown != "" {
+		return fmt.Errorf("%w: %s carries %s, and the disk of PV %s, which has a claim, is not known: it may be this one. "+
+			"Attach or confirm the disk of that PV, or wipe this device by hand", errRefused, describe(d), found, s.unknown)
+	}
 	return fmt.Errorf("%w: %s carries %s. It is not wiped and not offered: set %s: %s in ConfigMap %s, or wipe the device by hand",
 		errRefused, describe(d), found, keyExisting, existingWipe, s.configMap)
 }
@@ -99,6 +122,9 @@ func (c *Controller) create(ctx context.Context, d disk.Device, name string, s *
 	for _, name := range []string{name, hashedName(name, d.Path)} {
 		pv := newPV(name, d, s, node)
 		_, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+		if err == nil {
+			c.forget(d.Number) // a claim may have the PV before the next pass
+		}
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}

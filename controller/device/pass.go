@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -43,7 +44,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		c.warnNode(ctx, "spec", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
-	pvs, err := c.ownPVs(ctx, node)
+	pvs, err := c.ownPVs(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,8 +57,9 @@ func (c *Controller) compare(ctx context.Context) error {
 		}
 	}
 	c.observe(s)
-	slots, gone := match(devices, pvs)
+	slots, gone := match(node, devices, pvs)
 	p := &passing{Controller: c, ctx: ctx, node: node, spec: s, slots: slots, names: map[string]int{}, byPath: map[string]disk.Number{}}
+	p.spec = s.without(p.unknownDisk(gone))
 	p.run(pvs, gone)
 	c.publish(p.reports, p.byPath)
 	return nil
@@ -83,15 +85,15 @@ func (c *Controller) readSpec(ctx context.Context, node *corev1.Node) (*spec, er
 	return s, nil
 }
 
-// ownPVs returns the PVs of this node's devices. A PV that has the label, and another node's
-// affinity or no local path, is left alone.
-func (c *Controller) ownPVs(ctx context.Context, node *corev1.Node) (own []*corev1.PersistentVolume, err error) {
+// ownPVs returns the PVs with the node's label. One whose affinity requires another hostname is among them: the hostname of a
+// Node can change, and whose decides.
+func (c *Controller) ownPVs(ctx context.Context) (own []*corev1.PersistentVolume, err error) {
 	list, err := c.Client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
 	if err != nil {
 		return nil, fmt.Errorf("list PVs: %w", err)
 	}
 	for i := range list.Items {
-		if pv := &list.Items[i]; pv.Spec.Local != nil && !elsewhere(pv, node) {
+		if pv := &list.Items[i]; pv.Spec.Local != nil {
 			own = append(own, pv)
 		}
 	}
@@ -110,7 +112,7 @@ type passing struct {
 	byPath  map[string]disk.Number // of the reports
 }
 
-func (p *passing) run(pvs, gone []*corev1.PersistentVolume) {
+func (p *passing) run(pvs []*corev1.PersistentVolume, gone []absent) {
 	for _, pv := range pvs {
 		p.names[pv.Name] += 2 // nothing else can have it
 	}
@@ -125,7 +127,8 @@ func (p *passing) run(pvs, gone []*corev1.PersistentVolume) {
 			r.PV = s.pvs[0].Name
 			p.owned(s, s.pvs[0], &r)
 			for _, other := range s.pvs[1:] {
-				p.warnPV(p.ctx, other, "same", events.DeviceError, fmt.Sprintf("%s is the device of PV %s too", localPath(other), r.PV))
+				p.warnPV(p.ctx, other.PersistentVolume, "same", events.DeviceError,
+					fmt.Sprintf("%s is the device of PV %s too", localPath(other.PersistentVolume), r.PV))
 			}
 		} else {
 			p.unowned(s, &r)
@@ -139,26 +142,64 @@ func (p *passing) run(pvs, gone []*corev1.PersistentVolume) {
 }
 
 // owned decides about a device with a PV.
-func (p *passing) owned(s *slot, pv *corev1.PersistentVolume, r *Report) {
+func (p *passing) owned(s *slot, pv placed, r *Report) {
 	n := s.device.Number
-	p.differs(pv)
+	p.differs(pv.PersistentVolume)
+	if pv.Answer != identity.Ours && s.device.Err == nil {
+		p.end(n)
+		p.forget(n)
+		p.unclear(s, pv, r)
+		return
+	}
 	switch pv.Status.Phase {
 	case corev1.VolumeBound:
 		p.end(n)
+		p.forget(n)
 		r.State = Bound
 	case corev1.VolumeReleased:
-		p.released(s, pv, r)
+		p.released(s, pv.PersistentVolume, r)
 	case corev1.VolumeFailed:
 		p.end(n)
 		r.State, r.Why = Error, "the PV has the phase Failed: "+pv.Status.Message
 	default:
-		p.end(n)
-		p.forget(n)
-		r.State = Available
-		if p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more") {
-			r.State = ""
-		}
+		p.available(n, pv.PersistentVolume, r)
 	}
+}
+
+// available decides about a device whose PV waits for a claim. A PV that was Released, and whose wipe was begun, is withdrawn: a
+// part of the former tenant's data may be left.
+func (p *passing) available(n disk.Number, pv *corev1.PersistentVolume, r *Report) {
+	begun := p.begun(n, pv.UID)
+	p.end(n)
+	p.forget(n)
+	r.State = Available
+	switch {
+	case begun && p.withdraw(pv, "its disk was being wiped when its claimRef was removed; it is offered again once it is wiped"),
+		p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more"):
+		r.State = ""
+	case begun:
+		r.State, r.Why = Error, "the disk was being wiped when the PV was given to another claim: a part of its data is left"
+		p.warnPV(p.ctx, pv, "begun", events.DeviceError, r.Why)
+	}
+}
+
+// unclear decides about a device that may not be the disk of the PV that names it. Nothing is written. A PV that no claim has is
+// withdrawn, and the device is offered anew if it carries nothing.
+func (p *passing) unclear(s *slot, pv placed, r *Report) {
+	r.State, r.Why, r.Confirm = Unclear, pv.Why, confirmation(s.device)
+	switch {
+	case free(pv.PersistentVolume) && p.withdraw(pv.PersistentVolume, pv.Why):
+		r.State = ""
+		return
+	case pv.Status.Phase == corev1.VolumeBound:
+		r.State = Bound
+	}
+	fix := "attach the disk of the PV"
+	if r.Confirm != "" {
+		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", pv.Name, r.Confirm)
+	}
+	p.warnPV(p.ctx, pv.PersistentVolume, "unclear "+pv.Why, events.DeviceUnclear,
+		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", pv.Why, fix))
 }
 
 func (p *passing) released(s *slot, pv *corev1.PersistentVolume, r *Report) {
@@ -178,6 +219,30 @@ func (p *passing) released(s *slot, pv *corev1.PersistentVolume, r *Report) {
 	}
 }
 
+// unknownDisk returns the PV of a claim whose disk is not known, nil if there is none: it may be any of the node's.
+func (p *passing) unknownDisk(gone []absent) *corev1.PersistentVolume {
+	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
+	for _, a := range gone {
+		if unknown(a.PersistentVolume) {
+			return a.PersistentVolume
+		}
+	}
+	for _, s := range p.slots {
+		for _, pv := range s.pvs {
+			if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
+				return pv.PersistentVolume
+			}
+		}
+	}
+	return nil
+}
+
+// free reports whether a PV waits for a claim and none has it.
+func free(pv *corev1.PersistentVolume) bool {
+	waits := pv.Status.Phase == corev1.VolumeAvailable || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == ""
+	return waits && pv.Spec.ClaimRef == nil
+}
+
 // unowned decides about a device without a PV, which the ConfigMap lists.
 func (p *passing) unowned(s *slot, r *Report) {
 	d := s.device
@@ -186,6 +251,11 @@ func (p *passing) unowned(s *slot, r *Report) {
 		r.State, r.Why = Error, d.Err.Error()
 	case d.ReadOnly:
 		r.State, r.Why = Error, "the device is read-only"
+	case s.displaced != nil:
+		r.State, r.Why = Unclear, fmt.Sprintf("PV %s names it, and was made for another disk: attach that disk, or delete the PV", s.displaced.Name)
+	case d.Identity == "" && len(d.Twins) > 0:
+		r.State, r.Why = Error, fmt.Sprintf("device %s reports the same ID %s: they may be one disk by two paths. Use multipath, or leave one out of %s",
+			d.Twins[0], d.ID, keyFilter)
 	default:
 		name := pvName(p.node.Name, d.Path, func(name string) bool { return p.names[name] > 1 })
 		r.State = Wiping // until the job has probed it
@@ -207,8 +277,8 @@ func (p *passing) differs(pv *corev1.PersistentVolume) {
 	}
 }
 
-// gone decides about PVs without a device.
-func (p *passing) gone(pvs []*corev1.PersistentVolume) {
+// gone decides about PVs whose disk is not at their path.
+func (p *passing) gone(pvs []absent) {
 	away := map[types.UID]time.Time{}
 	for _, pv := range pvs {
 		since, known := p.goneFrom[pv.UID]
@@ -216,23 +286,23 @@ func (p *passing) gone(pvs []*corev1.PersistentVolume) {
 			since = time.Now()
 		}
 		away[pv.UID] = since
-		free := pv.Status.Phase == corev1.VolumeAvailable || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == ""
-		why := fmt.Sprintf("the device %s is gone", localPath(pv))
 		switch {
 		case time.Since(since) < absence:
-		case free && p.withdraw(pv, why):
-			continue
-		case !free:
-			p.warnPV(p.ctx, pv, "gone", events.DeviceGone, why)
+		case free(pv.PersistentVolume):
+			if p.withdraw(pv.PersistentVolume, pv.why) {
+				continue
+			}
+		default:
+			p.warnPV(p.ctx, pv.PersistentVolume, "gone "+pv.why, events.DeviceGone, pv.why)
 		}
-		p.reports = append(p.reports, Report{Device: localPath(pv), State: Gone, Why: why, PV: pv.Name})
+		p.reports = append(p.reports, Report{Device: localPath(pv.PersistentVolume), State: Gone, Why: pv.why, PV: pv.Name})
 	}
 	p.goneFrom = away
 }
 
-// withdraw deletes a PV that no claim has, unless one gets it meanwhile.
+// withdraw deletes a PV that no claim has, unless one gets it meanwhile. It does nothing to a PV that another node may have made.
 func (p *passing) withdraw(pv *corev1.PersistentVolume, why string) bool {
-	if pv.DeletionTimestamp != nil || pv.Spec.ClaimRef != nil {
+	if pv.DeletionTimestamp != nil || pv.Spec.ClaimRef != nil || !mine(pv, p.node) {
 		return false
 	}
 	err := p.Client.CoreV1().PersistentVolumes().Delete(p.ctx, pv.Name, live.Unchanged(pv))

@@ -35,6 +35,12 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 			NodeAffinity:                  affinity(hostname(node)),
 		},
 	}
+	pv.Annotations[class.AnnNodeUID] = string(node.UID)
+	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment()} {
+		if value != "" {
+			pv.Annotations[name] = value
+		}
+	}
 	if s.mode == corev1.PersistentVolumeFilesystem {
 		pv.Spec.Local.FSType = &s.fsType
 	}

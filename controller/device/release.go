@@ -21,7 +21,7 @@ func (c *Controller) release(d disk.Device, pv *corev1.PersistentVolume, s *spec
 	return func(ctx context.Context, report func(disk.Progress)) error {
 		err := c.wipeReleased(ctx, d, pv, s, node, report)
 		if err == nil {
-			err = c.deleteWiped(ctx, d, pv)
+			err = c.deleteWiped(ctx, d, pv, node)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
 			c.warnReleased(ctx, pv, err)
@@ -36,8 +36,12 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 		return err
 	}
 	defer x.Close()
-	if _, err := c.stillReleased(ctx, pv); err != nil {
+	now, err := c.stillReleased(ctx, pv, d, node)
+	if err != nil {
 		return err
+	}
+	if note, clean := c.wipedBefore(d); clean && note.version != "" && note.version == now.ResourceVersion {
+		return nil // the API server refused to delete the PV, which nobody changed since
 	}
 	if err := c.free(ctx, node, d, pv.Name, pv.UID); err != nil {
 		return err
@@ -46,15 +50,16 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
+	c.noteWiped(d, pv.Name, now.ResourceVersion)
 	c.notePV(ctx, pv, "wiped", events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }
 
 // deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed after
 // it was read: an administrator can give a Released PV to another claim.
-func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume) error {
+func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume, node *corev1.Node) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := c.stillReleased(ctx, pv)
+		now, err := c.stillReleased(ctx, pv, d, node)
 		if err != nil {
 			return err
 		}
@@ -63,6 +68,6 @@ func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)
 	}
-	c.noteWiped(d, pv.Name)
+	c.noteWiped(d, pv.Name, "")
 	return nil
 }

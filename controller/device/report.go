@@ -18,12 +18,13 @@ const (
 	Wiping    State = "wiping"
 	Busy      State = "busy"    // it has to be wiped, and something uses it
 	Refused   State = "refused" // it carries something, and nothing allows to wipe it
+	Unclear   State = "unclear" // it may not be the disk that its PV was made for
 	Error     State = "error"
 	Gone      State = "gone" // a PV is there without its device
 )
 
 // States are all of them.
-var States = []State{Available, Bound, Released, Wiping, Busy, Refused, Error, Gone}
+var States = []State{Available, Bound, Released, Wiping, Busy, Refused, Unclear, Error, Gone}
 
 // Report is what is known of one device of the node.
 type Report struct {
@@ -35,6 +36,8 @@ type Report struct {
 	State State    `json:"state"`
 	Why   string   `json:"why,omitempty"`
 	PV    string   `json:"pv,omitempty"`
+	// Confirm is the annotation with which an administrator confirms that the device is the PV's; "" if that is clear.
+	Confirm string `json:"confirm,omitempty"`
 	// Wiped and Verified are how far the wipe is, each of WipeBytes.
 	Wiped     int64 `json:"wiped,omitempty"`
 	Verified  int64 `json:"verified,omitempty"`

@@ -22,6 +22,19 @@ type spec struct {
 	filter    *regexp.Regexp
 	wipe      disk.Mode
 	existing  bool // devices that carry something are wiped
+	// unknown is the PV of a claim whose disk is not known, and for which existing was set to false; "" if there is none.
+	unknown string
+}
+
+// without returns the spec for a node that has the PV of a claim whose disk is not known: a device that carries something may be
+// that disk. It is the same for no PV.
+func (s *spec) without(pv *corev1.PersistentVolume) *spec {
+	if s == nil || !s.existing || pv == nil {
+		return s
+	}
+	safe := *s
+	safe.existing, safe.unknown = false, pv.Name
+	return &safe
 }
 
 var fsTypes = []string{"ext4", "xfs", "btrfs"}

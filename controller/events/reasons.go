@@ -14,6 +14,7 @@ const (
 	DeviceError             = "DeviceError"
 	DeviceGone              = "DeviceGone"
 	DeviceRefused           = "DeviceRefused"
+	DeviceUnclear           = "DeviceUnclear"
 	DeviceWipeFailed        = "DeviceWipeFailed"
 	DeviceWiped             = "DeviceWiped"
 	DeviceWithdrawn         = "DeviceWithdrawn"
@@ -152,6 +153,9 @@ var reasons = []Reason{
 	{Name: DeviceError, Type: "Warning", Object: "PV, or node for a disk without one",
 		When:   "a disk cannot be read or offered, or is no block device",
 		Action: "do what the message says, or leave it out of the ConfigMap's filter"},
+	{Name: DeviceUnclear, Type: "Warning", Object: "PV",
+		When:   "the disk at the PV's path may not be the one that the PV was made for; it is neither wiped nor offered to another claim",
+		Action: "compare the disk, and confirm it with the annotation that `disks inspect` prints, or attach the right one"},
 	{Name: DeviceWipeFailed, Type: "Warning", Object: "PV, or node for a disk without one",
 		When:   "a disk cannot be wiped; its PV stays Released, and it is tried again",
 		Action: "replace the disk"},

@@ -71,6 +71,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		pv.Annotations = nil
 		delete(pv.Labels, "local-pv-provisioner.cybozu.io/node")
 	})
+	restored := there("restored", a, func(pv *corev1.PersistentVolume) { pv.OwnerReferences = nil })
 	claimed := there("claimed", a, func(pv *corev1.PersistentVolume) {
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: s.Namespace, Name: "later"}
 	})
@@ -118,6 +119,7 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"change its own", "cannot patch|not changed", patchPV(mine, `{"metadata":{"labels":{"a":"b"}}}`)},
 		{"delete its own", "", deletePV(mine)},
 		{"delete its own of the older program", "", deletePV(older)},
+		{"delete its own that a restore from a backup stripped of its owner", "", deletePV(restored)},
 		{"delete its own that is Released", "", deletePV(released)},
 		{"delete its own that is bound", "has a claim", deletePV(bound)},
 		{"delete its own that a claim is getting", "has a claim", deletePV(claimed)},

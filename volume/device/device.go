@@ -39,8 +39,14 @@ type Device struct {
 	// ReadOnly and Removable are attributes of the kernel.
 	ReadOnly, Removable bool
 	// ID is the WWN or the serial number, with the number of a partition, or "" if the kernel
-	// knows neither. It stays when the device is attached elsewhere.
+	// knows neither. It is for people: some disks share one.
 	ID string
+	// Identity is the ID with its kind if it stays with the disk and no other disk of this
+	// machine has it, else "".
+	Identity string
+	// Twins are other devices of this machine that report the same ID: other paths to the same
+	// disk, unless their maker gave two disks one serial number.
+	Twins []Number
 	// Err is why the path cannot be used as a device, or nil.
 	Err error
 }
@@ -82,7 +88,8 @@ func At(path string) Device {
 		d.Err = fmt.Errorf("%s: no medium: the size is 0", path)
 		return d
 	}
-	d.ReadOnly, d.Removable, d.ID = readOnly(fd), removable(d.Number), identity(d.Number)
+	d.ReadOnly, d.Removable = readOnly(fd), removable(d.Number)
+	d.identify()
 	return d
 }
 
@@ -143,23 +150,3 @@ func Overlap(a, b Number) bool {
 }
 
 func removable(n Number) bool { return attribute(disk(n), "removable") == "1" }
-
-// identity returns the stable name of a device, "" if it has none. SCSI disks have device/wwid,
-// NVMe wwid, virtio serial, device mapper and md a UUID.
-func identity(n Number) string {
-	return identityIn(disk(n), partition(attributes(n)))
-}
-
-func identityIn(dir string, part int) string {
-	for _, name := range []string{"wwid", "device/wwid", "serial", "device/serial", "dm/uuid", "md/uuid"} {
-		id := strings.Join(strings.Fields(attribute(dir, name)), "_")
-		if id == "" {
-			continue
-		}
-		if part > 0 {
-			id += "-part" + strconv.Itoa(part)
-		}
-		return id
-	}
-	return ""
-}

@@ -51,26 +51,74 @@ func TestListOfOtherFiles(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	for name, row := range map[string]struct {
-		attributes map[string]string
-		part       int
-		want       string
+		attributes   map[string]string
+		id, identity string
 	}{
-		"none":      {nil, 0, ""},
-		"SCSI":      {map[string]string{"device/wwid": "naa.5002538f\n"}, 0, "naa.5002538f"},
-		"NVMe":      {map[string]string{"wwid": "eui.0025385", "device/serial": "S4EV"}, 0, "eui.0025385"},
-		"padded":    {map[string]string{"device/wwid": "t10.ATA  Disk   X1 \x00"}, 0, "t10.ATA_Disk_X1"},
-		"virtio":    {map[string]string{"serial": "data-1"}, 0, "data-1"},
-		"partition": {map[string]string{"serial": "data-1"}, 2, "data-1-part2"},
+		"none":               {nil, "", ""},
+		"SCSI":               {map[string]string{"device/wwid": "naa.5002538f\n"}, "naa.5002538f", "naa.5002538f"},
+		"NVMe":               {map[string]string{"wwid": "eui.0025385", "device/serial": "S4EV"}, "eui.0025385", "eui.0025385"},
+		"padded":             {map[string]string{"device/wwid": "t10.ATA  Disk   X1 \x00"}, "t10.ATA_Disk_X1", "t10.ATA_Disk_X1"},
+		"virtio":             {map[string]string{"serial": "data-1"}, "data-1", "serial:data-1"},
+		"a slot of QEMU":     {map[string]string{"device/wwid": "t10.QEMU QEMU HARDDISK drive-scsi0-0-1"}, "t10.QEMU_QEMU_HARDDISK_drive-scsi0-0-1", ""},
+		"zeros":              {map[string]string{"serial": "00000000"}, "00000000", ""},
+		"zeros with a kind":  {map[string]string{"wwid": "eui.0000000000000000"}, "eui.0000000000000000", ""},
+		"a logical volume":   {map[string]string{"dm/uuid": "LVM-abc"}, "LVM-abc", "dm:LVM-abc"},
+		"a software RAID":    {map[string]string{"md/uuid": "1:2:3:4"}, "1:2:3:4", "md:1:2:3:4"},
+		"a disk of zeros, X": {map[string]string{"serial": "0000X"}, "0000X", "serial:0000X"},
 	} {
 		dir := t.TempDir()
-		for name, value := range row.attributes {
-			path := filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(value), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+		writeAttributes(t, dir, row.attributes)
+		id, kind := identityIn(dir)
+		if id != row.id || lasting(kind, id) != row.identity {
+			t.Errorf("%s: ID %q, identity %q, want %q and %q", name, id, lasting(kind, id), row.id, row.identity)
 		}
-		if got := identityIn(dir, row.part); got != row.want {
-			t.Errorf("%s: %q, want %q", name, got, row.want)
+	}
+	if got := ofPartition("naa.5", 2); got != "naa.5-part2" {
+		t.Errorf("a partition has the ID %q", got)
+	}
+}
+
+// Two devices with one WWN are one disk by two paths; two with one serial number may be two disks.
+func TestTwins(t *testing.T) {
+	before := sysBlock
+	sysBlock = t.TempDir()
+	t.Cleanup(func() { sysBlock = before })
+	for name, attributes := range map[string]map[string]string{
+		"sda":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:0", "sda2/dev": "8:2"},
+		"sdb":     {"device/wwid": "naa.5000c500a1b2c3d4", "dev": "8:16", "sdb2/dev": "8:18"},
+		"sdc":     {"device/wwid": "naa.5000c500ffffffff", "dev": "8:32"},
+		"vda":     {"serial": "1234", "dev": "252:0"},
+		"vdb":     {"serial": "1234", "dev": "252:16"},
+		"nvme0n1": {"wwid": "nvme.8086-1234", "dev": "259:0", "nvme0n1p2/dev": "259:2"},
+		"nvme1n1": {"wwid": "nvme.8086-1234", "dev": "259:8", "nvme1n1p2/dev": "259:10"},
+	} {
+		writeAttributes(t, filepath.Join(sysBlock, name), attributes)
+	}
+	for name, row := range map[string]struct {
+		part   int
+		twin   []Number
+		unique bool
+	}{
+		"sda":     {0, []Number{{8, 16}}, true},
+		"sdb":     {2, []Number{{8, 2}}, true},
+		"sdc":     {0, nil, true},
+		"vda":     {0, []Number{{252, 16}}, false},
+		"nvme0n1": {2, []Number{{259, 10}}, false},
+	} {
+		dir := filepath.Join(sysBlock, name)
+		id, kind := identityIn(dir)
+		if got := twins(dir, row.part, id); !slices.Equal(got, row.twin) || unique(kind, id) != row.unique {
+			t.Errorf("%s: twins %v, unique %v, want %v and %v", name, got, unique(kind, id), row.twin, row.unique)
+		}
+	}
+}
+
+func writeAttributes(t *testing.T, dir string, attributes map[string]string) {
+	t.Helper()
+	for name, value := range attributes {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(value), 0o600)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 //
 //	device.go      Device: what is known of one, and how it is read
 //	list.go        List: the devices of a directory; watch.go: when that changes
+//	identity.go    which disk a device is
 //	use.go         Busy: what uses a device
 //	exclusive.go   Exclusive: a device that nothing else can mount, hold or wipe
 //	signature.go   Signature: what a device carries; magic.go has the table

@@ -23,23 +23,46 @@ func Open(d Device) (*Exclusive, error) {
 	if d.ReadOnly {
 		return nil, fmt.Errorf("%s is read-only", d.Path)
 	}
-	return open(d, unix.O_RDWR)
+	return take(d, unix.O_RDWR)
 }
 
 // Probe returns what the device carries that the mode would wipe, the zero Signature if nothing was
-// found. It writes nothing. The errors are those of Open.
+// found. It writes nothing, and does not keep others from mounting the device meanwhile: Open does,
+// right before the first write. The error is ErrBusy if something visibly uses the device; others are
+// those of Open.
 func Probe(d Device, mode Mode) (Signature, error) {
 	x, err := open(d, unix.O_RDONLY)
 	if err != nil {
 		return Signature{}, err
 	}
 	defer x.Close()
+	if text := usedBy(attributes(d.Number)); text != "" {
+		return Signature{}, &BusyError{d.Path, text}
+	}
+	if err := x.check(); err != nil {
+		return Signature{}, err
+	}
 	return x.Signature(mode)
 }
 
-// open opens a device without the page cache: what is read back comes from the device. The lock is
-// that of https://systemd.io/BLOCK_DEVICE_LOCKING: udev neither probes a device that is being
-// wiped nor starts what it finds on it.
+// take opens a device exclusively, and locks it. The lock is that of
+// https://systemd.io/BLOCK_DEVICE_LOCKING: udev neither probes a device that is being wiped nor
+// starts what it finds on it.
+func take(d Device, flags int) (*Exclusive, error) {
+	x, err := open(d, flags|unix.O_EXCL)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, busy(d)
+	} else if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(x.check(), x.lock()); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+// open opens a device without the page cache: what is read back comes from the device.
 func open(d Device, flags int) (*Exclusive, error) {
 	if d.Err != nil {
 		return nil, d.Err
@@ -49,20 +72,15 @@ func open(d Device, flags int) (*Exclusive, error) {
 	} else if n != d.Number {
 		return nil, fmt.Errorf("%s: %w: it is %s now and was %s", d.Path, ErrChanged, n, d.Number)
 	}
-	fd, err := openSame(d.Path, flags|unix.O_EXCL|unix.O_DIRECT, d.Number)
-	if errors.Is(err, unix.EBUSY) {
-		return nil, busy(d)
-	} else if err != nil {
+	fd, err := openSame(d.Path, flags|unix.O_DIRECT, d.Number)
+	if err != nil {
 		return nil, err
 	}
-	x := &Exclusive{device: d, fd: fd}
-	if err := x.check(); err != nil {
-		unix.Close(fd)
-		return nil, err
-	}
-	return x, nil
+	return &Exclusive{device: d, fd: fd}, nil
 }
 
+// check returns an error if the device is not the one that was listed, or if something uses it that
+// does not open it exclusively.
 func (x *Exclusive) check() error {
 	d := x.device
 	bytes, err := size(x.fd)
@@ -77,10 +95,14 @@ func (x *Exclusive) check() error {
 	if err := loop(d); err != nil {
 		return err
 	}
+	return otherPathUsed(d)
+}
+
+func (x *Exclusive) lock() error {
 	if err := unix.Flock(x.fd, unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return &BusyError{d.Path, "in use: another program has locked it"}
+		return &BusyError{x.device.Path, "in use: another program has locked it"}
 	} else if err != nil {
-		return &os.PathError{Op: "lock", Path: d.Path, Err: err}
+		return &os.PathError{Op: "lock", Path: x.device.Path, Err: err}
 	}
 	return nil
 }

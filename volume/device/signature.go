@@ -2,6 +2,7 @@ package device
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 )
@@ -78,6 +79,29 @@ func (x *Exclusive) Signature(mode Mode) (Signature, error) {
 		note(r, data)
 	}
 	return unknown, nil
+}
+
+// Remains reads every byte that the mode quick would wipe, and returns the first that is not zero as Unknown data. It finds what
+// Signature does not, such as the filesystem of a partition whose table was overwritten.
+func (x *Exclusive) Remains(ctx context.Context) (Signature, error) {
+	b, err := newBuffer(2 * probeBytes)
+	if err != nil {
+		return Signature{}, err
+	}
+	defer b.free()
+	for _, r := range chunks(Quick.spans(x.device.Bytes), probeBytes) {
+		if err := context.Cause(ctx); err != nil {
+			return Signature{}, err
+		}
+		data, err := x.readAt(b, r)
+		if err != nil {
+			return Signature{}, err
+		}
+		if at := notZero(data); at >= 0 {
+			return Signature{Unknown, "unknown", r.from + int64(at)}, nil
+		}
+	}
+	return Signature{}, nil
 }
 
 // window is a piece of a device that begins at an offset of it.

@@ -25,7 +25,7 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // It returns another error if the device cannot be opened, and nil if nothing uses it. It writes
 // nothing.
 func Busy(d Device) error {
-	x, err := open(d, unix.O_RDONLY)
+	x, err := take(d, unix.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -35,20 +35,38 @@ func Busy(d Device) error {
 
 // busy explains why the kernel refused an exclusive open.
 func busy(d Device) error {
-	dir := attributes(d.Number)
-	for _, why := range []func(string) string{mounted, held, swapped} {
+	if text := usedBy(attributes(d.Number)); text != "" {
+		return &BusyError{d.Path, text}
+	}
+	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
+}
+
+// usedBy returns what uses a device or one of its partitions, "" if the kernel's attributes do not show it.
+func usedBy(dir string) string {
+	uses := []func(string) string{mounted, held, swapped}
+	for _, why := range uses {
 		if text := why(dir); text != "" {
-			return &BusyError{d.Path, text}
+			return text
 		}
 	}
 	for _, part := range partitions(dir) {
-		for _, why := range []func(string) string{mounted, held, swapped} {
+		for _, why := range uses {
 			if text := why(part); text != "" {
-				return &BusyError{d.Path, fmt.Sprintf("in use: its partition %s is %s", filepath.Base(part), text)}
+				return fmt.Sprintf("in use: its partition %s is %s", filepath.Base(part), text)
 			}
 		}
 	}
-	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
+	return ""
+}
+
+// otherPathUsed returns a BusyError if something uses the disk by another path.
+func otherPathUsed(d Device) error {
+	for _, n := range d.Twins {
+		if text := usedBy(attributes(n)); text != "" {
+			return &BusyError{d.Path, fmt.Sprintf("in use: the device %s reports the same ID %s, and is %s", n, d.ID, text)}
+		}
+	}
+	return nil
 }
 
 // mounted returns where a device is mounted, as far as this process sees it.

@@ -1,0 +1,72 @@
+package identity
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestOfDisk(t *testing.T) {
+	const id, other = "naa.5000c500a1b2c3d4", "naa.5000c500ffffffff"
+	found := Disk{ID: id, Bytes: 100, NodeUID: "node", Attachment: "boot/7"}
+	pv := RecordedDisk{Disk: found, Path: "/dev/sdb"}
+	for _, row := range []struct {
+		name  string
+		pv    func(*RecordedDisk)
+		found func(*Disk)
+		want  Answer
+		why   string
+	}{
+		{name: "all marks", want: Ours},
+		{name: "after a boot", found: func(d *Disk) { d.Attachment = "boot2/3" }, want: Ours},
+		{name: "another disk", found: func(d *Disk) { d.ID = other }, want: Foreign, why: "is the disk " + other},
+		{name: "another disk in the same attachment", pv: func(p *RecordedDisk) { p.ID = other }, want: Foreign},
+		{name: "another size", found: func(d *Disk) { d.Bytes = 800 }, want: Unclear, why: "100 bytes, and /dev/sdb has 800"},
+		{name: "another Node", found: func(d *Disk) { d.NodeUID = "new" }, want: Unclear, why: "UID node"},
+		{name: "no Node recorded", pv: func(p *RecordedDisk) { p.NodeUID = "" }, want: Unclear, why: "UID none"},
+		{name: "the ID is not read any more", found: func(d *Disk) { d.ID = "" }, want: Unclear, why: "no ID of its own"},
+
+		{name: "no ID, same attachment", pv: func(p *RecordedDisk) { p.ID = "" }, found: func(d *Disk) { d.ID = "" }, want: Ours},
+		{name: "an ID since, same attachment", pv: func(p *RecordedDisk) { p.ID = "" }, want: Ours},
+		{name: "no ID, after a boot", pv: func(p *RecordedDisk) { p.ID = "" }, found: func(d *Disk) { d.ID, d.Attachment = "", "boot2/7" }, want: Unclear, why: "attached since"},
+		{name: "no ID, attached again", pv: func(p *RecordedDisk) { p.ID = "" }, found: func(d *Disk) { d.ID, d.Attachment = "", "boot/9" }, want: Unclear},
+		{name: "no ID, an old kernel", pv: func(p *RecordedDisk) { p.ID, p.Attachment = "", "" }, found: func(d *Disk) { d.ID, d.Attachment = "", "" }, want: Unclear},
+
+		{name: "older PV", pv: func(p *RecordedDisk) { p.ID, p.Attachment = "", "" }, want: Unclear, why: "does not record"},
+		{name: "older PV by WWN", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Path = "", "", "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4" }, want: Ours},
+		{name: "older PV by another WWN", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Path = "", "", "/dev/disk/by-id/wwn-0x5000c500ffffffff" }, want: Unclear},
+		{name: "older PV by the WWN of a partition", pv: func(p *RecordedDisk) {
+			p.ID, p.Attachment, p.Path = "", "", "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4-part1"
+		}, want: Unclear},
+		{name: "older PV by serial", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Path = "", "", "/dev/disk/by-id/ata-Disk_WD-WX41A12B" },
+			found: func(d *Disk) { d.ID = "t10.ATA_Disk_WD-WX41A12B" }, want: Ours},
+		{name: "older PV by a short serial", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Path = "", "", "/dev/disk/by-id/virtio-1" },
+			found: func(d *Disk) { d.ID = "serial:1" }, want: Unclear},
+		{name: "older PV of another Node", pv: func(p *RecordedDisk) {
+			p.ID, p.Attachment, p.NodeUID, p.Path = "", "", "old", "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"
+		}, want: Unclear},
+
+		{name: "confirmed by ID", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.NodeUID, p.Confirmed = "", "", "old", id }, want: Ours},
+		{name: "confirmed by attachment", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "boot/7" }, want: Ours},
+		{name: "confirmed in another boot", pv: func(p *RecordedDisk) { p.ID, p.Attachment, p.Confirmed = "", "", "boot0/7" }, want: Unclear},
+		{name: "confirmed, and replaced since", pv: func(p *RecordedDisk) { p.Confirmed = id }, found: func(d *Disk) { d.ID = other }, want: Foreign},
+		{name: "confirmed, of another size", pv: func(p *RecordedDisk) { p.Confirmed = id }, found: func(d *Disk) { d.Bytes = 1 }, want: Unclear},
+		{name: "a replacement is confirmed", pv: func(p *RecordedDisk) { p.Confirmed = other }, found: func(d *Disk) { d.ID = other }, want: Ours},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			pv, found := pv, found
+			if row.pv != nil {
+				row.pv(&pv)
+			}
+			if row.found != nil {
+				row.found(&found)
+			}
+			got := OfDisk(pv, found)
+			if got.Answer != row.want {
+				t.Errorf("%s (%s), want %s", got.Answer, got.Why, row.want)
+			}
+			if !strings.Contains(got.Why, row.why) || (got.Why == "") != (row.want == Ours) {
+				t.Errorf("why: %q, want %q in it", got.Why, row.why)
+			}
+		})
+	}
+}
