@@ -42,9 +42,13 @@ func contend(t *testing.T, objects ...client.Object) *contender {
 	return w
 }
 
+func requestOf(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
 func (w *contender) pass() reconcile.Result {
 	w.Helper()
-	result, err := w.r.Reconcile(w.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "hpp"}})
+	result, err := w.r.Reconcile(w.Context(), requestOf("hpp"))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -178,7 +179,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	if l.tlsVersion != "" {
 		agent.Args = append(agent.Args, "--metrics-tls-version="+l.tlsVersion)
 	}
-	pod.NodeSelector = cr.Spec.Workload.NodeSelector
+	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
 	pod.Affinity = cr.Spec.Workload.Affinity
 	pod.Tolerations = cr.Spec.Workload.Tolerations
 	if err := l.settle(pod); err != nil {
@@ -191,6 +192,13 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	delete(object, "status")
 	o.Object = withoutNil(object).(map[string]any)
 	return nil
+}
+
+// onLinux returns the node selector with the operating system that the agent runs on, unless it has one.
+func onLinux(selector map[string]string) map[string]string {
+	all := map[string]string{corev1.LabelOSStable: "linux"}
+	maps.Copy(all, selector)
+	return all
 }
 
 // withoutNil returns the value without keys whose value is null: to apply null would remove what the API server sets.

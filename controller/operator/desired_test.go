@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestAgentOfPools(t *testing.T) {
 		{Name: "b", Path: "/srv/b/"}, {Name: "Bad_Name", Path: "/srv/a"}, {Name: "shared", Path: "/srv/c", PVCTemplate: &corev1.PersistentVolumeClaimSpec{}},
 	}})
 	agent := p.Containers[0]
-	if agent.Image != "image:v1" || agent.ImagePullPolicy != corev1.PullIfNotPresent || p.NodeSelector != nil || p.Tolerations != nil {
+	if agent.Image != "image:v1" || agent.ImagePullPolicy != corev1.PullIfNotPresent || !maps.Equal(p.NodeSelector, map[string]string{corev1.LabelOSStable: "linux"}) || p.Tolerations != nil {
 		t.Errorf("pod %+v", p)
 	}
 	env := map[string]string{}

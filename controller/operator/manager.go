@@ -106,13 +106,18 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	return mgr.Start(ctx)
 }
 
+// validator decides about changes. All that it reads is cached: whoever reaches the webhook may ask it.
+func (r *Reconciler) validator() *admission.Validator {
+	return &admission.Validator{Resources: r.Client, PVs: r.eachCached, Notes: notes,
+		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
+			return claimpools.Conflict(ctx, r.Client, r.Namespace, pool, template)
+		}}
+}
+
 // serve has the manager serve the admission of changes.
 func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
-	v := &admission.Validator{Resources: mgr.GetClient(), PVs: r.eachPV, Notes: notes,
-		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
-			return claimpools.Conflict(ctx, mgr.GetClient(), r.Namespace, pool, template)
-		}}
-	s, err := admission.Server(address, mgr.GetClient(), client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}, r.Profile.Serve, v)
+	certificate := client.ObjectKey{Namespace: r.Namespace, Name: admission.Secret}
+	s, err := admission.Server(address, mgr.GetClient(), certificate, r.Profile.Serve, r.validator())
 	if err != nil {
 		return err
 	}
@@ -182,7 +187,7 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, all).
 		Watches(&corev1.Secret{}, all).
 		Watches(&batchv1.Job{}, all).
-		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(claimpools.IsClaim)))
+		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(r.isClaim)))
 	for _, o := range kept() {
 		b = b.Watches(o, all)
 	}
@@ -191,6 +196,11 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 		return err
 	}
 	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r)
+}
+
+// isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and a tenant can give its own any label.
+func (r *Reconciler) isClaim(o client.Object) bool {
+	return o.GetNamespace() == r.Namespace && claimpools.IsClaim(o)
 }
 
 // all returns a request for every resource: which one is served depends on the others.

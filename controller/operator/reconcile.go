@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -47,6 +48,10 @@ type Reconciler struct {
 	// Now is the time of conditions.
 	Now func() time.Time
 
+	// counted is what PVs used when they were counted last.
+	counted counted
+	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last one did not.
+	troubledSince time.Time
 	// contest delays writes of objects that others change back.
 	contest *contest
 	// missingSince is that of the agents when they were judged last.
@@ -76,6 +81,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	again, err := r.keep(ctx, cr)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if r.passing(err) {
+		klog.ErrorS(err, "The API server does not answer; trying again")
+		return reconcile.Result{RequeueAfter: soonAgain}, nil
 	}
 	if err != nil {
 		failed := r.failing(cr.Status, "ReconcileFailed", err.Error())

@@ -23,7 +23,7 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		return l, err
 	}
 	if l.drops(had) {
-		u, err := r.usage(ctx)
+		u, err := r.recent(ctx, l, had)
 		if err != nil {
 			return l, err
 		}

@@ -55,6 +55,21 @@ func (r *Reconciler) eachPV(ctx context.Context, see func(*corev1.PersistentVolu
 	return nil
 }
 
+// eachCached calls see for each PV of the provisioners in the cache. It is for answers that destroy nothing: anyone who reaches
+// the webhook asks them, and may not have the API server list all PVs.
+func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.PersistentVolume)) error {
+	var pvs corev1.PersistentVolumeList
+	if err := r.Client.List(ctx, &pvs, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PVs: %w", err)
+	}
+	for i := range pvs.Items {
+		if pv := &pvs.Items[i]; ours(pv) {
+			see(pv)
+		}
+	}
+	return nil
+}
+
 // pages reads a list in pages and calls see after each.
 func pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
 	for next := ""; ; {

@@ -25,7 +25,7 @@ func placed(t *testing.T, o *operated) {
 		{"set", `{"nodeSelector":{"kubernetes.io/os":"linux","a":"b"},"tolerations":[{"key":"x","operator":"Exists"}],
 			"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"y","operator":"Exists"}]}]}}}}`,
 			`{"a":"b","kubernetes.io/os":"linux"} [{"key":"x","operator":"Exists"}] [{"matchExpressions":[{"key":"y","operator":"Exists"}]}]`},
-		{"removed", `null`, `null null null`},
+		{"removed", `null`, `{"kubernetes.io/os":"linux"} null null`},
 	} {
 		o.change(`{"spec":{"workload":` + row.workload + `}}`)
 		o.Eventually(row.name, func() error {

@@ -40,6 +40,13 @@ func webhookDecides(t *testing.T, o *operated) {
 	deleted.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
 	onClaims := map[string]any{"storagePools": []any{map[string]any{"name": "local", "path": "/var/hpvolumes",
 		"pvcTemplate": map[string]any{"accessModes": []any{"ReadWriteOnce"}}}}}
+	o.Eventually("the operator's cache has the PV", func() error {
+		answer, err := o.review(before, installation(serving, pools("other=/srv/other")))
+		if err == nil && answer.Allowed {
+			err = errors.New("a used pool may be removed")
+		}
+		return err
+	})
 	for name, row := range map[string]struct {
 		before map[string]any
 		now    *unstructured.Unstructured

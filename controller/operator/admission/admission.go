@@ -3,6 +3,7 @@
 //
 //	admission.go    the decision
 //	server.go       serves it to the API server
+//	bounds.go       bounds what clients can ask of the server
 //	certificate.go  makes and renews the certificate of that server
 package admission
 

@@ -80,8 +80,8 @@ func pair(data map[string][]byte) (tls.Certificate, error) {
 	return tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 }
 
-// due reports whether a certificate is to be made: there is none that is for the host, that its authorities signed, and that
-// is valid for another third of its life.
+// due reports whether a certificate is to be made: there is none that is for the host, that its authorities signed, that is valid
+// now, and will be for another third of its life. One is not valid yet if the clock was ahead when it was made.
 func due(data map[string][]byte, host string, now time.Time) bool {
 	have, err := pair(data)
 	if err != nil {
@@ -89,8 +89,12 @@ func due(data map[string][]byte, host string, now time.Time) bool {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(data[bundle])
-	_, err = have.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now.Add(Lifetime / 3)})
-	return err != nil
+	for _, at := range []time.Time{now, now.Add(Lifetime / 3)} {
+		if _, err := have.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: at}); err != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // renew makes a certificate with an authority of its own, whose key is not kept. The authorities include the one before: until

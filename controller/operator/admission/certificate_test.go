@@ -28,13 +28,15 @@ func TestRenew(t *testing.T) {
 		at   time.Time
 		due  bool
 	}{
-		"new":             {first, host, now, false},
-		"renewed":         {second, host, now, false},
-		"two thirds":      {first, host, now.Add(Lifetime * 2 / 3), true},
-		"just before":     {first, host, now.Add(Lifetime*2/3 - 2*time.Hour), false},
-		"another host":    {first, "other.ns.svc", now, true},
-		"none":            {nil, host, now, true},
-		"other authority": {map[string][]byte{corev1.TLSCertKey: first[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: first[corev1.TLSPrivateKeyKey], bundle: nil}, host, now, true},
+		"new":                {first, host, now, false},
+		"renewed":            {second, host, now, false},
+		"two thirds":         {first, host, now.Add(Lifetime * 2 / 3), true},
+		"just before":        {first, host, now.Add(Lifetime*2/3 - 2*time.Hour), false},
+		"made in the future": {first, host, now.Add(-3 * time.Hour), true},
+		"made far ahead":     {first, host, now.Add(-100 * 24 * time.Hour), true},
+		"another host":       {first, "other.ns.svc", now, true},
+		"none":               {nil, host, now, true},
+		"other authority":    {map[string][]byte{corev1.TLSCertKey: first[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: first[corev1.TLSPrivateKeyKey], bundle: nil}, host, now, true},
 	} {
 		if got := due(row.data, row.host, row.at); got != row.due {
 			t.Errorf("%s: due %v", name, got)

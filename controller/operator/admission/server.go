@@ -37,6 +37,6 @@ func Server(address string, cache client.Reader, certificate client.ObjectKey, s
 			return &found, err
 		}
 	}}})
-	s.Register(path, &admission.Webhook{Handler: v})
+	s.Register(path, bounded(&admission.Webhook{Handler: v}))
 	return s, nil
 }

@@ -1,0 +1,183 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
+
+// pvIn is a PV in the pool.
+func pvIn(name, pool string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner,
+			VolumeHandle: name, VolumeAttributes: map[string]string{class.StoragePool: pool}}}}}
+}
+
+// counting returns a reader that counts the lists of PVs.
+func (w *contender) counting(lists *int) client.Reader {
+	return interceptor.NewClient(w.c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PersistentVolumeList); ok {
+				*lists++
+			}
+			return c.List(ctx, list, opts...)
+		}})
+}
+
+func (w *contender) offered() string {
+	w.Helper()
+	l, err := w.r.offered(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	names := ""
+	for _, p := range l.pools {
+		names += p.Name
+	}
+	return names
+}
+
+// While a pool is retained, passes do not list all PVs each time; it goes once PVs are counted and none has it.
+func TestRetainedPoolIsCountedSeldom(t *testing.T) {
+	w := contend(t, pvIn("pv-1", "a"))
+	lists := 0
+	w.r.Live = w.counting(&lists)
+	w.pass()
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
+	w.change(cr, "user", func() { cr.Spec.StoragePools = []v1beta1.StoragePool{{Name: "b", Path: "/b"}} })
+	for range 50 {
+		w.pass()
+	}
+	if lists != 1 || w.offered() != "ab" {
+		t.Errorf("50 passes listed all PVs %d times; the agents offer %q", lists, w.offered())
+	}
+	if err := w.c.Delete(t.Context(), pvIn("pv-1", "a")); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(recheck)
+	w.pass()
+	if w.offered() != "b" {
+		t.Errorf("the agents offer %q, although no PV is in pool a", w.offered())
+	}
+	if err := w.c.Create(t.Context(), pvIn("pv-2", "b")); err != nil { // after the count
+		t.Fatal(err)
+	}
+	w.change(cr, "user", func() { cr.Spec.StoragePools = []v1beta1.StoragePool{{Name: "c", Path: "/c"}} })
+	w.pass()
+	if w.offered() != "bc" {
+		t.Errorf("the agents offer %q; pool b has a PV that is younger than the last count", w.offered())
+	}
+}
+
+// Whoever reaches the webhook does not make the API server list all PVs, and no tenant's claim begins a pass.
+func TestOthersCauseNoLoad(t *testing.T) {
+	w := contend(t, pvIn("pv-1", "a"))
+	lists := 0
+	w.r.Live = w.counting(&lists)
+	raw := func(pool string) runtime.RawExtension {
+		text, err := json.Marshal(v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: pool, Path: "/" + pool}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runtime.RawExtension{Raw: text}
+	}
+	answer := w.r.validator().Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, OldObject: raw("a"), Object: raw("b")}})
+	if answer.Allowed || !strings.Contains(answer.Result.Message, "pv-1") || lists != 0 {
+		t.Errorf("allowed %v with %d lists of PVs: %v", answer.Allowed, lists, answer.Result)
+	}
+	for namespace, want := range map[string]bool{"ns": true, "tenant": false} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{"kubevirt.io.hostpath-provisioner/storagePool": "a-hpp"}}}
+		if got := w.r.isClaim(claim); got != want {
+			t.Errorf("a claim in namespace %s begins a pass: %v", namespace, got)
+		}
+	}
+}
+
+// An API server that does not answer for a moment degrades nothing. One that does not for long does, and so does another error at once.
+func TestErrorsThatPass(t *testing.T) {
+	services := schema.GroupResource{Resource: "services"}
+	for name, row := range map[string]struct {
+		err    error
+		passes bool
+	}{
+		"timeout":   {apierrors.NewTimeoutError("etcd", 1), true},
+		"busy":      {apierrors.NewTooManyRequests("later", 1), true},
+		"deadline":  {fmt.Errorf("dial: %w", context.DeadlineExceeded), true},
+		"forbidden": {apierrors.NewForbidden(services, "x", errors.New("no")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := contend(t)
+			w.pass()
+			failing := row.err
+			w.r.Client = interceptor.NewClient(w.c, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if failing != nil && o.GetObjectKind().GroupVersionKind().Kind == "Service" {
+						return failing
+					}
+					return c.Get(ctx, key, o, opts...)
+				}})
+			reason := func() string {
+				_, _ = w.r.Reconcile(t.Context(), requestOf("hpp"))
+				cr := &v1beta1.HostPathProvisioner{}
+				if err := w.c.Get(t.Context(), client.ObjectKey{Name: "hpp"}, cr); err != nil {
+					t.Fatal(err)
+				}
+				return progress(cr.Status).Reason
+			}
+			if got := reason(); (got != "ReconcileFailed") != row.passes {
+				t.Errorf("after one error: %s", got)
+			}
+			w.now = w.now.Add(patience - time.Second)
+			if got := reason(); (got != "ReconcileFailed") != row.passes {
+				t.Errorf("within a minute: %s", got)
+			}
+			failing = nil
+			if got := reason(); got == "ReconcileFailed" {
+				t.Errorf("after it ended: %s", got)
+			}
+			failing = row.err
+			w.now = w.now.Add(patience)
+			if got := reason(); (got != "ReconcileFailed") != row.passes {
+				t.Errorf("at another time: %s", got)
+			}
+			w.now = w.now.Add(patience)
+			if got := reason(); got != "ReconcileFailed" {
+				t.Errorf("after long: %s", got)
+			}
+		})
+	}
+}
+
+// The agents run on Linux nodes, unless the resource names an operating system.
+func TestOnLinux(t *testing.T) {
+	for _, row := range []struct{ given, want map[string]string }{
+		{nil, map[string]string{corev1.LabelOSStable: "linux"}},
+		{map[string]string{"a": "b"}, map[string]string{"a": "b", corev1.LabelOSStable: "linux"}},
+		{map[string]string{corev1.LabelOSStable: "other"}, map[string]string{corev1.LabelOSStable: "other"}},
+	} {
+		spec := v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}
+		spec.Workload.NodeSelector = row.given
+		if got := pod(t, spec).NodeSelector; !maps.Equal(got, row.want) {
+			t.Errorf("%v: the agents run on %v", row.given, got)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+const (
+	// soonAgain is the time after which a step is tried again that failed for a reason which ends by itself.
+	soonAgain = 5 * time.Second
+	// patience is for how long such steps may fail before the conditions show it: an API server that restarts degrades nothing.
+	patience = time.Minute
+)
+
+// passing reports whether a step failed for a reason that ends by itself, and not for long. The caller tries again and leaves the
+// conditions as they are. Any other outcome, success included, begins a new patience.
+func (r *Reconciler) passing(err error) bool {
+	if !transient(err) {
+		r.troubledSince = time.Time{}
+		return false
+	}
+	if r.troubledSince.IsZero() {
+		r.troubledSince = r.Now()
+	}
+	return r.Now().Sub(r.troubledSince) < patience
+}
+
+// transient reports whether an error is that of an API server that is slow, busy, or away for the moment.
+func transient(err error) bool {
+	var network net.Error
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err)
+}
