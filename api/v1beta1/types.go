@@ -68,6 +68,7 @@ type PathConfig struct {
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.matches('//|/[.][.]?(/|$)|./$')",message="the path must be absolute, without '//', '.', '..' and a '/' at its end"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/((home|tmp|var|var/lib|var/log|var/tmp)?|(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|root|run|sbin|sys|usr|var/lib/kubelet)(/.*)?)$')",message="the path must not be a directory of the operating system: name a directory of its own, such as /var/hpvolumes"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/(csi|hostpath-provisioner|hostpath-operator)(/.*)?$')",message="the path must not be one that the agent's container has itself: name another directory, such as /var/hpvolumes"
 	Path string `json:"path"`
 	// UseNamingPrefix puts the claim's name in front of the names of directories
 	// +optional
@@ -99,6 +100,7 @@ type StoragePool struct {
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && !self.matches('//|/[.][.]?(/|$)|./$')",message="the path must be absolute, without '//', '.', '..' and a '/' at its end"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^/((home|tmp|var|var/lib|var/log|var/tmp)?|(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|root|run|sbin|sys|usr|var/lib/kubelet)(/.*)?)$')",message="the path must not be a directory of the operating system: name a directory of its own, such as /var/hpvolumes"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/(csi|hostpath-provisioner|hostpath-operator)(/.*)?$')",message="the path must not be one that the agent's container has itself: name another directory, such as /var/hpvolumes"
 	Path string `json:"path"`
 	// PVCTemplate describes a claim for each node, on whose volume the pool lies
 	// +optional
