@@ -13,7 +13,7 @@ TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
 ARCH        := $(shell go env GOARCH)
 # grpcnotrace: gRPC's trace pages use text/template, which keeps every method of every type alive and doubles the binary.
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
-CLUSTER     := cd e2e && K8S_VERSION=$(K8S_VERSION) go run ./cmd/cluster
+CLUSTER     := bin/cluster
 PROVE       := cd e2e && go run ./cmd/prove
 export K8S_VERSION IMAGE
 # Programs that do not have the paths of this directory are the same in each clone, so clones share the cache of builds.
@@ -23,7 +23,7 @@ export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power bench lint lint-fast measure image push deploy \
 	demo demo-disks demo-single-node demo-local-path demo-operator \
-	cluster-up cluster-sync cluster-down clean
+	bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,13 +112,17 @@ deploy: ## install into the cluster of KUBECONFIG
 	e2e/kubectl.sh apply -k manifests/legacy
 	e2e/kubectl.sh -n hostpath-provisioner rollout status daemonset/hostpath-provisioner --timeout=2m
 
+bin/cluster: # starts the cluster and works with it; a demo calls it many times
+	@cd e2e && go build -buildvcs=false -o ../bin/ ./cmd/cluster
+cluster-up cluster-sync cluster-down: bin/cluster
+
 cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
 	@e2e/packages.sh @cluster
 	@$(CLUSTER) up --nodes $(NODES)
 
 cluster-sync: export KUBECONFIG := # whichever other cluster it names
 cluster-sync: image ## build, load and deploy the agent into that cluster
-	@$(CLUSTER) load ../_artifacts/hostpath-provisioner.tar
+	@$(CLUSTER) load _artifacts/hostpath-provisioner.tar
 	@e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi --ignore-not-found --cascade=foreground # it has the pool
 	e2e/kubectl.sh -n hostpath-provisioner delete pod -l k8s-app=hostpath-provisioner # they come back with the new image
 	@$(MAKE) --no-print-directory deploy

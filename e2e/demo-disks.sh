@@ -26,8 +26,9 @@ clean_up() {
     e2e/kubectl.sh annotate node --all "$annotation-" >/dev/null || failed=1
     e2e/kubectl.sh wait --for=delete pv -l $label --timeout=3m >/dev/null || failed=1
     e2e/kubectl.sh -n hostpath-provisioner delete configmap demo-block demo-ext4 --ignore-not-found >/dev/null || failed=1
-    e2e/kubectl.sh delete -k manifests/uninstall/local-pv --ignore-not-found --cascade=foreground >/dev/null || failed=1
+    uninstall local-pv || failed=1
     detach
+    leave_cluster || failed=1
     return $failed
 }
 
@@ -84,13 +85,11 @@ offered() {
 uid() { e2e/kubectl.sh get pv "local-$1-disk-1" -o jsonpath='{.metadata.uid}'; }
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
-run 'make --no-print-directory cluster-up NODES=2'
+start_cluster
 
 step 'The image, loaded onto the nodes'
-run 'make --no-print-directory image'
-run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
-e2e/kubectl.sh delete namespace demo-disks --ignore-not-found --timeout=3m >/dev/null
-e2e/kubectl.sh create namespace demo-disks >/dev/null
+load_image
+new_namespace
 
 step 'A disk for each node: files as block devices, linked in directories of their own'
 detach

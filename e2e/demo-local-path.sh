@@ -44,23 +44,21 @@ explain() {
 }
 
 clean_up() {
-    local failed=0 node
-    $k delete namespace demo --ignore-not-found --timeout=3m >/dev/null || failed=1
-    $k -n hostpath-provisioner delete "$set" configmap/local-path-config --ignore-not-found --cascade=foreground >/dev/null || failed=1
+    local failed=0
+    delete_namespace || failed=1
+    uninstall local-path || failed=1
+    $k -n hostpath-provisioner delete configmap local-path-config --ignore-not-found >/dev/null || failed=1
     $k delete storageclass local-path --ignore-not-found >/dev/null || failed=1
-    for node in node-01 node-02; do
-        $on_node "$node" -- rm -rf "$base" || failed=1
-    done
+    leave_cluster || failed=1
     return $failed
 }
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
-run 'make --no-print-directory cluster-up NODES=2'
+start_cluster
 
 step 'The agent: built, put into an image, loaded'
-run 'make --no-print-directory cluster-sync'
-$k delete namespace demo --ignore-not-found --timeout=3m >/dev/null
-$k create namespace demo >/dev/null
+load_image
+new_namespace
 
 step 'A volume of before, as the local-path provisioner of k3s makes it: class, claim, directory and PV'
 $k apply -f manifests/local-path/k3s/storageclass.yaml

@@ -22,26 +22,27 @@ explain() {
 }
 
 gone='' # the node that is gone
+no_holders="[ -z \"\$($k -n hostpath-provisioner get deployments -l kubevirt.io.hostpath-provisioner/storagePool -o name)\" ]"
 
 # clean_up removes the resource before its operator, which removes the finalizer.
 clean_up() {
     local failed=0
-    if [ -n "$gone" ]; then go -C e2e run ./cmd/cluster start-kubelet "$gone" || failed=1; fi
+    if [ -n "$gone" ]; then $cluster start-kubelet "$gone" || failed=1; fi
     $k uncordon -l kubernetes.io/os=linux >/dev/null || failed=1
-    $k delete namespace demo --ignore-not-found --timeout=3m >/dev/null || failed=1
+    delete_namespace || failed=1
     if $k get $cr >/dev/null 2>&1; then
+        # The pool on claims goes first: it is on volumes of the agents, which go with the resource.
+        $k patch $cr --type=merge -p '{"spec":{"storagePools":[{"name":"local","path":"/var/hpvolumes"}]}}' >/dev/null || failed=1
+        (await 'the pool is still mounted' "$no_holders") || failed=1
+        $k -n hostpath-provisioner delete pvc --all --timeout=3m >/dev/null || failed=1
         $k annotate $cr $force --overwrite >/dev/null || failed=1
         $k delete $cr --timeout=3m >/dev/null || failed=1
     fi
-    $k -n hostpath-provisioner delete pvc --all --timeout=3m >/dev/null || failed=1
     $k delete storageclass hostpath-csi on-array replicated --ignore-not-found >/dev/null || failed=1
     $k -n hostpath-provisioner delete configmap hostpath-provisioner-settings --ignore-not-found >/dev/null || failed=1
-    $k delete -k manifests/uninstall/operator --ignore-not-found --timeout=3m >/dev/null || failed=1
+    uninstall operator || failed=1
     $k delete crd hostpathprovisioners.hostpathprovisioner.kubevirt.io --ignore-not-found --timeout=3m >/dev/null || failed=1
-    $k -n hostpath-provisioner wait pod --all --for=delete --timeout=2m >/dev/null 2>&1 || true # there may be none, or another form's
-    if [ -z "$($k -n hostpath-provisioner get daemonsets,deployments,pods,pvc -o name)" ]; then # as docs/install.md says
-        $k delete namespace hostpath-provisioner --ignore-not-found --timeout=3m >/dev/null || failed=1
-    fi
+    leave_cluster || failed=1
     return $failed
 }
 
@@ -49,16 +50,13 @@ lines() { $k -n demo exec journal -- sh -c 'wc -l </data/journal'; }
 installed() { run "$k wait $cr --for=jsonpath='{.status.conditions[0].reason}'=Complete --timeout=3m" || fail 'the agents are not ready'; }
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
-run 'make --no-print-directory cluster-up NODES=2'
+start_cluster
 
 step 'The image with the operator and the agent, in two versions: built, loaded'
 for image in "$new" "$old"; do # the last one is what other targets expect
-    run "make --no-print-directory image VERSION=${image##*:} IMAGE=$image"
-    run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
+    load_image VERSION="${image##*:}" IMAGE="$image"
 done
-$k -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # of other demos: they have the pool
-$k delete namespace demo --ignore-not-found --timeout=3m >/dev/null
-$k create namespace demo >/dev/null
+new_namespace
 
 step 'First command: the operator'
 run "$k apply -k manifests/operator"
@@ -98,7 +96,7 @@ run "$k -n demo exec journal -- tail -n 1 /data/journal"
 step 'A pool on claims: on each node a claim, and the pod that mounts it where the pool is'
 run "$k patch $cr --type=json -p '[{\"op\": \"add\", \"path\": \"/spec/storagePools/-\", \"value\": {\"name\": \"array\", \"path\": \"/var/kubernetes/array\",
   \"pvcTemplate\": {\"storageClassName\": \"hostpath-csi\", \"accessModes\": [\"ReadWriteOnce\"], \"resources\": {\"requests\": {\"storage\": \"1Gi\"}}}}}]'"
-run "$k wait $cr --for=jsonpath='{.status.storagePoolStatuses[0].phase}'=Ready --timeout=2m" || fail 'the pool is not ready'
+run "$k wait $cr --for=jsonpath='{.status.storagePoolStatuses[?(@.name==\"array\")].phase}'=Ready --timeout=2m" || fail 'the pool is not ready'
 run "$k get $cr -o custom-columns='POOL:.status.storagePoolStatuses[*].name,PHASE:.status.storagePoolStatuses[*].phase,READY:.status.storagePoolStatuses[*].currentReady'"
 run "$k -n hostpath-provisioner get pvc,deployments -l kubevirt.io.hostpath-provisioner/storagePool"
 run "$on_node node-01 -- findmnt -n -o TARGET,SOURCE,FSTYPE /var/kubernetes/array/csi"
@@ -136,7 +134,7 @@ run "$on_node $($k -n demo get pod nested -o jsonpath='{.spec.nodeName}') -- gre
 step 'The pool is removed: it is unmounted everywhere; its claims are yours to delete'
 run "$k -n demo delete pod/nested pvc/nested --timeout=3m"
 run "$k patch $cr --type=json -p '[{\"op\": \"remove\", \"path\": \"/spec/storagePools/1\"}]'"
-await 'the pool is still mounted' "[ -z \"\$($k -n hostpath-provisioner get deployments -l kubevirt.io.hostpath-provisioner/storagePool -o name)\" ]"
+await 'the pool is still mounted' "$no_holders"
 installed
 for node in node-01 node-02; do
     if $on_node $node -- findmnt -n /var/kubernetes/array/csi 2>/dev/null; then fail "the pool is mounted on $node"; fi
@@ -169,7 +167,7 @@ lost=$($k -n demo get pvc data-ledger-0 -o jsonpath='{.spec.volumeName}')
 run "$k -n demo get pod,pvc -o wide"
 
 step "Its node dies, and is given up"
-run "go -C e2e run ./cmd/cluster stop-kubelet $gone"
+run "$cluster stop-kubelet $gone"
 run "$k wait node/$gone --for=condition=Ready=Unknown --timeout=2m" || fail 'the node is still ready'
 began=$SECONDS
 run "$k taint node $gone node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
@@ -181,7 +179,7 @@ echo "The database runs elsewhere $((SECONDS - began)) s after the taint, with a
 run "$k -n demo get pod,pvc -o wide"
 
 step 'The node comes back: the old volume is there, as an orphan that nothing deletes unasked'
-run "go -C e2e run ./cmd/cluster start-kubelet $gone"
+run "$cluster start-kubelet $gone"
 installed
 agent=$($k -n hostpath-provisioner get pods -l k8s-app=hostpath-provisioner --field-selector spec.nodeName=$gone -o name | head -1)
 run "$k -n hostpath-provisioner wait $agent --for=condition=Ready --timeout=3m" || fail 'the agent is not ready'

@@ -6,7 +6,6 @@ cd "$(dirname "$0")/.."
 
 . e2e/demo-common.sh
 namespace=default
-harmless=1 # the end of the first step cordons a node
 
 explain() {
     e2e/kubectl.sh describe pvc,pod
@@ -15,25 +14,21 @@ explain() {
 
 # clean_up removes what the demo made, and leaves the cluster.
 clean_up() {
-    local failed=0 node
+    local failed=0
     e2e/kubectl.sh delete -f manifests/single-node/test-pod.yaml -f manifests/single-node/test-claim.yaml --ignore-not-found --timeout=3m >/dev/null || failed=1
-    e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner --ignore-not-found --cascade=foreground >/dev/null || failed=1
-    e2e/kubectl.sh delete -f manifests/single-node/storageclass.yaml -f manifests/single-node/rbac.yaml --ignore-not-found >/dev/null || failed=1
+    volumes_deleted || failed=1
+    uninstall single-node || failed=1
     e2e/kubectl.sh uncordon node-02 >/dev/null || failed=1
-    for node in node-01 node-02; do # the directory itself is a mount of the node
-        $on_node "$node" -- sh -c 'rm -rf /var/kubernetes/.[!.]* /var/kubernetes/*' || failed=1
-    done
+    leave_cluster || failed=1
     return $failed
 }
 
-step 'A cluster with one node that pods can run on (the first time it is built: minutes)'
-run 'make --no-print-directory cluster-up NODES=2'
-run 'e2e/kubectl.sh cordon node-02'
+step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
+start_cluster
 
-step 'The agent: built, put into an image, loaded, deployed'
-run 'make --no-print-directory image'
-run 'go -C e2e run ./cmd/cluster load ../_artifacts/hostpath-provisioner.tar'
-e2e/kubectl.sh -n hostpath-provisioner delete daemonset --all --cascade=foreground --ignore-not-found >/dev/null # it may have another pool
+step 'One node that pods can run on; the agent: built, put into an image, loaded, deployed'
+run 'e2e/kubectl.sh cordon node-02'
+load_image
 run 'e2e/kubectl.sh apply -k manifests/single-node'
 await 'node-01 has no pod of the agent' '[ -n "$(e2e/kubectl.sh -n hostpath-provisioner get pod -o name --field-selector spec.nodeName=node-01)" ]'
 run 'e2e/kubectl.sh -n hostpath-provisioner wait --for=condition=Ready pod --field-selector spec.nodeName=node-01 --timeout=3m'

@@ -14,16 +14,20 @@ explain() {
 }
 
 clean_up() {
-    e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=3m >/dev/null
+    local failed=0
+    delete_namespace || failed=1
+    uninstall csi || failed=1
+    uninstall legacy || failed=1
+    leave_cluster || failed=1
+    return $failed
 }
 
 step 'A Kubernetes cluster with two nodes (the first time it is built: minutes)'
-run 'make --no-print-directory cluster-up NODES=2'
+start_cluster
 
 step 'The agent: built, put into an image, loaded, deployed'
 run 'make --no-print-directory cluster-sync'
-e2e/kubectl.sh delete namespace demo --ignore-not-found --timeout=3m >/dev/null
-e2e/kubectl.sh create namespace demo >/dev/null
+new_namespace
 
 step 'A claim that names its node is served at once'
 apply <<'END'
@@ -94,7 +98,7 @@ run 'e2e/kubectl.sh -n demo delete pod,pvc --all --timeout=3m'
 for volume in $volumes; do
     await "PV $volume is not gone" "! e2e/kubectl.sh get pv $volume >/dev/null 2>&1"
     for node in node-01 node-02; do
-        pool=$(go -C e2e run ./cmd/cluster node-dir "$node")
+        pool=$($cluster node-dir "$node")
         for directory in "$pool/$volume" "$pool/csi/$volume"; do
             [ ! -e "$directory" ] || fail "the directory $volume is still on $node"
         done
@@ -106,8 +110,9 @@ run "$on_node node-02 -- ls -lR /var/hpvolumes"
 
 step 'Your turn'
 cat <<'END'
-e2e/kubectl.sh get nodes               kubectl for this cluster
+make cluster-sync                      deploys the agent again
 ls manifests/examples                  more to try; README.md explains
-go -C e2e run ./cmd/cluster status     processes and logs
+e2e/kubectl.sh get nodes               kubectl for this cluster
+bin/cluster status                     processes and logs
 make cluster-down                      ends the cluster and leaves nothing behind
 END
