@@ -1,6 +1,7 @@
 package manifests_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,9 @@ func TestRulesAreTheTable(t *testing.T) {
 
 func TestCSIRulesAreTheTable(t *testing.T) {
 	type table struct{ cluster, namespace map[string]string }
-	agents := table{loopRules, map[string]string{
+	cluster := maps.Clone(loopRules)
+	cluster["storage.k8s.io/csinodes"] = "get"
+	agents := table{cluster, map[string]string{
 		"storage.k8s.io/csistoragecapacities": "get list watch create update delete",
 		"/pods":                               "get",
 	}}

@@ -63,6 +63,7 @@ type agent struct {
 	original  *localpath.Original // nil if the agent does not stand in for the local-path provisioner
 	driver    *csi.Server
 	kubelet   *kubelet.Registration  // nil if a sidecar registers the driver
+	seen      *nodeinfo.Driver       // whether the scheduler sees the driver; nil without claims of CSI classes
 	library   metrics.Metrics        // of the provisioner library
 	requests  *clientmetrics.Metrics // of client-go, with its queues; nil in driver-only mode
 }
@@ -244,6 +245,13 @@ func (a *agent) newDriver() (err error) {
 	})
 	if err == nil {
 		a.kubelet, err = d.registration()
+	}
+	if err == nil && a.provision.csi {
+		var register func()
+		if a.kubelet != nil {
+			register = a.kubelet.Renew
+		}
+		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, register)
 	}
 	return err
 }

@@ -67,6 +67,9 @@ func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInforme
 	if a.original != nil {
 		wg.Go(func() { a.original.Run(ctx) })
 	}
+	if a.seen != nil {
+		wg.Go(func() { a.seen.Run(ctx) })
+	}
 	wg.Go(func() { a.orphans.Run(ctx, pvs) })
 	wg.Go(func() { freeListMemory(ctx, claims) })
 	wg.Wait()
@@ -156,6 +159,9 @@ func (a *agent) checks() (all []httpserver.Check) {
 	}
 	if a.kubelet != nil {
 		all = append(all, httpserver.Check{Name: "kubelet", Err: a.kubelet.Ready})
+	}
+	if a.seen != nil {
+		all = append(all, httpserver.Check{Name: "scheduling", Err: a.seen.Ready})
 	}
 	return all
 }

@@ -179,23 +179,37 @@ func await(t *testing.T, path string) {
 	}
 }
 
-// The kubelet does not try again by itself what failed.
+// The kubelet does not try again by itself what failed, nor what another client undid.
 func TestRegistrationIsOfferedAgain(t *testing.T) {
-	r, path, _ := register(t, t.TempDir())
-	before, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
+	for what, again := range map[string]func(*kubelet.Registration){
+		"after a refusal": func(r *kubelet.Registration) {
+			if _, err := r.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such socket"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"after a call": (*kubelet.Registration).Renew,
+	} {
+		r, path, _ := register(t, t.TempDir())
+		before, err := os.Lstat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // it is served by now
+		again(r)
+		if !isNew(path, before) {
+			t.Errorf("%s the kubelet finds the same socket", what)
+		}
 	}
-	time.Sleep(100 * time.Millisecond) // it is served by now
-	if _, err := r.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such socket"}); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// isNew waits until there is another file than before.
+func isNew(path string, before os.FileInfo) bool {
 	for range 80 {
 		// By its time, because the filesystem may use the inode's number again.
 		if now, err := os.Lstat(path); err == nil && !now.ModTime().Equal(before.ModTime()) {
-			return
+			return true
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	t.Error("after a refusal the kubelet finds the same socket")
+	return false
 }

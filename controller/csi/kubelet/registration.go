@@ -93,6 +93,16 @@ func (r *Registration) NotifyRegistrationStatus(ctx context.Context, s *registra
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
+// Renew makes the kubelet register the driver again, by a new socket. The kubelet forgets the driver for
+// a moment, so the caller does that only if the registration is no use. It does nothing before Serve.
+func (r *Registration) Renew() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.socket != nil {
+		r.socket.renew()
+	}
+}
+
 // Ready returns nil if the kubelet has registered the driver, otherwise an error with the
 // kubelet's reason.
 func (r *Registration) Ready() error {
