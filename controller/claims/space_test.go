@@ -3,6 +3,7 @@ package claims
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,14 +170,15 @@ func TestSpaceIsNotKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := startAgents(t, 3, lacks)
-				failing := true
+				var failing atomic.Bool
+				failing.Store(true)
 				a.client.PrependReactor("list", "csistoragecapacities", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return failing, nil, failure
+					return failing.Load(), nil, failure
 				})
 				a.seen(pending("a", "csi-fast", gib))
 				time.Sleep(2 * time.Minute)
 				a.wantEvents()
-				failing = false
+				failing.Store(false)
 				time.Sleep(2 * time.Minute)
 				if name == "timeout" {
 					a.wantEvents(noPool)
