@@ -2,9 +2,14 @@ package operator
 
 import (
 	"context"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,5 +115,55 @@ func TestGenerationIsWritten(t *testing.T) {
 	}
 	if err := through.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || cr.Status.ObservedGeneration != 2 {
 		t.Errorf("%+v, %v", cr.Status, err)
+	}
+}
+
+// The page has two tables: the conditions of each reason, and how clients that wait read it. Every reason is in both.
+func TestHealthIsInThePage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := map[string]corev1.ConditionStatus{"True": yes, "False": no, "as before": ""}
+	reasons := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+	verdicts, read := map[string]verdict{}, map[string][]string{}
+	var table string
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) != 5 {
+			table = ""
+			continue
+		}
+		if cells[0] == "Available" || cells[0] == "Ready" {
+			table = cells[0]
+		}
+		for _, m := range reasons.FindAllStringSubmatch(cells[3], -1) {
+			switch table {
+			case "Available":
+				verdicts[m[1]] = verdict{statuses[cells[0]], statuses[cells[1]], statuses[cells[2]], m[1], "text"}
+			case "Ready":
+				read[m[1]] = append(cells[:3:3], cells[4])
+			}
+		}
+	}
+	r := &Reconciler{Now: time.Now}
+	var served v1beta1.HostPathProvisionerStatus
+	r.conditions(&served, verdict{yes, no, no, "Complete", "Application Available"}, nil)
+	for reason, v := range verdicts {
+		status := *served.DeepCopy()
+		r.conditions(&status, v, nil)
+		got := []string{}
+		for _, c := range status.Conditions[3:] {
+			got = append(got, string(c.Status))
+		}
+		if got = append(got, kstatus(1, asOf(status, 1))); !slices.Equal(got, read[reason]) {
+			t.Errorf("%s: Ready, Reconciling, Stalled and kstatus are %q, and in the page %q", reason, got, read[reason])
+		}
+	}
+	if len(verdicts) < 12 || len(read) != len(verdicts) {
+		t.Errorf("%d reasons in the first table, %d in the second", len(verdicts), len(read))
 	}
 }
