@@ -20,6 +20,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
@@ -147,6 +149,13 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	if _, err := r.applyAll(ctx, cr, l); err != nil || admitted != nil {
 		return errors.Join(admitted, err)
 	}
+	observed, err := r.observe(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.keepClaims(ctx, cr, &l, rollout.Judge(observed)); err != nil {
+		return err
+	}
 	status := *cr.Status.DeepCopy()
 	slices.Sort(used)
 	r.conditions(&status, verdict{"", yes, no, "VolumesInUse", fmt.Sprintf(
@@ -157,7 +166,14 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 
 // releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
 func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
-	found, err := r.claims(cr).Keep(ctx, cr, claimpools.Wanted{Settled: true, Deleted: true})
+	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
+	if err != nil {
+		return "", err
+	}
+	found, err := r.claims(cr, record).Keep(ctx, cr, claimpools.Wanted{Settled: true, Deleted: true})
+	if err == nil && len(found.Left) == 0 && len(found.Kept) == 0 && cr.Annotations[forced] != "true" {
+		return "", record.Delete(ctx, r.Client)
+	}
 	if err != nil || len(found.Left) == 0 {
 		return "", err
 	}

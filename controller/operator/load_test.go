@@ -44,13 +44,15 @@ func (w *contender) counting(lists *int) client.Reader {
 
 func (w *contender) offered() string {
 	w.Helper()
-	l, err := w.r.offered(w.Context())
+	set, err := w.r.installed(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
 	names := ""
-	for _, p := range l.pools {
-		names += p.Name
+	if set != nil {
+		for _, p := range offeredBy(set.Spec.Template.Spec).pools {
+			names += p.Name
+		}
 	}
 	return names
 }

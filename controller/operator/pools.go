@@ -20,15 +20,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // pool is one pool of CSI volumes, with its directory as the agent sees it.
-type pool struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
-	// Mount is Path if the pool is not to be used before a filesystem is mounted there.
-	Mount string `json:"mount,omitempty"`
-}
+type pool = poolrecord.Pool
 
 // refusal is why a pool of the resource is not offered.
 type refusal struct {
@@ -46,6 +43,8 @@ type layout struct {
 	prefix bool
 	// retained is what the resource no longer names and PVs still use.
 	retained []string
+	// record is the operator's own, with what the layout has.
+	record *poolrecord.Record
 	// templates are those of pools on claims, and claims is what was found of these.
 	templates map[pool]*corev1.PersistentVolumeClaimSpec
 	claims    claimpools.Result
@@ -73,7 +72,7 @@ func layoutOf(cr *v1beta1.HostPathProvisioner) (l layout) {
 			l.refused = append(l.refused, refusal{p.Name, reason, message})
 			continue
 		}
-		on := pool{p.Name, path, path}
+		on := pool{Name: p.Name, Path: path, Mount: path}
 		l.pools, l.templates[on] = append(l.pools, on), p.PVCTemplate
 	}
 	slices.SortFunc(l.pools, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
@@ -146,22 +145,66 @@ func volumeName(pool string) string {
 	return fmt.Sprintf("pool-%08x", h.Sum32())
 }
 
-// claims returns what keeps the claims of pools.
-func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner) *claimpools.Keeper {
+// claims returns what keeps the claims of pools. Their holders have no owner while the resource is deleted: its deletion in the
+// foreground would delete them first.
+func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Keeper {
+	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		delete(fields, "status")
+		want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
+		r.place(want, cr)
+		if cr.DeletionTimestamp != nil {
+			want.SetOwnerReferences(nil)
+		}
+		return want, nil
+	}
 	return &claimpools.Keeper{
-		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now,
+		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now, Known: record.Holders,
 		Event: func(about client.Object, eventtype, reason, message string) {
 			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
 		},
+		Save: func(ctx context.Context, known map[string]claimpools.Holder) error {
+			record.Holders = known
+			return record.Write(ctx, r.Client)
+		},
 		Apply: func(ctx context.Context, o client.Object) error {
-			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+			want, err := wanted(o)
 			if err != nil {
 				return err
 			}
-			delete(fields, "status")
-			want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
-			r.place(want, cr)
 			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
 		},
+		Differs: func(ctx context.Context, o client.Object) (bool, error) {
+			want, err := wanted(o)
+			if err != nil {
+				return false, err
+			}
+			return r.differs(ctx, want)
+		},
 	}
+}
+
+// differs reports whether apply would change the object, which exists.
+func (r *Reconciler) differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(want.GroupVersionKind())
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if err := seal(want); err != nil {
+		return false, err
+	}
+	foreign, err := foreignFields(have)
+	return foreign != nil || !same(want, have), err
+}
+
+// keepClaims has the pools on claims as the layout has them, on the nodes of the agents.
+func (r *Reconciler) keepClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, a rollout.State) (err error) {
+	wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired, Settled: a.Settled}
+	l.claims, err = r.claims(cr, l.record).Keep(ctx, cr, wanted)
+	l.retained = append(l.retained, l.claims.Kept...)
+	return err
 }

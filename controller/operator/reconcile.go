@@ -142,14 +142,12 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	a := agents{rollout.Judge(observed), waiting}
 	r.missingSince = a.MissingSince
 	if waiting == "" {
-		wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired, Settled: a.Settled}
-		if l.claims, err = r.claims(cr).Keep(ctx, cr, wanted); err != nil {
+		if err := r.keepClaims(ctx, cr, &l, a.State); err != nil {
 			return 0, err
 		}
 	}
-	l.retained = append(l.retained, l.claims.Kept...)
 	again = l.claims.Again
-	if len(l.retained) > 0 && again == 0 {
+	if (len(l.retained) > 0 || l.leaving()) && again == 0 {
 		again = recheck
 	}
 	if a.Left > 0 && (again == 0 || a.Left < again) {

@@ -27,7 +27,8 @@ type operated struct {
 
 func operate(t *testing.T, objects ...client.Object) operated {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithStatusSubresource(&v1beta1.HostPathProvisioner{}).Build()
+	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithStatusSubresource(&v1beta1.HostPathProvisioner{}).
+		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).Build()
 	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
 	return operated{t, c, &Reconciler{Settings: s, Client: c, Live: c, Events: events.NewFakeRecorder(1000), Now: time.Now, Profile: tlsprofile.New(s.TLS)}}
 }

@@ -9,38 +9,106 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
 // layout returns what the resource asks for, with the settings of the ConfigMap, and what the resource no longer names while
-// PVs use it: without its pool, a pod of such a PV does not start, and its directory is never removed.
+// volumes use it: without its pool, a pod of such a PV does not start, and its directory is never removed. What agents have is
+// decided by the operator's record, which layout writes before anything is applied. What is no longer wanted stays in the record
+// until no agent offers it: agents that are not replaced yet go on to create volumes in it.
 func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner) (layout, error) {
 	l := layoutOf(cr)
-	had, err := r.offered(ctx)
+	record, err := r.record(ctx)
 	if err != nil {
 		return l, err
 	}
+	l.record = record
+	had := layout{pools: record.Pools, pvDir: record.PVDir, prefix: record.Prefix}
+	var running []layout
 	if l.drops(had) {
+		if running, err = r.running(ctx); err != nil { // before the volumes: until it ends, an agent creates some
+			return l, err
+		}
 		u, err := r.recent(ctx, l, had)
 		if err != nil {
 			return l, err
 		}
 		l.retain(had, u)
 	}
+	l.note(had, running)
+	if err := record.Write(ctx, r.Client); err != nil {
+		return l, err
+	}
 	settings, err := r.settings(ctx)
 	l.tune(settings)
 	return l, err
 }
 
-// offered returns what the agents offer now, according to their DaemonSet.
-func (r *Reconciler) offered(ctx context.Context) (l layout, err error) {
+// record reads the operator's record. If there is none, it begins with what the agents' DaemonSet has: that of an earlier version
+// has the pools that the resource no longer names.
+func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
+	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
+	if err != nil || record.Found {
+		return record, err
+	}
 	ds, err := r.installed(ctx)
 	if err != nil || ds == nil {
-		return l, err
+		return record, err
 	}
-	return offeredBy(ds.Spec.Template.Spec), nil
+	had := offeredBy(ds.Spec.Template.Spec)
+	had.pools = slices.DeleteFunc(had.pools, func(p pool) bool { return !claimpools.IsPath(p.Path) })
+	record.Pools, record.PVDir, record.Prefix = had.pools, had.pvDir, had.prefix
+	return record, nil
+}
+
+// running returns what the agents' DaemonSet and the pods in its namespace offer, whoever changed them: it only delays.
+func (r *Reconciler) running(ctx context.Context) (all []layout, err error) {
+	ds, err := r.installed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if ds != nil {
+		all = append(all, offeredBy(ds.Spec.Template.Spec))
+	}
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the agents: %w", err)
+	}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			all = append(all, offeredBy(pod.Spec))
+		}
+	}
+	return all, nil
+}
+
+// note writes into the record what the layout has, and what it no longer has as long as an agent that runs offers it.
+func (l *layout) note(had layout, running []layout) {
+	to := l.record
+	to.Pools, to.PVDir, to.Prefix = slices.Clone(l.pools), l.pvDir, l.prefix
+	for _, p := range had.pools {
+		offers := func(agent layout) bool {
+			return slices.ContainsFunc(agent.pools, func(q pool) bool { return q.Name == p.Name })
+		}
+		again := slices.ContainsFunc(l.pools, func(q pool) bool { return q.Name == p.Name })
+		if !slices.Contains(l.pools, p) && !again && slices.ContainsFunc(running, offers) {
+			to.Pools = append(to.Pools, p)
+		}
+	}
+	offers := func(agent layout) bool { return agent.pvDir == had.pvDir }
+	if to.PVDir == "" && had.pvDir != "" && slices.ContainsFunc(running, offers) {
+		to.PVDir, to.Prefix = had.pvDir, had.prefix
+	}
+}
+
+// leaving reports whether the record has more than the layout.
+func (l *layout) leaving() bool {
+	return l.record != nil && l.drops(layout{pools: l.record.Pools, pvDir: l.record.PVDir})
 }
 
 // offeredBy returns what the agent of the pod offers.

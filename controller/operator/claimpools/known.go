@@ -3,6 +3,7 @@ package claimpools
 import (
 	"context"
 	"maps"
+	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,7 +38,16 @@ func (k *Keeper) known(d *appsv1.Deployment) Holder {
 	if h, found := k.Known[d.Name]; found {
 		return h
 	}
-	return Holder{Pool: poolOf(d), Node: nodeOf(d), Path: pathOf(d), ClaimUID: claimOf(d)}
+	h := Holder{Pool: poolOf(d), Node: nodeOf(d), Path: pathOf(d), ClaimUID: claimOf(d)}
+	if !IsPath(h.Path) {
+		h.Path = ""
+	}
+	return h
+}
+
+// IsPath reports whether the path can be that of a pool, at which a filesystem is mounted.
+func IsPath(path string) bool {
+	return filepath.IsAbs(path) && filepath.Clean(path) == path && filepath.Dir(path) != "/"
 }
 
 // save writes the record if it differs from what was written last. It is called before an object is created or changed for it.

@@ -87,7 +87,7 @@ func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 // would be deleted.
 func (k *Keeper) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, r *Result, h retired, why string, w Wanted) error {
 	if stopped, err := k.stop(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
-		r.soon(true)
+		r.left(h.place() + ": an earlier Job has to go")
 		return err
 	}
 	r.Kept = append(r.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))

@@ -1,0 +1,142 @@
+// Package poolrecord keeps the operator's own record: which pools the agents offer, and which disks are mounted for pools on
+// claims. It decides where a pool is and what is unmounted. The agents' DaemonSet, its pods and the Deployments of disks do not:
+// someone can change them, and they can be deleted.
+//
+// The record is a ConfigMap without an owner, so that it outlives the resource as the disks do. It is one object, because a pool
+// and its disks change together, and it is read from the API server: an older one from a cache would drop a pool.
+package poolrecord
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+)
+
+// Name is the name of the ConfigMap, and key that of its only entry.
+const (
+	Name = "hostpath-provisioner-pools"
+	key  = "record.json"
+)
+
+// Pool is one pool of CSI volumes, with its directory as the agent sees it.
+type Pool struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+	// Mount is Path if the pool is not to be used before a filesystem is mounted there.
+	Mount string `json:"mount,omitempty"`
+}
+
+// Content is what the record says.
+type Content struct {
+	// Pools are those that agents offer, or may offer until all of them are replaced.
+	Pools []Pool `json:"pools"`
+	// PVDir is the directory of hostPath volumes, "" if there are none.
+	PVDir  string `json:"pvDir,omitempty"`
+	Prefix bool   `json:"prefix,omitempty"`
+	// Holders are the disks that are mounted, by the names of their Deployments.
+	Holders map[string]claimpools.Holder `json:"holders,omitempty"`
+}
+
+// Record is the record as it was read. It is not written if it has changed since.
+type Record struct {
+	Content
+	// Found is false if there is none yet.
+	Found bool
+
+	written Content
+	object  corev1.ConfigMap
+}
+
+// Read reads the record. One that cannot be understood is an error: nothing is decided without it.
+func Read(ctx context.Context, live client.Reader, namespace string) (*Record, error) {
+	r := &Record{object: corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name,
+		Labels: map[string]string{"k8s-app": "hostpath-provisioner", "app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}}}}
+	have := corev1.ConfigMap{}
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, &have)
+	if apierrors.IsNotFound(err) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", Name, err)
+	}
+	r.object, r.Found = have, true
+	if err = json.Unmarshal([]byte(have.Data[key]), &r.Content); err == nil {
+		err = r.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s: %s: %w; restore it, or delete it, and the operator makes it again from the agents' DaemonSet", Name, key, err)
+	}
+	r.written = r.copy()
+	return r, nil
+}
+
+// validate refuses paths at which nothing is mounted or unmounted.
+func (c Content) validate() error {
+	paths := []string{}
+	for _, p := range c.Pools {
+		paths = append(paths, p.Path)
+	}
+	for _, h := range c.Holders {
+		if h.Path != "" {
+			paths = append(paths, h.Path)
+		}
+	}
+	for _, path := range paths {
+		if !claimpools.IsPath(path) {
+			return fmt.Errorf("the path %q is not that of a pool", path)
+		}
+	}
+	return nil
+}
+
+// copy returns the content with maps and lists of its own.
+func (c Content) copy() (to Content) {
+	text, err := json.Marshal(c)
+	if err != nil || json.Unmarshal(text, &to) != nil {
+		return Content{}
+	}
+	return to
+}
+
+// Write writes the record if it differs.
+func (r *Record) Write(ctx context.Context, to client.Client) error {
+	now := r.copy()
+	if r.Found && reflect.DeepEqual(now, r.written) {
+		return nil
+	}
+	text, err := json.MarshalIndent(now, "", " ")
+	if err != nil {
+		return err
+	}
+	r.object.Data = map[string]string{key: string(text)}
+	if r.Found {
+		err = to.Update(ctx, &r.object)
+	} else {
+		err = to.Create(ctx, &r.object)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s: %w", Name, err)
+	}
+	r.written, r.Found = now, true
+	return nil
+}
+
+// Delete deletes the record as it was read.
+func (r *Record) Delete(ctx context.Context, from client.Client) error {
+	if !r.Found {
+		return nil
+	}
+	err := from.Delete(ctx, &r.object, client.Preconditions{UID: new(r.object.UID), ResourceVersion: new(r.object.ResourceVersion)})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete ConfigMap %s: %w", Name, err)
+	}
+	return nil
+}
