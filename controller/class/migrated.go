@@ -52,6 +52,7 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place, foreign boo
 		delete(pv.Labels, LabelNode)
 		delete(pv.Annotations, AnnPool)
 		delete(pv.Annotations, AnnNodeUID)
+		delete(pv.Annotations, AnnCluster)
 	}
 	pv.Spec.Capacity = now.Spec.Capacity.DeepCopy()
 	return pv

@@ -45,6 +45,18 @@ const (
 	// AnnNodeUID on a PV is the UID of the Node whose agent last bound the volume: a
 	// Node with another one was created since, and may be another machine.
 	AnnNodeUID = "hostpath-provisioner.kubevirt.io/node-uid"
+	// AnnCluster on a PV is the UID of the cluster (that of the namespace kube-system) whose
+	// agent last bound the volume. PVs of another cluster, or of none, are never given up.
+	AnnCluster = "hostpath-provisioner.kubevirt.io/cluster"
+	// AnnGiveUp on a Node is an administrator's word that volumes are lost: the Node's own UID
+	// for those of an earlier Node of its name, the UUID of a pool for those of a disk.
+	AnnGiveUp = "hostpath-provisioner.kubevirt.io/give-up"
+	// AnnMissing on a PV is its agent's report that the pool is not open, or that it is open
+	// and does not have the volume, with the Node's UID.
+	AnnMissing = "hostpath-provisioner.kubevirt.io/missing"
+	// AnnGivenUp on a PV is the UID of the Node whose AnnGiveUp gave the volume up. The agent of
+	// that Node does not expect the PV's pool any more.
+	AnnGivenUp = "hostpath-provisioner.kubevirt.io/given-up"
 	// AnnNodeGone on a class is the policy for its volumes on nodes that are gone.
 	AnnNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
 	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to

@@ -14,6 +14,7 @@ type Place struct {
 	Hostname string   // its kubernetes.io/hostname label, which may differ
 	Former   []string // hostnames that the label had before, by the administrator's word
 	NodeUID  string   // the Node's UID, "" if unknown
+	Cluster  string   // the UID of the cluster, "" if unknown
 	Pool     string   // the pool's UUID
 }
 
@@ -52,13 +53,16 @@ func Leaving(pv *corev1.PersistentVolume) bool {
 }
 
 // newPV returns the part of a PV that is the same for both backends: the claim's
-// size, modes and class, the node's label and UID, and the pool's UUID.
+// size, modes and class, the node's label and UID, the pool's UUID and the cluster's UID.
 func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
 	annotations := map[string]string{AnnPool: at.Pool}
 	if at.NodeUID != "" {
 		annotations[AnnNodeUID] = at.NodeUID
+	}
+	if at.Cluster != "" {
+		annotations[AnnCluster] = at.Cluster
 	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
