@@ -9,8 +9,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
@@ -21,9 +24,18 @@ type Info struct {
 	client kubernetes.Interface
 	name   string
 	node   *corev1.Node // set by Read
+	// last is the node as it was read last.
+	last atomic.Pointer[registration]
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster atomic.Pointer[string]
 	lacking atomic.Pointer[[]permission] // as last asked; nil before that
+}
+
+// registration is what changes of a node while its agent runs: its Node is deleted and
+// registered again, and an administrator annotates it.
+type registration struct {
+	uid    types.UID
+	giveUp string
 }
 
 // New returns the info of the node of that name, which is not read yet.
@@ -46,13 +58,32 @@ func (i *Info) Read(ctx context.Context) error {
 	}
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
 	i.node = node
+	i.last.Store(registrationOf(node))
 	return nil
+}
+
+func registrationOf(node *corev1.Node) *registration {
+	return &registration{node.UID, node.Annotations[class.AnnGiveUp]}
+}
+
+// readAgain reads the Node's UID and its annotation again. Both stay as they are while
+// there is no Node, or while it cannot be read.
+func (i *Info) readAgain(ctx context.Context) {
+	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot read the Node again", "err", err)
+		return
+	}
+	now := registrationOf(node)
+	if was := i.last.Swap(now); was.uid != now.uid {
+		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs", "uid", now.uid, "was", was.uid)
+	}
 }
 
 // Name returns the Node's name.
 func (i *Info) Name() string { return i.name }
 
-// Node returns the node, without its status.
+// Node returns the node as it was at the start, without its status.
 func (i *Info) Node() *corev1.Node { return i.node }
 
 // Hostname returns the node's label kubernetes.io/hostname, which the affinities
@@ -62,8 +93,12 @@ func (i *Info) Hostname() string { return i.node.Labels[corev1.LabelHostname] }
 // Former returns the hostnames that the node had before, by the administrator's word.
 func (i *Info) Former() []string { return nil }
 
-// UID returns the Node's UID. Another Node of the same name has another one.
-func (i *Info) UID() string { return string(i.node.UID) }
+// UID returns the Node's UID, as it was read last. Another Node of the same name has
+// another one.
+func (i *Info) UID() string { return string(i.last.Load().uid) }
+
+// GiveUp returns the Node's annotation class.AnnGiveUp, as it was read last.
+func (i *Info) GiveUp() string { return i.last.Load().giveUp }
 
 // Cluster returns the cluster's identity, "" as long as it is unknown.
 func (i *Info) Cluster() string {

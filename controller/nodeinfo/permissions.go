@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
-// recheck is how often missing permissions are asked for again.
+// recheck is how often the Node is read again, and missing permissions are asked for.
 var recheck = timing.Scaled(30 * time.Second)
 
 // permission is a verb and the resource that it is for, as in "get nodes".
@@ -99,31 +99,34 @@ func lacks(missing []permission) error {
 	return errors.New("permissions are missing: " + strings.Join(words, ", ") + "; apply the ClusterRole of this version")
 }
 
-// Run asks for the permissions again until none is missing and the cluster's
-// identity is known. A missing verb otherwise shows up much later, as a PV that
-// never goes away. It calls granted when the agent may patch PVs and could not
-// before.
+// Run reads the Node again, and asks for the permissions until none is missing and the
+// cluster's identity is known. A missing verb otherwise shows up much later, as a PV that
+// never goes away. It calls granted when the agent may patch PVs and could not before.
 func (i *Info) Run(ctx context.Context, granted func()) {
-	for {
-		if lacking := i.lacking.Load(); lacking != nil && len(*lacking) == 0 && i.Cluster() != "" {
-			return
-		}
-		if !sleep.For(ctx, recheck) {
-			return
-		}
-		could := i.MayPatchPVs()
-		if err := i.CheckPermissions(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot check permissions; it is tried again")
-		}
-		if !could && i.MayPatchPVs() {
-			granted()
-		}
-		if i.Cluster() != "" {
-			continue
-		}
-		if err := i.readCluster(ctx); err == nil && i.Cluster() != "" {
-			klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", i.Cluster())
-		}
+	for sleep.For(ctx, recheck) {
+		i.readAgain(ctx)
+		i.askAgain(ctx, granted)
+	}
+}
+
+// askAgain asks for permissions and the cluster's identity, if one of them is missing.
+func (i *Info) askAgain(ctx context.Context, granted func()) {
+	lacking := i.lacking.Load()
+	if lacking != nil && len(*lacking) == 0 && i.Cluster() != "" {
+		return
+	}
+	could := i.MayPatchPVs()
+	if err := i.CheckPermissions(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot check permissions; it is tried again")
+	}
+	if !could && i.MayPatchPVs() {
+		granted()
+	}
+	if i.Cluster() != "" {
+		return
+	}
+	if err := i.readCluster(ctx); err == nil && i.Cluster() != "" {
+		klog.FromContext(ctx).Info("The cluster's identity is known now", "cluster", i.Cluster())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // What is not asked for at start is missed only when it is used; what is asked for in vain would
@@ -100,5 +101,35 @@ func TestInfoWithoutCluster(t *testing.T) {
 		if (err != nil) != row.fails || err == nil && (i.Cluster() != "" || i.Hostname() != "host-a") {
 			t.Errorf("%s answers %d: cluster %q, error %v", row.path, row.status, i.Cluster(), err)
 		}
+	}
+}
+
+// The Node is deleted and registered again while the agent runs: it has the UID of the new one, and keeps its own while there is none.
+func TestRegisteredAgain(t *testing.T) {
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "old", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	status := http.StatusOK
+	i := New(apitest.Client(t, func(r *http.Request) (int, any) {
+		switch {
+		case r.URL.Path != "/api/v1/nodes/node-01":
+			return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+		case status != http.StatusOK:
+			return status, apitest.Failure(status, metav1.StatusReasonNotFound)
+		}
+		return status, node
+	}), "node-01")
+	if err := i.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	status = http.StatusNotFound
+	i.readAgain(t.Context())
+	if i.UID() != "old" {
+		t.Errorf("UID %q without a Node, want the one before", i.UID())
+	}
+	status, node.UID, node.Annotations = http.StatusOK, "new", map[string]string{class.AnnGiveUp: "new"}
+	node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
+	i.readAgain(t.Context())
+	if i.UID() != "new" || i.GiveUp() != "new" || i.Hostname() != "host-a" {
+		t.Errorf("UID %q, annotation %q, hostname %q, want new, new, host-a", i.UID(), i.GiveUp(), i.Hostname())
 	}
 }

@@ -145,5 +145,5 @@ func (c *Controller) PoolChanged() {
 
 // here returns the node, hostname and pool that new PVs of the pool name.
 func (c *Controller) here(pool *volume.Pool) class.Place {
-	return class.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(), Pool: pool.ID()}
+	return class.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(), Cluster: c.info.Cluster(), Pool: pool.ID()}
 }

@@ -33,6 +33,9 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 		if now == nil || now.UID != pv.UID || deleted(now) {
 			return nil
 		}
+		if err := p.reportVolume(ctx, now, pool, directory); err != nil {
+			return err
+		}
 	}
 	switch {
 	case errors.Is(err, volume.ErrNotReady):

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -49,6 +50,9 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		return nil
 	}
 	p.askNodes(ctx, b, pv, resync)
+	if err := p.reportPool(ctx, pv); err != nil {
+		return err
+	}
 	pool, directory, err := b.validate(pv)
 	if err != nil {
 		p.refuse(ctx, pv, err)
@@ -107,25 +111,61 @@ func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.Persis
 }
 
 // annotate writes the pool's UUID on the PV of an adopted volume, so that the agent can
-// verify the pool by it. It writes the Node's UID on the PV of any volume: if the Node was
-// created again, the operator would take the volume for lost with the older one. It does
-// nothing if the PV has both.
+// verify the pool by it. It writes the UIDs of Node and cluster on the PV of any volume: if
+// the Node was created again, the operator would take the volume for lost with the older
+// one. It removes the report of a missing volume. It does nothing if the PV is correct.
 func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
-	missing := map[string]string{}
+	wrong := map[string]any{}
 	if pv.Annotations[class.AnnPool] == "" {
-		missing[class.AnnPool] = pool.ID()
+		wrong[class.AnnPool] = pool.ID()
 	}
-	if pv.Annotations[class.AnnNodeUID] != p.node.UID() {
-		missing[class.AnnNodeUID] = p.node.UID()
+	for key, uid := range map[string]string{class.AnnNodeUID: p.node.UID(), class.AnnCluster: p.node.Cluster()} {
+		if uid != "" && pv.Annotations[key] != uid {
+			wrong[key] = uid
+		}
 	}
 	// The other marks prove the node, so this one was lost or overwritten.
 	if by := pv.Annotations[class.AnnProvisionedBy]; by == class.HostPathProvisioner && pv.Annotations[class.AnnProvisionOnNode] != p.node.Name() {
-		missing[class.AnnProvisionOnNode] = p.node.Name()
+		wrong[class.AnnProvisionOnNode] = p.node.Name()
 	}
-	if len(missing) == 0 || !p.node.MayPatchPVs() {
+	if _, reported := pv.Annotations[class.AnnMissing]; reported {
+		wrong[class.AnnMissing] = nil
+	}
+	if len(wrong) == 0 || !p.node.MayPatchPVs() {
 		return nil
 	}
-	return p.patchMeta(ctx, pv, "annotations", missing)
+	return p.patchMeta(ctx, pv, "annotations", wrong)
+}
+
+// reportPool reports on the PV that its pool is not open on this node, if the Node's
+// annotation gives the volume up: the operator gives up only what both say.
+func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
+	id := pv.Annotations[class.AnnPool]
+	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[class.AnnNodeUID], id) {
+		return nil
+	}
+	for _, pool := range p.pools.All() {
+		if pool.ID() == id && pool.Ready() == nil {
+			return nil
+		}
+	}
+	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
+}
+
+// reportVolume reports on the PV that its pool is open and does not have the volume, if the
+// PV names an earlier Node: the pool came to this one without the volume.
+func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	if uid := pv.Annotations[class.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
+		return nil
+	}
+	return p.report(ctx, pv, identity.VolumeIsMissing(p.node.UID()))
+}
+
+func (p *PVs) report(ctx context.Context, pv *corev1.PersistentVolume, missing string) error {
+	if pv.Annotations[class.AnnMissing] == missing || !p.node.MayPatchPVs() {
+		return nil
+	}
+	return p.patchMeta(ctx, pv, "annotations", map[string]any{class.AnnMissing: missing})
 }
 
 // refuse records an event: the agent does not touch the PV, and the reason.

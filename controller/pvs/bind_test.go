@@ -24,16 +24,22 @@ func TestAnnotate(t *testing.T) {
 	}
 	c.node = info
 	pool := c.pools.All()[0]
+	patch := func(annotations string) []string {
+		return []string{`{"metadata":{"annotations":{` + annotations + `},"uid":"pv-uid"}}`}
+	}
+	node01, cluster := `"`+class.AnnNodeUID+`":"node-uid"`, `"`+class.AnnCluster+`":"c"`
 	for name, row := range map[string]struct {
-		pool, node string
-		want       []string
+		pool, node, cluster, missing string
+		want                         []string
 	}{
-		"both":         {pool.ID(), "node-uid", nil},
-		"older Node":   {pool.ID(), "older", []string{`{"metadata":{"annotations":{"` + class.AnnNodeUID + `":"node-uid"},"uid":"pv-uid"}}`}},
-		"annotation":   {pool.ID(), "node-uid", []string{`{"metadata":{"annotations":{"` + class.AnnProvisionOnNode + `":"node-01"},"uid":"pv-uid"}}`}},
-		"another pool": {"6e0c", "node-uid", nil}, // validate refuses such a PV
-		"neither": {"", "", []string{`{"metadata":{"annotations":{"` + class.AnnNodeUID + `":"node-uid","` + class.AnnPool + `":"` + pool.ID() +
-			`"},"uid":"pv-uid"}}`}},
+		"all":             {pool.ID(), "node-uid", "c", "", nil},
+		"older Node":      {pool.ID(), "older", "c", "", patch(node01)},
+		"annotation":      {pool.ID(), "node-uid", "c", "", patch(`"` + class.AnnProvisionOnNode + `":"node-01"`)},
+		"another pool":    {"6e0c", "node-uid", "c", "", nil}, // validate refuses such a PV
+		"older agent":     {pool.ID(), "node-uid", "", "", patch(cluster)},
+		"another cluster": {pool.ID(), "older", "b", "", patch(cluster + "," + node01)},
+		"was missing":     {pool.ID(), "node-uid", "c", "pool/node-uid", patch(`"` + class.AnnMissing + `":null`)},
+		"none":            {"", "", "", "", patch(cluster + "," + node01 + `,"` + class.AnnPool + `":"` + pool.ID() + `"`)},
 	} {
 		var patches []string
 		setAnswer(t, c, func(r *http.Request) (int, any) {
@@ -47,7 +53,10 @@ func TestAnnotate(t *testing.T) {
 			return http.StatusOK, &corev1.PersistentVolume{}
 		})
 		pv := validPV(c, "wait")
-		pv.UID, pv.Annotations[class.AnnPool], pv.Annotations[class.AnnNodeUID] = "pv-uid", row.pool, row.node
+		pv.UID, pv.Annotations[class.AnnPool], pv.Annotations[class.AnnNodeUID], pv.Annotations[class.AnnCluster] = "pv-uid", row.pool, row.node, row.cluster
+		if row.missing != "" {
+			pv.Annotations[class.AnnMissing] = row.missing
+		}
 		if name == "annotation" {
 			pv.Annotations[class.AnnProvisionOnNode] = "gone"
 		}

@@ -55,7 +55,8 @@ type Node interface {
 	Name() string
 	Hostname() string // the label kubernetes.io/hostname
 	Former() []string // hostnames that it had before, by the administrator's word
-	UID() string      // that of the Node
+	UID() string      // that of the Node; it changes if the Node is registered again
+	GiveUp() string   // the Node's annotation class.AnnGiveUp
 	Cluster() string  // the cluster's identity, "" if unknown
 	MayPatchPVs() bool
 }

@@ -93,9 +93,9 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 	return later
 }
 
-// patchMeta sets labels or annotations of a PV. It does nothing if the PV is gone or if
+// patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does nothing if the PV is gone or if
 // another PV has its name by now.
-func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values map[string]string) error {
+func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": pv.UID,
 		field: values,
@@ -164,7 +164,8 @@ func (p *PVs) sweepForever(ctx context.Context) {
 
 // Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the
 // directories of PVs without a UUID. A new pool must not be created where these are
-// expected. The caller has swept before.
+// expected. PVs that an administrator gave up for this Node name none. The caller has
+// swept before.
 func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}
@@ -174,7 +175,7 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 			return
 		}
 		pool, directory := b.names(pv)
-		if pool != of {
+		if pool != of || pv.Annotations[class.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
 			return
 		}
 		if id := pv.Annotations[class.AnnPool]; id != "" {
