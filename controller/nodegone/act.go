@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
@@ -21,24 +23,12 @@ const topic = "node gone"
 // act handles the PVs of a node that seems to be gone, and returns how many are in which state. It counts a PV that it could
 // not handle as one that is being removed, so that it is tried again soon.
 func (r *Reconciler) act(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
-	t, reasons := tally{}, map[home]string{}
+	t, facts := tally{}, &reader{Reconciler: r, known: map[place]identity.NodeFacts{}}
 	var errs []error
 	for i := range pvs {
-		pv := &pvs[i]
-		h, _ := homeOf(pv)
-		why, read := reasons[h]
-		var err error
-		if !read {
-			if why, err = r.gone(ctx, h); err == nil {
-				reasons[h] = why
-			}
-		}
-		s := present
-		if err == nil && why != "" {
-			s, err = r.handle(ctx, pv, h, why)
-		}
+		s, err := r.handle(ctx, &pvs[i], facts)
 		if err != nil {
-			s, err = removing, fmt.Errorf("PV %s: %w", pv.Name, err)
+			s, err = removing, fmt.Errorf("PV %s: %w", pvs[i].Name, err)
 		}
 		t[s]++
 		errs = append(errs, err)
@@ -46,21 +36,53 @@ func (r *Reconciler) act(ctx context.Context, pvs []corev1.PersistentVolume) (ta
 	return t, errors.Join(errs...)
 }
 
-// handle reports a PV whose home is gone, or takes the next step of its policy.
-func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, h home, why string) (state, error) {
+// handle reports a PV whose volume is lost with its node, or may be, or takes the next step of its policy.
+func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, known *reader) (state, error) {
+	h, _ := homeOf(pv)
+	f, err := known.facts(ctx, pv.Name, h)
+	if err != nil {
+		return present, err
+	}
+	loss, found := identity.NodeGone(f)
+	switch {
+	case found.Answer == identity.Foreign:
+		return present, r.restore(ctx, pv)
+	case found.Answer == identity.Unclear && found.Why == "":
+		return present, nil
+	case loss == identity.GivenUp:
+		return r.giveUp(ctx, pv, h, release, loss)
+	}
 	sc, err := r.cachedClass(ctx, pv)
 	if err != nil {
 		return present, err
 	}
 	p, invalid := policyOf(pv, sc)
-	if p == keep {
-		return kept, r.report(ctx, pv, invalid+why)
+	switch {
+	case found.Answer == identity.Unclear && p == remove && class.Released(pv):
+		return released, nil // its claim is deleted, and it waits for its node
+	case found.Answer == identity.Unclear:
+		return kept, r.report(ctx, pv, invalid+found.Why, !f.Exists)
+	case p == keep:
+		return kept, r.report(ctx, pv, invalid+reason(f, loss), true)
 	}
-	return r.giveUp(ctx, pv, h, p)
+	return r.giveUp(ctx, pv, h, p, loss)
 }
 
-// report records an event on the PV, and on its claim if that is cached: why the volume cannot be used, and how to give it up.
-func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, why string) error {
+// reason describes a loss.
+func reason(f identity.NodeFacts, loss identity.Loss) string {
+	switch loss {
+	case identity.GivenUp:
+		return fmt.Sprintf("node %s has the annotation %s, which gives this volume up", f.Node, class.AnnGiveUp)
+	case identity.VolumeMissing:
+		return fmt.Sprintf("node %s was made again, and pool %s came to it without this volume", f.Node, f.Pool)
+	}
+	return fmt.Sprintf("node %s does not exist any more, and it had this volume: if a node of this name comes back with the disk, "+
+		"so does the volume", f.Node)
+}
+
+// report records an event on the PV, and on its claim if that is cached: why the volume cannot be used, and if commands is set
+// those that give it up.
+func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, why string, commands bool) error {
 	objects, first := []corev1.ObjectReference{events.PV(pv)}, ""
 	if ref := pv.Spec.ClaimRef; ref != nil {
 		var claim corev1.PersistentVolumeClaim
@@ -71,10 +93,12 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 			objects, first = append(objects, events.Claim(&claim)), fmt.Sprintf("kubectl -n %s delete pvc %s; ", claim.Namespace, claim.Name)
 		}
 	}
+	if commands {
+		why += fmt.Sprintf(". To give the data up: %skubectl delete pv %[2]s --wait=false; "+
+			"kubectl patch pv %[2]s -p '{\"metadata\":{\"finalizers\":null}}'", first, pv.Name)
+	}
 	for _, o := range objects {
-		r.Events.Warn(ctx, o, topic, events.VolumeNodeGone, fmt.Sprintf("%s, and it had this volume: "+
-			"if a node of this name comes back with the disk, so does the volume. To give the data up: "+
-			"%[2]skubectl delete pv %[3]s --wait=false; kubectl patch pv %[3]s -p '{\"metadata\":{\"finalizers\":null}}'", why, first, pv.Name))
+		r.Events.Warn(ctx, o, topic+": "+why, events.VolumeNodeGone, why) // again if it is another reason within the hour
 	}
 	return nil
 }
@@ -85,7 +109,10 @@ func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.C
 	if len(all) == 0 {
 		return nil
 	}
-	if why, err := r.gone(ctx, home{node: node}); why == "" || err != nil {
+	if now, err := live.Node(ctx, r.Live, node); now != nil || err != nil {
+		return err
+	}
+	if ready, _, err := r.agent(ctx, node); ready || err != nil {
 		return err
 	}
 	var errs []error

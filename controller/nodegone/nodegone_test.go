@@ -40,7 +40,7 @@ type scene struct {
 }
 
 func newScene(policy string) *scene {
-	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
+	at := class.Place{Node: "node-01", Hostname: "host-a", NodeUID: "old", Cluster: "c", Pool: "6e0c"}
 	delayed := storagev1.VolumeBindingWaitForFirstConsumer
 	s := &scene{seen: grace + time.Second}
 	s.sc = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: class.HostPathProvisioner, VolumeBindingMode: &delayed}
@@ -72,8 +72,43 @@ func (s *scene) unclaimed() { s.claim, s.pv.Status.Phase = nil, corev1.VolumeRel
 // replaced has a Node of the same name and another UID than the PVs name, with an agent.
 func (s *scene) replaced(ready corev1.ConditionStatus) {
 	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "new"}}
-	s.pv.Annotations[class.AnnNodeUID], s.csi.Annotations[class.AnnNodeUID] = "old", "old"
 	s.answers(ready)
+}
+
+// exists has a Node of the name, without an agent.
+func (s *scene) exists(uid types.UID) {
+	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: uid}}
+}
+
+// mark sets an annotation of the PVs, or removes it.
+func (s *scene) mark(key, value string) {
+	for _, pv := range []*corev1.PersistentVolume{s.pv, s.csi} {
+		switch {
+		case pv == nil:
+		case value == "":
+			delete(pv.Annotations, key)
+		default:
+			pv.Annotations[key] = value
+		}
+	}
+}
+
+// abandoned has a Node of the same name with an empty disk. An administrator gives up what was on the older one, and the agent,
+// which is not ready without its pool, reports that the pool of one PV is not open.
+func (s *scene) abandoned(pv string) {
+	s.replaced(corev1.ConditionFalse)
+	s.node.Annotations = map[string]string{class.AnnGiveUp: "new"}
+	for _, one := range []*corev1.PersistentVolume{s.pv, s.csi} {
+		if one.Name == pv {
+			one.Annotations[class.AnnMissing] = "pool/new"
+		}
+	}
+}
+
+// noted is the patch of a PV with the policy Retain that the annotation of the Node gives up.
+func noted(pv, node string) string {
+	return fmt.Sprintf(`patch %s {"metadata":{"annotations":{%q:%q},"resourceVersion":"1","uid":%[1]q},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`,
+		pv, class.AnnGivenUp, node)
 }
 
 // answers has the pod of an agent on the node.
@@ -91,6 +126,7 @@ func (s *scene) objects() (all []runtime.Object) {
 			all = append(all, o.DeepCopyObject())
 		}
 	}
+	add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "c"}}, true)
 	add(s.pv, s.pv != nil)
 	add(s.csi, s.csi != nil)
 	add(s.claim, s.claim != nil)
@@ -107,12 +143,13 @@ func (s *scene) objects() (all []runtime.Object) {
 func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func() []string) {
 	t.Helper()
 	cached := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).
-		WithIndex(&corev1.PersistentVolume{}, byNode, nodesOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
+		WithIndex(&corev1.PersistentVolume{}, byNode, nodesOf).
+		WithIndex(&corev1.PersistentVolume{}, byPool, poolOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
 	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
-		since: map[string]seen{"node-01": {at: time.Now().Add(-s.seen)}}}
+		since: map[string]quiet{"node-01": {at: time.Now().Add(-s.seen)}}}
 	if s.node != nil {
-		r.since["node-01"] = seen{at: time.Now().Add(-s.seen), uid: s.node.UID}
+		r.since["node-01"] = quiet{at: time.Now().Add(-s.seen), uid: s.node.UID}
 	}
 	if change != nil {
 		change(s)
@@ -181,10 +218,11 @@ func TestReconcile(t *testing.T) {
 		{"held by the provisioner's finalizer", "release", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi) }, []string{unheld}, tally{removing: 1}},
 		{"held by other finalizers", "release", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi); s.csi.Finalizers = []string{"a/b"} }, nil, tally{removing: 1}},
 		{"deleted by hand, policy delete", "delete", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi) }, nil, tally{released: 1}},
-		{"node exists", "release", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }, nil, nil},
+		{"node exists", "release", func(s *scene) { s.exists("old") }, nil, nil},
+		{"node exists, PVs without its UID", "release", func(s *scene) { s.exists("new"); s.mark(class.AnnNodeUID, "") }, nil, nil},
 		{"node has another hostname now", "release", func(s *scene) {
-			s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "1", Labels: map[string]string{corev1.LabelHostname: "host-b"}}}
-			s.pv.Annotations[class.AnnNodeUID], s.csi.Annotations[class.AnnNodeUID] = "1", "1"
+			s.exists("old")
+			s.node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
 		}, nil, nil},
 		{"another node has the hostname", "release", func(s *scene) {
 			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
@@ -192,10 +230,45 @@ func TestReconcile(t *testing.T) {
 		{"deleted under its agent", "release", func(s *scene) { s.answers(corev1.ConditionTrue) }, nil, nil},
 		{"deleted, agent not ready", "release", func(s *scene) { s.answers(corev1.ConditionFalse); s.csi = nil },
 			[]string{"delete c", "delete data", "event VolumeReleased data"}, tally{removing: 1}},
-		{"replaced, agent not ready", "release", func(s *scene) { s.replaced(corev1.ConditionFalse) },
-			[]string{"delete data", "delete pvc-2", "event VolumeReleased data", "event VolumeReleased pvc-2"}, tally{removing: 2}},
-		{"replaced, agent ready", "release", func(s *scene) { s.replaced(corev1.ConditionTrue) }, nil, nil},
-		{"replaced just now", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.seen = 0 }, nil, nil},
+		{"deleted, agent not ready since just now", "release", func(s *scene) {
+			s.answers(corev1.ConditionFalse)
+			s.agent.Status.Conditions[0].LastTransitionTime = metav1.Now()
+		}, nil, nil},
+		{"re-registered, NotReady meanwhile", "release", func(s *scene) { s.replaced(corev1.ConditionFalse) }, reported[1:], tally{kept: 2}},
+		{"re-registered, not bound yet", "release", func(s *scene) { s.replaced(corev1.ConditionTrue) }, reported[1:], tally{kept: 2}},
+		{"re-registered just now", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.seen = 0 }, nil, nil},
+		{"re-registered, bound again", "release", func(s *scene) { s.replaced(corev1.ConditionTrue); s.mark(class.AnnNodeUID, "new") }, nil, nil},
+		{"rebuilt, PV waits for its agent", "delete", func(s *scene) { s.replaced(corev1.ConditionFalse); s.unclaimed(); s.csi = nil }, nil, tally{released: 1}},
+		{"rebuilt, the volume is missing", "release", func(s *scene) {
+			s.replaced(corev1.ConditionTrue)
+			s.csi.Annotations[class.AnnMissing] = "volume/new"
+		}, []string{"delete pvc-2", "event VolumeNodeGone data", "event VolumeNodeGone pvc-1", "event VolumeReleased pvc-2"}, tally{kept: 1, removing: 1}},
+		{"rebuilt, empty disk", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.mark(class.AnnMissing, "pool/new") }, reported[1:], tally{kept: 2}},
+		{"given up under keep", "", func(s *scene) { s.abandoned("pvc-1") },
+			[]string{"event VolumeNodeGone pvc-2", noted("pvc-1", "new")}, tally{kept: 1, removing: 1}},
+		{"given up and noted", "", func(s *scene) { s.abandoned("pvc-1"); s.pv.Annotations[class.AnnGivenUp] = "new" },
+			[]string{"delete data", "event VolumeNodeGone pvc-2", "event VolumeReleased data"}, tally{kept: 1, removing: 1}},
+		{"given up under delete", "delete", func(s *scene) { s.abandoned("pvc-1"); s.csi = nil }, []string{noted("pvc-1", "new")}, tally{removing: 1}},
+		{"given up, second pool bound", "", func(s *scene) { s.abandoned("pvc-1"); s.csi.Annotations[class.AnnNodeUID] = "new" },
+			[]string{noted("pvc-1", "new")}, tally{removing: 1}},
+		{"given up, PV of another cluster", "release", func(s *scene) { s.abandoned("pvc-1"); s.csi = nil; s.mark(class.AnnCluster, "b") },
+			[]string{"event VolumeNodeGone data", "event VolumeNodeGone pvc-1"}, tally{kept: 1}},
+		{"a disk replaced", "", func(s *scene) {
+			s.abandoned("pvc-1")
+			s.mark(class.AnnNodeUID, "new")
+			s.node.Annotations[class.AnnGiveUp] = "6e0c"
+		},
+			[]string{noted("pvc-1", "new")}, tally{removing: 1}},
+		{"applied before its node joins", "release", func(s *scene) { s.mark(class.AnnCluster, "b") }, reported, tally{kept: 2}},
+		{"gone before the upgrade", "release", func(s *scene) { s.mark(class.AnnCluster, "") }, reported, tally{kept: 2}},
+		{"upgrade, node exists", "release", func(s *scene) { s.exists("old"); s.mark(class.AnnCluster, ""); s.csi = nil },
+			[]string{`patch pvc-1 {"metadata":{"annotations":{"` + class.AnnCluster + `":"c"},"resourceVersion":"1","uid":"pvc-1"}}`}, nil},
+		{"upgrade, node registered again", "release", func(s *scene) { s.exists("new"); s.mark(class.AnnCluster, ""); s.seen = 0 }, nil, nil},
+		{"its pool is on another node", "release", func(s *scene) {
+			s.csi.Annotations[class.AnnNodeUID], s.capacity, s.claim = "2", nil, nil
+			s.csi.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "node-02"
+			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", UID: "2"}}
+		}, []string{"event VolumeNodeGone pvc-1"}, tally{kept: 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene(row.policy)
@@ -213,7 +286,7 @@ func TestReconcile(t *testing.T) {
 			if got := r.counts["node-01"]; fmt.Sprint(got) != fmt.Sprint(row.counts) {
 				t.Errorf("counted %v, want %v", got, row.counts)
 			}
-			if again := result.RequeueAfter > 0; again != (len(row.counts) > 0 || row.want != nil || row.name == "not yet" || strings.HasPrefix(row.name, "replaced") || strings.HasPrefix(row.name, "deleted under")) {
+			if again := result.RequeueAfter > 0; again != (len(r.since) > 0) {
 				t.Errorf("checked again after %s", result.RequeueAfter)
 			}
 		})
@@ -226,8 +299,8 @@ func TestCacheBehind(t *testing.T) {
 		name, policy string
 		change       func(*scene)
 	}{
-		{"node is back", "", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }},
-		{"node is back", "release", func(s *scene) { s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}} }},
+		{"node is back", "", func(s *scene) { s.exists("old") }},
+		{"node is back", "release", func(s *scene) { s.exists("old") }},
 		{"agent answers", "release", func(s *scene) { s.answers(corev1.ConditionTrue) }},
 		{"other policy", "release", func(s *scene) { s.sc.Annotations = nil }},
 		{"another PV", "release", func(s *scene) { s.pv.UID, s.csi.UID = "3", "4" }},
@@ -236,12 +309,13 @@ func TestCacheBehind(t *testing.T) {
 			s.csi.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "node-02"
 		}},
 		{"PVs are gone", "release", func(s *scene) { s.pv, s.csi = nil, nil }},
-		{"bound to the node by its agent", "release", func(s *scene) { s.pv.Annotations[class.AnnNodeUID], s.csi.Annotations[class.AnnNodeUID] = "new", "new" }},
+		{"bound to the node by its agent", "release", func(s *scene) { s.mark(class.AnnMissing, ""); s.mark(class.AnnNodeUID, "new") }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene(row.policy)
 			if s.capacity = nil; strings.HasPrefix(row.name, "bound") {
-				s.replaced(corev1.ConditionFalse)
+				s.abandoned("pvc-1")
+				s.mark(class.AnnMissing, "pool/new")
 			}
 			r, writes := s.reconciler(t, row.change)
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "node-01"}}); err != nil {
@@ -254,27 +328,19 @@ func TestCacheBehind(t *testing.T) {
 	}
 }
 
-// A Node may be created after the one of its name was found absent, and before the Nodes with its hostname are listed. It is not
-// the home of a PV that has another Node's UID.
+// A Node may be created after the one of its name was found absent, and before the Nodes with its hostname are listed: it answers.
 func TestNodeMadeBetweenTwoReads(t *testing.T) {
-	for _, row := range []struct {
-		name, recorded string
-		gone           bool
-	}{
-		{"another node's PV", "old", true},
-		{"its own PV", "new", false},
-		{"a PV without a node's UID", "", false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "new", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
-			client := kubefake.NewClientset(made)
-			client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "node-01")
-			})
-			why, err := (&Reconciler{Namespace: "agents", Live: client}).gone(t.Context(), home{node: "node-01", hostname: "host-a", uid: types.UID(row.recorded)})
-			if err != nil || (why != "") != row.gone {
-				t.Errorf("gone: %q, %v, want gone %t", why, err, row.gone)
-			}
-		})
+	s := newScene("release")
+	s.exists("new")
+	s.node.Labels = map[string]string{corev1.LabelHostname: "host-a"}
+	s.csi, s.capacity = nil, nil
+	w := newWorld(t, s.objects()...)
+	w.api.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "node-01")
+	})
+	r := w.operator()
+	r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
+	if err := w.pass(r); err != nil || len(w.done) > 0 {
+		t.Errorf("written %q, %v", w.done, err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
 
@@ -43,24 +44,23 @@ type Reconciler struct {
 	// Grace returns for how long a node is gone before anything happens.
 	Grace func(context.Context) (time.Duration, error)
 
-	since map[string]seen // by the node's name; used by one worker
+	since   map[string]quiet // by the node's name; used by one worker
+	cluster string           // the UID of this cluster, "" before it is read; used by the same worker
 
 	mu     sync.Mutex
 	counts map[string]tally // by the node's name; guarded by mu
 }
 
-// seen is when a node was first seen to be gone.
-type seen struct {
-	at  time.Time
-	uid types.UID // of the Node that took its place, "" if there is none
-}
-
-// byNode is the index of objects by the name of their node.
-const byNode = "node"
+const (
+	// byNode is the index of objects by the name of their node.
+	byNode = "node"
+	// byPool is the index of PVs by the UUID of their pool.
+	byPool = "pool"
+)
 
 // Register has the manager run the reconciler while it leads. Requests have the name of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.since, r.counts = map[string]seen{}, map[string]tally{}
+	r.since, r.counts = map[string]quiet{}, map[string]tally{}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
 		for _, node := range nodesOf(o) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
@@ -76,7 +76,18 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		}
 		b = b.Watches(o, requests)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.PersistentVolume{}, byPool, poolOf); err != nil {
+		return err
+	}
 	return b.Complete(r)
+}
+
+// poolOf returns the UUID of the pool of a PV, none if no agent recorded it.
+func poolOf(o client.Object) []string {
+	if id := o.GetAnnotations()[class.AnnPool]; id != "" {
+		return []string{id}
+	}
+	return nil
 }
 
 // nodesOf returns the name of the node of a PV, a capacity object or an agent's pod, none if it is not one of the provisioners'.
@@ -98,56 +109,48 @@ func nodesOf(o client.Object) []string {
 	return nil
 }
 
-// Reconcile acts on what a node has that is gone for the grace period. It does nothing for any other node.
+// Reconcile acts on what a node has that may be lost, and marks the PVs of a node that exists. It does nothing for any other node.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	l, err := r.lost(ctx, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for i := range l.back {
-		err = errors.Join(err, r.restore(ctx, &l.back[i]))
+	for i := range l.bound {
+		err = errors.Join(err, r.stamp(ctx, &l.bound[i]), r.restore(ctx, &l.bound[i]))
 	}
 	if len(l.pvs)+len(l.capacities) == 0 {
 		delete(r.since, req.Name)
 		r.count(req.Name, tally{})
 		return reconcile.Result{}, err
 	}
-	first, ok := r.since[req.Name]
-	if !ok || first.uid != l.uid {
-		first = seen{time.Now(), l.uid}
-		r.since[req.Name] = first
-	}
-	grace, unread := r.Grace(ctx)
-	if err = errors.Join(err, unread); err != nil {
+	rest, failed := r.wait(ctx, req.Name, l.uid)
+	if err = errors.Join(err, failed); err != nil {
 		return reconcile.Result{}, err
-	}
-	if rest := grace - time.Since(first.at); rest > 0 {
-		return reconcile.Result{RequeueAfter: min(rest, again)}, nil // the grace period may change
 	}
 	t, err := r.act(ctx, l.pvs)
 	r.count(req.Name, t)
-	err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))
-	if t[removing] > 0 {
-		return reconcile.Result{RequeueAfter: soon}, err
+	if rest <= 0 {
+		err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))
+		rest = again
 	}
-	return reconcile.Result{RequeueAfter: again}, err
+	if t[removing] > 0 {
+		rest = soon
+	}
+	return reconcile.Result{RequeueAfter: min(rest, again)}, err // the grace period may change
 }
 
-// lost is what a node has that is gone, according to the cache.
+// lost is what a node has that may be lost, and what it has, according to the cache.
 type lost struct {
-	uid        types.UID // of the Node that took its place, "" if there is none
+	uid        types.UID // of the Node that exists, "" if there is none
 	pvs        []corev1.PersistentVolume
-	back       []corev1.PersistentVolume      // those of the Node that exists, with a noted reclaim policy
+	bound      []corev1.PersistentVolume      // those of the Node that exists, if there is something to write
 	capacities []storagev1.CSIStorageCapacity // none if there is a Node: its agent has them
 }
 
 func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) {
-	node := &metav1.PartialObjectMetadata{}
-	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	err = r.Cache.Get(ctx, types.NamespacedName{Name: name}, node)
-	exists := !apierrors.IsNotFound(err)
-	if exists && err != nil {
-		return l, fmt.Errorf("read node %s: %w", name, err)
+	node, err := r.cachedNode(ctx, name)
+	if err != nil {
+		return l, err
 	}
 	of := client.MatchingFields{byNode: name}
 	var pvs corev1.PersistentVolumeList
@@ -155,13 +158,16 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 		return l, fmt.Errorf("list the PVs of node %s: %w", name, err)
 	}
 	for _, pv := range pvs.Items {
-		if h, _ := homeOf(&pv); !exists || !h.isNode(node.UID) {
+		h, _ := homeOf(&pv)
+		switch {
+		case node == nil || !h.isNode(node.UID),
+			identity.GivesUp(node.Annotations[class.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
 			l.pvs = append(l.pvs, pv)
-		} else if pv.Annotations[class.AnnFormerPolicy] != "" {
-			l.back = append(l.back, pv)
+		case h.uid != "" && (givenUp(&pv) || h.cluster == ""):
+			l.bound = append(l.bound, pv)
 		}
 	}
-	if exists {
+	if node != nil {
 		l.uid = node.UID
 		return l, nil
 	}
@@ -171,6 +177,19 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 	}
 	l.capacities = capacities.Items
 	return l, nil
+}
+
+// cachedNode returns the metadata of the Node of that name, nil if there is none.
+func (r *Reconciler) cachedNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	node := &metav1.PartialObjectMetadata{}
+	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	switch err := r.Cache.Get(ctx, types.NamespacedName{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return node, nil
 }
 
 // capacityNode returns the node of a capacity object of the driver, "" if it is another driver's.

@@ -28,7 +28,7 @@ func TestReleaseKilled(t *testing.T) {
 		w := newWorld(t, s.objects()...)
 		w.writes = writes
 		r := w.operator()
-		r.since["node-01"] = seen{at: time.Now().Add(-2 * grace)}
+		r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
 		for range 8 {
 			if err := w.pass(r); err != nil {
 				break
@@ -81,6 +81,9 @@ func TestRestore(t *testing.T) {
 		{"claim of the same name", func(s *scene) { s.claim.UID = "2" }, false},
 		{"claim has another PV", func(s *scene) { s.claim.Spec.VolumeName = "pvc-9" }, false},
 		{"PV is being deleted", func(s *scene) { s.pv.DeletionTimestamp = deleting }, false},
+		{"agent has not bound it yet", func(s *scene) { s.pv.Annotations[class.AnnNodeUID] = "old" }, false},
+		{"no agent has bound it", func(s *scene) { s.pv.Annotations[class.AnnNodeUID] = "" }, false},
+		{"the pool is reported missing", func(s *scene) { s.pv.Annotations[class.AnnMissing] = "pool/new" }, false},
 		{"node is not back", func(s *scene) { s.node, s.agent = nil, nil }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -108,7 +111,7 @@ func TestRetainEndsMigration(t *testing.T) {
 	s.pv.Annotations[class.AnnPolicy] = "Delete"
 	w := newWorld(t, s.objects()...)
 	r := w.operator()
-	r.since["node-01"] = seen{at: time.Now().Add(-2 * grace)}
+	r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
 	for range 8 {
 		if err := w.pass(r); err != nil {
 			t.Fatal(err)

@@ -53,6 +53,8 @@ func TestNodeGone(t *testing.T) {
 		{"node deleted", (*goneScene).deleted},
 		{"node back", (*goneScene).back},
 		{"node replaced under a claim", (*goneScene).replaced},
+		{"node registered again", (*goneScene).registeredAgain},
+		{"node rebuilt with an empty disk", (*goneScene).rebuilt},
 		{"operator killed", (*goneScene).killed},
 		{"permissions", (*goneScene).permissions},
 	} {
@@ -201,6 +203,9 @@ func (g *goneScene) back() {
 	g.node = g.NodeNamed(g.node.Name, g.node.Hostname)
 	g.node.Pool = pool
 	before := len(operatorWrites(g.Scene, g.audit))
+	for _, claim := range g.volumes[""] { // when its grace period is over, which begins again
+		awaitEvent(g.Scene, claim.UID, "VolumeNodeGone", "was made again.*its agent does not have this volume yet")
+	}
 	g.Always(3*goneGrace, "a node whose agent does not answer", func() error { return g.counts(2, 0, 2) })
 	g.wroteNothingSince(before)
 	g.agent.Restart()

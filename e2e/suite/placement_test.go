@@ -94,7 +94,11 @@ func wantMetaWith(s *harness.Scene, a *harness.Agent, pv *corev1.PersistentVolum
 	if err != nil {
 		s.Fatal(err)
 	}
-	annotations[harness.AnnNodeUID] = string(node.UID)
+	system, err := s.Client.CoreV1().Namespaces().Get(s.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	annotations[harness.AnnNodeUID], annotations[harness.AnnCluster] = string(node.UID), string(system.UID)
 	if !maps.Equal(pv.Annotations, annotations) {
 		s.Errorf("annotations %v, want %v", pv.Annotations, annotations)
 	}

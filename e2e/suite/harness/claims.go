@@ -24,6 +24,7 @@ const (
 	AnnProvisionedBy      = "pv.kubernetes.io/provisioned-by"
 	AnnPool               = "hostpath-provisioner.kubevirt.io/pool"
 	AnnNodeUID            = "hostpath-provisioner.kubevirt.io/node-uid"
+	AnnCluster            = "hostpath-provisioner.kubevirt.io/cluster"
 	LabelNode             = "hostpath-provisioner.kubevirt.io/node"
 	AnnSelectedNode       = "volume.kubernetes.io/selected-node"
 	AnnStorageProvisioner = "volume.kubernetes.io/storage-provisioner"
