@@ -161,7 +161,8 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 		h, _ := homeOf(&pv)
 		switch {
 		case node == nil || !h.isNode(node.UID),
-			identity.GivesUp(node.Annotations[class.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
+			h.missing == identity.PoolMissing(string(node.UID)) &&
+				identity.GivesUp(node.Annotations[class.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
 			l.pvs = append(l.pvs, pv)
 		case h.uid != "" && (givenUp(&pv) || h.cluster == ""):
 			l.bound = append(l.bound, pv)

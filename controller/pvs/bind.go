@@ -11,7 +11,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -135,37 +134,6 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 		return nil
 	}
 	return p.patchMeta(ctx, pv, "annotations", wrong)
-}
-
-// reportPool reports on the PV that its pool is not open on this node, if the Node's
-// annotation gives the volume up: the operator gives up only what both say.
-func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
-	id := pv.Annotations[class.AnnPool]
-	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[class.AnnNodeUID], id) {
-		return nil
-	}
-	for _, pool := range p.pools.All() {
-		if pool.ID() == id && pool.Ready() == nil {
-			return nil
-		}
-	}
-	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
-}
-
-// reportVolume reports on the PV that its pool is open and does not have the volume, if the
-// PV names an earlier Node: the pool came to this one without the volume.
-func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	if uid := pv.Annotations[class.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
-		return nil
-	}
-	return p.report(ctx, pv, identity.VolumeIsMissing(p.node.UID()))
-}
-
-func (p *PVs) report(ctx context.Context, pv *corev1.PersistentVolume, missing string) error {
-	if pv.Annotations[class.AnnMissing] == missing || !p.node.MayPatchPVs() {
-		return nil
-	}
-	return p.patchMeta(ctx, pv, "annotations", map[string]any{class.AnnMissing: missing})
 }
 
 // refuse records an event: the agent does not touch the PV, and the reason.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +94,16 @@ func TestReportMissing(t *testing.T) {
 			if err := p.sync(t.Context(), pv.Name); err != nil {
 				t.Fatal(err)
 			}
+			for id, since := range p.notOpen { // the pool has not been open for long enough at the next sync
+				if len(patches) > 0 {
+					t.Errorf("reported at once: %q", patches)
+				}
+				p.notOpen[id] = since.Add(-reportAfter)
+			}
+			if err := p.sync(t.Context(), pv.Name); err != nil {
+				t.Fatal(err)
+			}
+			patches = slices.Compact(patches) // the PV of this test does not change
 			var want []string
 			if row.want != "" {
 				want = []string{fmt.Sprintf(`{"metadata":{"annotations":{%q:%q},"uid":"pv-uid"}}`, class.AnnMissing, row.want)}
@@ -101,6 +112,22 @@ func TestReportMissing(t *testing.T) {
 				t.Errorf("patched %q, want %q", patches, want)
 			}
 		})
+	}
+}
+
+// TestNotOpenForAWhile has a pool come and go: it is not open only since it was open last.
+func TestNotOpenForAWhile(t *testing.T) {
+	p := newPVs(t)
+	pool := p.pools.All()[0]
+	p.notOpen[pool.ID()] = time.Now().Add(-time.Hour)
+	if got := p.notOpenFor(pool.ID()); got != 0 || len(p.notOpen) > 0 {
+		t.Errorf("an open pool is not open for %s", got)
+	}
+	if err := pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.notOpenFor(pool.ID()); got > time.Minute || len(p.notOpen) != 1 {
+		t.Errorf("a pool that was closed just now is not open for %s", got)
 	}
 }
 

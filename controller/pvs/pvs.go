@@ -30,6 +30,10 @@ const (
 // resync is how often PVs are handled again if nothing changed.
 var resync = timing.Scaled(time.Minute)
 
+// reportAfter is how long a pool is not open before the agent reports it on PVs that the
+// Node's annotation gives up. A disk may be mounted late, or hang for a while.
+var reportAfter = timing.Scaled(2 * time.Minute)
+
 // Config configures PVs. Dialects, CSIDriver and Others are optional.
 type Config struct {
 	Client kubernetes.Interface
@@ -91,13 +95,17 @@ type PVs struct {
 	wake       chan struct{}                                // receives a request for a sweep
 	unlabelled atomic.Pointer[[]corev1.PersistentVolume]    // PVs of this node without the node label, as of the last sweep
 	migratable atomic.Pointer[[]corev1.PersistentVolume]    // PVs of other provisioners on this node, as of the last sweep
+
+	mu      sync.Mutex
+	notOpen map[string]time.Time // since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
 }
 
 // New returns PVs that are not watched yet.
 func New(c Config) *PVs {
 	p := &PVs{
 		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, otherProvisioners: c.Others, changed: c.Changed,
-		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		notOpen: map[string]time.Time{},
+		wake:    make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}
