@@ -53,9 +53,9 @@ fuzz: FUZZTIME ?= 60s
 fuzz: ## every fuzz target for FUZZTIME=60s
 	e2e/fuzz.sh $(FUZZTIME)
 
-torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=
+torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=, TORTURE_FLAGS=
 	@e2e/packages.sh @disk
-	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TORTURE_FLAGS)
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh @disk @vm

@@ -47,7 +47,7 @@ var tier1 = []step{
 	{name: "suite", what: "agents and the operator on a real control plane", packages: "@disk", cluster: true, args: short},
 	{name: "nodes", what: "real nodes with kubelets and pods", packages: "@cluster @disk", cluster: true, args: oneByOne},
 	{name: "torture", what: "agents and the API server killed at random, for half a minute", packages: "@disk", cluster: true,
-		commands: []string{"make --no-print-directory torture MINUTES=0.5"}},
+		commands: []string{"make --no-print-directory torture MINUTES=0.5 TORTURE_FLAGS='--race=false --divide-times=5'"}},
 }
 
 // tier2 are the shards of `make test-full`.
@@ -62,7 +62,7 @@ var tier2 = []step{
 	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true, args: oneByOne, envs: []string{"", race}},
 	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
 	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
-	{name: "torture", what: "agents and the API server killed at random, for five minutes", packages: "@disk", cluster: true,
+	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5"}},
 	{name: "demos", what: "the five demos, one after another on one cluster", packages: "@cluster @disk", cluster: true, commands: demos()},
 }

@@ -38,7 +38,11 @@ func (c *campaign) newNode(suffix, filesystem string) *node {
 	}
 	n := &node{Node: c.Node(suffix), filesystem: filesystem}
 	n.disk = c.Disk(filesystem, diskSize)
-	n.disk.Mount(n.Pool)
+	var options []string
+	if filesystem == "btrfs" { // the kernel frees what was deleted, and then its quota, after a commit: every 30 s otherwise
+		options = []string{"-o", "commit=1"}
+	}
+	n.disk.Mount(n.Pool, options...)
 	csi := filepath.Join(n.Pool, "csi")
 	n.pools = []pool{{"hostpath", n.Pool}, {harness.LocalPool, csi}}
 	n.agent = c.Start(n.Node, harness.Options{

@@ -23,9 +23,11 @@ func main() {
 	seed := flag.Uint64("seed", 0, "determines the actions; 0 chooses one")
 	tenants := flag.Int("tenants", 8, "number of tenants that work in parallel, each with up to five living claims")
 	settle := flag.Duration("settle", 5*time.Minute, "time after which findings count")
+	race := flag.Bool("race", true, "build the agents with the race detector")
+	divide := flag.Int("divide-times", 1, "by what the times are divided after which agents try or check again")
 	verbose := flag.Bool("v", false, "log how the control plane starts")
 	flag.Parse()
-	if flag.NArg() > 0 || *minutes <= 0 || *tenants < 1 || *settle <= 0 {
+	if flag.NArg() > 0 || *minutes <= 0 || *tenants < 1 || *settle <= 0 || *divide < 1 {
 		fmt.Fprintln(os.Stderr, "torture: flags only, and all above zero; -help lists them")
 		os.Exit(2)
 	}
@@ -36,7 +38,7 @@ func main() {
 		*seed = rand.Uint64N(1_000_000) + 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, *verbose, torture.Config{
+	code := run(ctx, *verbose, harness.Settings{Race: *race, DivideTimes: *divide}, torture.Config{
 		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Settle: *settle, Out: os.Stdout,
 	})
 	stop()
@@ -44,13 +46,13 @@ func main() {
 }
 
 // run returns the exit code. The verdict is the last line.
-func run(ctx context.Context, verbose bool, config torture.Config) int {
+func run(ctx context.Context, verbose bool, settings harness.Settings, config torture.Config) int {
 	log := io.Discard
 	if verbose {
 		log = os.Stderr
 	}
 	fmt.Printf("seed %d, %s; building the agent and starting a control plane\n", config.Seed, config.For)
-	env, err := harness.Settings{Race: true}.Start(ctx, log)
+	env, err := settings.Start(ctx, log)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		return 1

@@ -86,7 +86,7 @@ func (s Settings) Start(ctx context.Context, log io.Writer) (*Env, error) {
 	e.faulty = sync.OnceValues(func() (string, error) { return e.build(agent, s.Race, "faults") })
 	e.racing = sync.OnceValues(func() (string, error) { return e.build(agent, true) })
 	program, tags := func() (string, error) { return e.build(agent, false) }, []string(nil)
-	if s.DivideTimes > 0 {
+	if s.DivideTimes > 1 {
 		program, tags = e.faulty, []string{"faults"}
 	}
 	e.manager = sync.OnceValues(func() (string, error) { return e.build(operator, os.Getenv(raceVariable) != "", tags...) })
