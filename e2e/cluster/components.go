@@ -99,6 +99,7 @@ func (s settings) schedulerConfig() string {
 kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: false
+podMaxBackoffSeconds: 2 # the default is 10: tests wait for pods whose claims were given back
 clientConnection:
   kubeconfig: %q
   qps: 1000
