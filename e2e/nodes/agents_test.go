@@ -79,7 +79,7 @@ func volumeOf(r harness.Report, name string) *harness.ReportVolume {
 }
 
 func TestAgentsPod(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	for _, n := range local.Nodes() {
 		p := awaitAgent(s, n)
@@ -101,7 +101,7 @@ func TestAgentsPod(t *testing.T) {
 // The kubelet makes the missing base directory for everybody to enter, and the agent may not change what it has not made.
 // It says so. What the agent makes is its own.
 func TestBaseDirectory(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	base := command(s, "stat", "-c", "%a", one.VolumesDir())
 	warned := slices.ContainsFunc(inspect(s, one).Warnings, func(w string) bool {

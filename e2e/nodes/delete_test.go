@@ -21,7 +21,7 @@ ln -s / /data/root`
 // The agent's few capabilities are enough for files of another user, in directories that are closed to everybody, and
 // for immutable ones.
 func TestDeletedIsGone(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	claim := s.Create(harness.Claim{Node: one.Name})
 	volume := s.Bound(claim).Name

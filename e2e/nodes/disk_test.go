@@ -15,7 +15,7 @@ import (
 
 // A node that came up without its disk: the pod waits, and writes nothing to the disk below.
 func TestPodWithoutItsDirectory(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	claim := s.Create(harness.Claim{Node: other.Name})
 	volume := s.Bound(claim).Name

@@ -28,7 +28,7 @@ func apply(s *harness.Scene, name string, replace ...string) {
 }
 
 func TestExampleClaimAndPod(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	apply(s, "claim-and-pod.yaml")
 	p := awaitReady(s, "diary")
@@ -45,7 +45,7 @@ func TestExampleClaimAndPod(t *testing.T) {
 }
 
 func TestExampleClaimOnNode(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	apply(s, "claim-on-node.yaml")
 	wantOnlyOn(s, s.Bound(claimNamed(s, "on-node-01")).Name, one)
@@ -53,7 +53,7 @@ func TestExampleClaimOnNode(t *testing.T) {
 
 // A Released PV keeps its data until an administrator decides.
 func TestExampleRetainClass(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	const class = "hostpath-provisioner-retain"
 	apply(s, "retain-class.yaml")
@@ -82,7 +82,7 @@ func TestExampleRetainClass(t *testing.T) {
 // The nodes share this machine's other directories, so another path would be one and the same for both. The API server
 // judges what the overlay makes; nothing is changed.
 func TestExampleOtherPath(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	before, err := s.Client.AppsV1().DaemonSets(harness.Namespace).Get(s.Context(), "hostpath-provisioner", metav1.GetOptions{})
 	must(s, "read DaemonSet", err)

@@ -21,7 +21,7 @@ import (
 
 // The first step of an installation: the image is pushed, and one entry of an overlay makes a node run it.
 func TestPushedImageRuns(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	s.Cleanup(server.Close)
@@ -50,7 +50,7 @@ func TestPushedImageRuns(t *testing.T) {
 
 // Manifests without an image of the user's own run nothing.
 func TestPlaceholderIsNotPulled(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	repository, _, _ := strings.Cut(image, ":")
 	p := runImage(s, repository+":never-loaded") // the tag of the manifests is loaded for the other tests

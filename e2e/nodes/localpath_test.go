@@ -51,6 +51,7 @@ func TestKustomizations(t *testing.T) {
 // The overlay for k3s, with another directory, after k3s has deleted its class: a PV of before keeps its data and its pod, a
 // claim that was made without a class is served, new volumes are hostPath and local, and an agent whose pod is killed goes on.
 func TestLocalPath(t *testing.T) {
+	withAgents(t) // it has the account of the other form
 	s := newScene(t)
 	old, path := localPathOld(s)
 	p := pod{claim: old.Name, hostname: one.Hostname, script: "cat /data/file; echo more >>/data/file"}.create(s)

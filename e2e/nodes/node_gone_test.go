@@ -34,7 +34,7 @@ data: {nodeGoneGrace: 2s}
 // The recipe of docs/node-gone.md: a node dies under a StatefulSet, which then runs on the other node with an empty volume. The
 // node comes back, and the volume that was released is an orphan there.
 func TestNodeGone(t *testing.T) {
-	t.Cleanup(func() { operatorAway(t) })
+	t.Cleanup(func() { operatorAway(t, "operator") })
 	s := newScene(t)
 	goneInstall(s)
 	t.Cleanup(func() { goneBack(s) })

@@ -33,9 +33,10 @@ spec:
 // The operator takes over from an older one on two nodes, under pods that run: their containers stay the same until their
 // claims are deleted. Each step leaves the cluster for the next one.
 func TestOperator(t *testing.T) {
+	replacingAgents(t)
 	standInImage(t)
 	loadSidecar(t)
-	t.Cleanup(func() { operatorAway(t) })
+	t.Cleanup(func() { operatorAway(t, "uninstall/operator") }) // raw disks are in the namespace
 	s := newScene(t)
 	operatorOlder(s)
 	users := []operatorUser{operatorWriter(s, one, harness.Claim{Node: one.Name}), operatorWriter(s, other, harness.Claim{Class: csiClass})}
@@ -244,8 +245,9 @@ func operatorWaits(s *harness.Scene, users []operatorUser) {
 // operatorSet is the name of the operator's Deployment.
 const operatorSet = "hostpath-provisioner-operator"
 
-// operatorAway removes the operator and what it installed, and gives the other tests their agent.
-func operatorAway(t *testing.T) {
+// operatorAway removes what the manifests have, the operator or its namespace too, and what the operator installed. It gives the other
+// tests their agent.
+func operatorAway(t *testing.T, manifests string) {
 	if t.Failed() {
 		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", "name="+operatorSet, "--prefix", "--tail=60")
 		pods, _ := kubectl("", "-n", harness.Namespace, "get", "pods,daemonsets", "-o", "wide")
@@ -256,7 +258,7 @@ func operatorAway(t *testing.T) {
 	for _, args := range [][]string{
 		{"delete", operatorKind, "--all", "--timeout=120s"},
 		{"delete", "storageclass", csiClass, "--ignore-not-found"},
-		{"delete", "-k", filepath.Join(root, "manifests", "operator"), "--ignore-not-found", "--timeout=180s"},
+		{"delete", "-k", filepath.Join(root, "manifests", manifests), "--ignore-not-found", "--timeout=180s"},
 	} {
 		if _, err := kubectl("", args...); err != nil {
 			t.Error(err)

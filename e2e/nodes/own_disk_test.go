@@ -54,7 +54,7 @@ func wantPool(s *harness.Scene, p *corev1.Pod, words string) {
 // A disk that is mounted on the node before the agent's pod starts, or later, or again, is told from what is the container's
 // own: in a pod the directory that it is given is a mount point in any case.
 func TestPoolOnItsOwnDisk(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	given := s.TempDir()
 	at := filepath.Join(given, "disk")

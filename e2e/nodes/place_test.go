@@ -15,7 +15,7 @@ import (
 )
 
 func TestImmediateOnANode(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	immediateOnANode(t, newScene(t))
 }
 
@@ -40,7 +40,7 @@ func immediateOnANode(t *testing.T, s *harness.Scene) {
 }
 
 func TestDelayedFollowsThePod(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	delayedFollowsThePod(t, newScene(t))
 }
 
@@ -58,7 +58,7 @@ func delayedFollowsThePod(t *testing.T, s *harness.Scene) {
 
 // A volume is open to whatever user the pod runs as: the agent's umask takes nothing away.
 func TestPodThatIsNotRoot(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	claim := s.Create(harness.Claim{Node: other.Name})
 	volume := s.Bound(claim).Name
@@ -76,7 +76,7 @@ func TestPodThatIsNotRoot(t *testing.T) {
 
 // Each replica has its volume on its own node, and returns to it.
 func TestExampleStatefulSet(t *testing.T) {
-	t.Parallel()
+	withAgents(t)
 	s := newScene(t)
 	apply(s, "statefulset.yaml")
 	pods := []*corev1.Pod{awaitReady(s, "ledger-0"), awaitReady(s, "ledger-1")}

@@ -81,7 +81,7 @@ type poolScene struct {
 
 // Pools on claims on a real node: taken over from the existing operator, used, disturbed and removed.
 func TestPoolTemplate(t *testing.T) {
-	t.Cleanup(func() { operatorAway(t) })
+	t.Cleanup(func() { operatorAway(t, "operator") })
 	s := &poolScene{Scene: newScene(t)}
 	s.disk = s.Loop(320) // mkfs.xfs makes none below 300 MiB
 	before := s.mounts()

@@ -2,20 +2,40 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
+
+// agents are those that deploy put onto the nodes: several tests use them at once, and one at a time replaces them.
+var agents sync.RWMutex
+
+// withAgents runs the test beside others, but not beside one that replaces the agents.
+func withAgents(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	agents.RLock()
+	t.Cleanup(agents.RUnlock)
+}
+
+// replacingAgents runs the test beside those that do without the agents, alone among the others.
+func replacingAgents(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	agents.Lock()
+	t.Cleanup(agents.Unlock)
+}
 
 // newScene is a namespace for one test. The cluster may outlive the tests, so it is taken down at the end, and the PVs of
 // its claims must go with it.
@@ -42,11 +62,16 @@ func leave(s *harness.Scene) {
 		logs, _ := kubectl("", "-n", harness.Namespace, "logs", "-l", agentLabel, "--prefix", "--tail=25")
 		s.Logf("%s\nagents:\n%s", text, logs)
 	}
-	if err := s.Client.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}); err != nil {
+	everything, core := metav1.ListOptions{}, s.Client.CoreV1()
+	err := errors.Join(core.Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}), // nothing is made in it any more
+		core.Pods(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, everything),
+		core.PersistentVolumeClaims(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, everything))
+	if err != nil {
 		s.Errorf("delete namespace: %v", err)
 	}
-	s.Eventually("nothing left of "+s.Namespace, func() error {
-		pvs, err := s.Client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	// The namespace is not awaited: its controller looks again after five seconds, and later each time.
+	s.Eventually("no pod and PV left of "+s.Namespace, func() error {
+		pvs, err := core.PersistentVolumes().List(ctx, everything)
 		if err != nil {
 			return err
 		}
@@ -55,14 +80,11 @@ func leave(s *harness.Scene) {
 				return fmt.Errorf("PV %s is %s", pv.Name, pv.Status.Phase)
 			}
 		}
-		ns, err := s.Client.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
+		pods, err := core.Pods(s.Namespace).List(ctx, everything)
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("pod %s is there", pods.Items[0].Name)
 		}
-		return fmt.Errorf("the namespace is there: %v", ns.Status)
+		return err
 	})
 }
 
