@@ -81,8 +81,11 @@ const (
 )
 
 // HostnamesConfigMap is the ConfigMap in which the administrator lists the hostnames of nodes, the
-// present one first, for the agents and for manifests/policy.
-const HostnamesConfigMap = "hostpath-provisioner-hostnames"
+// present one first, for the agents and for manifests/policy. HostnamesNamespace has it.
+const (
+	HostnamesConfigMap = "hostpath-provisioner-hostnames"
+	HostnamesNamespace = "hostpath-provisioner"
+)
 
 // HashedLabel begins the node label of a node whose name is too long for a label.
 const HashedLabel = "sha256-"

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +28,10 @@ type Info struct {
 	// last is the node as it was read last.
 	last atomic.Pointer[registration]
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
-	cluster atomic.Pointer[string]
-	lacking atomic.Pointer[[]permission] // as last asked; nil before that
+	cluster   atomic.Pointer[string]
+	lacking   atomic.Pointer[[]permission] // as last asked; nil before that
+	hostname  atomic.Pointer[hostname]     // as it was read last
+	hostnames atomic.Pointer[hostnames]    // nil until ReadFormer
 }
 
 // registration is what changes of a node while its agent runs: its Node is deleted and
@@ -59,6 +62,7 @@ func (i *Info) Read(ctx context.Context) error {
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
 	i.node = node
 	i.last.Store(registrationOf(node))
+	i.hostname.Store(&hostname{node.Labels[corev1.LabelHostname], time.Now()})
 	return nil
 }
 
@@ -85,13 +89,6 @@ func (i *Info) Name() string { return i.name }
 
 // Node returns the node as it was at the start, without its status.
 func (i *Info) Node() *corev1.Node { return i.node }
-
-// Hostname returns the node's label kubernetes.io/hostname, which the affinities
-// of PVs match.
-func (i *Info) Hostname() string { return i.node.Labels[corev1.LabelHostname] }
-
-// Former returns the hostnames that the node had before, by the administrator's word.
-func (i *Info) Former() []string { return nil }
 
 // UID returns the Node's UID, as it was read last. Another Node of the same name has
 // another one.

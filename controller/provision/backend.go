@@ -22,6 +22,8 @@ type backend struct {
 	rule        claims.Rule // which claims are local
 	// ignoresNode is set if an annotation of a claim that names a node has no effect.
 	ignoresNode bool
+	// byHostname is set if new PVs require the node's hostname.
+	byHostname bool
 }
 
 // volumes are how a backend makes volumes and PVs of them.

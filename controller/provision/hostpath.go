@@ -20,7 +20,7 @@ type hostPath struct{ pvs.Served }
 
 func newHostPathBackend(s pvs.Served) *backend {
 	return &backend{
-		volumes: hostPath{s}, provisioner: s.Provisioner, ignoresNode: !s.ByAnnotation,
+		volumes: hostPath{s}, provisioner: s.Provisioner, ignoresNode: !s.ByAnnotation, byHostname: true,
 		rule: claims.Rule{ByAnnotation: s.ByAnnotation, OnlyNode: s.OnlyNode},
 	}
 }

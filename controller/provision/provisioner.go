@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -85,8 +87,15 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if message := c.noQuota(pool, v); message != "" {
 		c.events.Note(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
+	if b.byHostname {
+		c.info.ReadHostname(ctx, hostnameAge)
+	}
 	return c.describe(b, o, pool, v)
 }
+
+// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and nobody
+// can change the affinity of a PV. It spares a request for each of many claims.
+var hostnameAge = timing.Scaled(5 * time.Second)
 
 // policyOf returns the reclaim policy of new PVs of the class.
 func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {

@@ -98,9 +98,15 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 }
 
 // askNodes asks the API server about the Nodes that the marks of a PV name, if the marks disagree.
+// It reads the hostname and the former ones of this node if the affinity requires another one than the present.
 // What validate answers afterwards is as young as maxAge.
 func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVolume, maxAge time.Duration) {
 	marks := b.marks(pv)
+	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
+		p.node.ReadHostname(ctx, maxAge)
+		p.node.ReadFormer(ctx, maxAge)
+		marks = b.marks(pv)
+	}
 	marks.Volume = true
 	identity.WhoseVolume(marks, func(n identity.Name) identity.Existence { return p.nodes.ask(ctx, p.client, n, maxAge) })
 }
@@ -114,8 +120,8 @@ func (o *otherNodes) whose(marks identity.PV, node Node) error {
 	}
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
 		return fmt.Errorf("%s; if %q was the hostname of this node, list it for the agents, the present one first: "+
-			"kubectl -n hostpath-provisioner patch configmap %s --type merge -p '{\"data\":{%q:\"%s,%s\"}}'",
-			f.Why, a.Value, class.HostnamesConfigMap, node.Name(), node.Hostname(), a.Value)
+			"kubectl -n %s patch configmap %s --type merge -p '{\"data\":{%q:\"%s,%s\"}}'",
+			f.Why, a.Value, class.HostnamesNamespace, class.HostnamesConfigMap, node.Name(), node.Hostname(), a.Value)
 	}
 	return errors.New(f.Why)
 }

@@ -19,6 +19,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -163,6 +164,7 @@ func TestHostnameChanged(t *testing.T) {
 		"this node has it again":     {list(*nodeNamed("node-01", "former")), nil, ""},
 		"another node has it":        {list(*nodeNamed("node-02", "former")), nil, "is another node"},
 		"another node's name":        {list(), nodeNamed("former", "x"), "is another node"},
+		"listed as a former one":     {http.StatusForbidden, nil, ""},
 		"the list is forbidden":      {http.StatusForbidden, nil, `{"data":{"node-01":"host-a,former"}}`},
 		"the API server has trouble": {http.StatusInternalServerError, nil, "may be another node"},
 	} {
@@ -176,6 +178,23 @@ func TestHostnameChanged(t *testing.T) {
 			objects = append(objects, row.other)
 		}
 		server(t, c, row.nodes, objects...)
+		listed := map[string]string{"node-01": "host-a", "node-02": "host-b,former"}
+		if what == "listed as a former one" {
+			listed["node-01"] = "host-a, older, former"
+		}
+		info := nodeinfo.New(fake.NewClientset(apitest.Node("node-01", "host-a", "c")[0].(*corev1.Node), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: class.HostnamesNamespace, Name: class.HostnamesConfigMap}, Data: listed,
+		}), "node-01")
+		if err := info.Read(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.node = info
+		for i, b := range c.backends {
+			if h, ok := b.rules.(hostPath); ok {
+				h.node = info
+				c.backends[i].rules = h
+			}
+		}
 		err := c.Delete(t.Context(), pv)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", what, err, row.want)

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,6 +135,40 @@ func policedHostname(s *harness.Scene) {
 		s.Fatal(err)
 	}
 	s.Eventually("bound", func() error { return s.IsBound(claim) })
+	renamed(s, node, claim)
+}
+
+// renamed changes the hostname label under the agent, which then makes PVs with the new one. It deletes those with the
+// former one once the administrator lists that.
+func renamed(s *harness.Scene, node harness.Node, older *corev1.PersistentVolumeClaim) {
+	now := node.Hostname + "-renamed"
+	_, err := s.Client.CoreV1().Nodes().Patch(s.Context(), node.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, corev1.LabelHostname, now), metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	list := func(names string) {
+		s.Helper()
+		_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+			types.MergePatchType, fmt.Appendf(nil, `{"data":{%q:%q}}`, node.Name, names), metav1.PatchOptions{})
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	list(now)
+	time.Sleep(6 * time.Second) // the agent reads the label again for a claim after five
+	claim := s.Create(harness.Claim{Node: node.Name})
+	s.Bound(claim)
+	affinity := s.PV(harness.PVName(claim)).Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values
+	if len(affinity) != 1 || affinity[0] != now {
+		s.Errorf("the new PV requires %q, want %s", affinity, now)
+	}
+	s.Delete(older)
+	s.Eventually("kept", func() error {
+		return s.Warned(s.PV(harness.PVName(older)).UID, "VolumeRefused", now+","+node.Hostname)
+	})
+	list(now + "," + node.Hostname)
+	s.Gone(harness.PVName(older))
 	s.Delete(claim)
 	s.Gone(harness.PVName(claim))
 }
