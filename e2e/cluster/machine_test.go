@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -52,6 +55,39 @@ func TestProcess(t *testing.T) {
 	}
 	if got, alive := p.PID(); alive {
 		t.Errorf("process %d is taken for ours, which was %d", got, pid)
+	}
+}
+
+// The caller's shell may have files open without the mark that closes them for children, such as a lock. What outlives the caller must
+// not hold them.
+func TestProcessHoldsNoFiles(t *testing.T) {
+	var pipe [2]int
+	if err := syscall.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	read := os.NewFile(uintptr(pipe[0]), "pipe")
+	defer read.Close()
+	p := Process{Title: "sleeper", Name: "sleeper", Dir: t.TempDir()}
+	err := p.Start(true, nil, "sleep", "60")
+	t.Cleanup(func() { _ = p.Stop(0) })
+	if err := errors.Join(err, syscall.Close(pipe[1])); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := read.Read(make([]byte, 1))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err != io.EOF {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the process holds the end of a pipe of its starter")
+	}
+	if _, alive := p.PID(); !alive {
+		t.Error("it does not run")
 	}
 }
 

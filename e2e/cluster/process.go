@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +56,9 @@ func (p Process) Start(detach bool, attr *syscall.SysProcAttr, argv ...string) e
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
 	cmd.SysProcAttr.Setsid = true
-	if !detach { // the kernel sends it when the thread ends that started the process: no goroutine may end locked to a thread
+	if detach {
+		keepFiles()
+	} else { // the kernel sends it when the thread ends that started the process: no goroutine may end locked to a thread
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	if err := cmd.Start(); err != nil {
@@ -175,4 +178,11 @@ func parseStat(line string) (ticks uint64, alive bool) {
 	}
 	ticks, err := strconv.ParseUint(fields[start], 10, 64)
 	return ticks, err == nil && fields[state] != "Z" && fields[state] != "X"
+}
+
+// keepFiles has no child inherit what this process inherited from the shell, except the first three files: a detached process would
+// keep pipes and locks of the caller for as long as it runs. Kernels before 5.11 lack the call; there it does nothing.
+func keepFiles() {
+	const closeRange, cloexec = 436, 1 << 2 // close_range(2), CLOSE_RANGE_CLOEXEC
+	_, _, _ = syscall.Syscall(closeRange, 3, math.MaxUint32, cloexec)
 }
