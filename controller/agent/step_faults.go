@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// step kills the process before its n-th change to a disk, or before the first change of a name.
-// HPP_KILL_AT is that number or name. Only test agents, built with the tag faults, have it.
+// step logs each change to a disk, and kills the process before the n-th one, or before the first of a name. HPP_KILL_AT is that
+// number or name; without it, step does nothing. Only test agents, built with the tag faults, have it.
 var step = killAt(os.Getenv("HPP_KILL_AT"))
 
 func killAt(value string) func(string) {
@@ -26,5 +26,6 @@ func killAt(value string) func(string) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {} // nothing more may happen
 		}
+		fmt.Fprintf(os.Stderr, "step %s\n", name)
 	}
 }

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,7 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 	var begun []*crash
 	var orphan *crash
 	for _, c := range untilBound(s) {
-		step := c.step()
-		t.Logf("killed before step %d, %s", c.n, step)
+		step := c.a.Step()
 		s.Delete(c.claim)
 		if strings.HasPrefix(step, "open.") || strings.HasPrefix(step, "pool.") {
 			continue // nothing of the volume is there yet
@@ -44,22 +44,25 @@ func TestCrashThenClaimDeleted(t *testing.T) {
 // untilBound returns one crash for each step until the claim is bound, on a node and a pool each. A few agents run at once.
 func untilBound(s *harness.Scene) (killed []*crash) {
 	s.Helper()
+	life := new(harness.Life)
+	recorded := func(c *crash) bool {
+		return c.a.Stage("claim bound and recorded", "record.sync", func() error { return c.IsBound(c.claim) })
+	}
+	counted := newCrash(s, s.Node("00"), life, 0, false)
+	recorded(counted)
+	last := 1 + slices.Index(counted.a.Steps(), "create.sync") // the agent creates the PV after it
+	counted.a.Kill()
 	const wave = 6
-	for n, bound := 1, false; !bound && n <= mostSteps; {
+	for first := 1; first <= last; first += wave {
 		var all []*crash
-		for range wave {
+		for n := first; n < first+wave && n <= last; n++ {
 			node := s.Node(string([]byte{'a' + byte(n/10), '0' + byte(n%10)}))
-			all = append(all, newCrash(s, node, n, false))
-			n++
+			all = append(all, newCrash(s, node, life, n, false))
 		}
 		for _, c := range all {
-			if !bound && c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
-				killed = append(killed, c)
-			} else {
-				bound = true
-				c.a.Kill() // a stop may meet the kill
-			}
+			recorded(c)
 		}
+		killed = append(killed, all...)
 	}
 	return killed
 }

@@ -3,30 +3,19 @@ package suite
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-const (
-	// mostSteps bounds the changes to the disk in the life of one volume, from an absent pool on.
-	mostSteps = 90
-	// lanes share the steps: most of a cycle is waiting.
-	lanes = 8
-)
-
-var killed = regexp.MustCompile(`killed before step (\S+)`)
-
 // crash is one life of a volume on a new pool, in which the agent is killed right before its n-th change to the disk.
 type crash struct {
 	*harness.Scene
-	a     *harness.Agent
+	a     *harness.Mortal
 	n     int
 	claim *corev1.PersistentVolumeClaim
 	name  string // of the directory
@@ -34,69 +23,43 @@ type crash struct {
 }
 
 // newCrash has a claim of the usual kind, or one of the CSI driver.
-func newCrash(s *harness.Scene, node harness.Node, n int, csi bool) *crash {
+func newCrash(s *harness.Scene, node harness.Node, life *harness.Life, n int, csi bool) *crash {
 	s.Helper()
 	node.Pool = s.Path("pools", "crash-"+strconv.Itoa(n))
 	if csi {
-		return newCrashOf(s, node, n, local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
+		return newCrashOf(s, node, life, n, local(node), harness.Claim{Class: harness.ClassCSI, Selected: node.Name})
 	}
-	c := newCrashOf(s, node, n, harness.Options{}, harness.Claim{Node: node.Name})
+	c := newCrashOf(s, node, life, n, harness.Options{}, harness.Claim{Node: node.Name})
 	c.twice = true
 	return c
 }
 
 // newCrashOf has a claim and an agent of any kind.
-func newCrashOf(s *harness.Scene, node harness.Node, n int, o harness.Options, claim harness.Claim) *crash {
+func newCrashOf(s *harness.Scene, node harness.Node, life *harness.Life, n int, o harness.Options, claim harness.Claim) *crash {
 	s.Helper()
-	c := &crash{Scene: s, n: n}
 	o.Program = built(s.TB, env.Faulty)
-	c.a = s.Later(node, o)
-	c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(n))
+	c := &crash{Scene: s, n: n, a: s.Later(node, o).Live(life, n)}
 	c.claim = s.Create(claim)
 	c.name = harness.PVName(c.claim)
 	return c
 }
 
-// died waits until the agent was killed, or done returns nil and no kill follows. The last steps change nothing that
-// can be seen.
-func (c *crash) died(what string, done func() error) bool {
+// recover starts the agent again after a kill, with twice once more after another kill while it recovers.
+func (c *crash) recover() {
 	c.Helper()
-	c.Eventually(fmt.Sprintf("kill %d: killed, or %s", c.n, what), func() error {
-		if !c.a.Alive() {
-			return nil
-		}
-		return done()
-	})
-	for end := time.Now().Add(300 * time.Millisecond); c.a.Alive() && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	return !c.a.Alive()
-}
-
-// recover starts the agent again after a kill, with twice once more after another kill while it recovers. It returns the
-// step of the first.
-func (c *crash) recover() (step string) {
-	c.Helper()
-	step = c.step()
 	if c.twice {
 		const opening = 6 // changes at most until the records are read
 		c.a.RestartWith("HPP_KILL_AT=" + strconv.Itoa(opening+c.n%6))
-		c.died("ready", c.a.Ready)
+		c.Eventually(fmt.Sprintf("kill %d: killed again, or ready", c.n), func() error {
+			if !c.a.Alive() {
+				return nil
+			}
+			return c.a.Ready()
+		})
 		c.a.Kill()
 	}
 	c.a.Restart()
 	c.a.AwaitReady()
-	return step
-}
-
-// step is where the agent was killed.
-func (c *crash) step() string {
-	c.Helper()
-	m := killed.FindStringSubmatch(c.a.Log())
-	if m == nil {
-		c.Fatalf("kill %d: the agent ended and does not say that it was killed", c.n)
-	}
-	return m[1]
 }
 
 // wantOne checks that the bound claim has one directory, one record and nothing half made.
@@ -120,7 +83,7 @@ func (c *crash) wantOne() {
 func (c *crash) wantNone() {
 	c.Helper()
 	c.Gone(harness.PVName(c.claim))
-	c.Eventually(fmt.Sprintf("kill %d: empty pool", c.n), func() error { return empty(c.Scene, c.a) })
+	c.Eventually(fmt.Sprintf("kill %d: empty pool", c.n), func() error { return empty(c.Scene, c.a.Agent) })
 	for _, dir := range []string{"records", "trash"} {
 		if left := c.Children(filepath.Join(c.a.Pool, ".hostpath-provisioner", dir)); len(left) > 0 {
 			c.Errorf("kill %d: %s holds %q", c.n, dir, left)
@@ -128,26 +91,21 @@ func (c *crash) wantNone() {
 	}
 }
 
-// live goes through the whole life; where the agent is killed it is started again, and the life goes on. It returns
-// the step of the kill, "" where the life was over before.
-func (c *crash) live() (step string) {
+// live goes through the whole life; where the agent is killed it is started again, and the life goes on.
+func (c *crash) live() {
 	c.Helper()
 	pv := harness.PVName(c.claim)
-	if c.died("claim bound", func() error { return c.IsBound(c.claim) }) {
-		step = c.recover()
-		c.wantOne()
-	} else if c.died("volume recorded", func() error { return c.a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) }) {
-		step = c.recover()
+	if c.a.Stage("claim bound and recorded", "record.sync", func() error { return c.IsBound(c.claim) }) {
+		c.recover()
 		c.wantOne()
 	}
 	c.Write(filepath.Join(c.a.Pool, c.name), "data", []byte("data"))
 	c.Delete(c.claim)
-	if c.died("all gone", func() error { return firstError(c.IsGone(pv), empty(c.Scene, c.a)) }) {
-		step = c.recover()
+	if c.a.Stage("all gone", "purge.record", func() error { return firstError(c.IsGone(pv), empty(c.Scene, c.a.Agent)) }) {
+		c.recover()
 	}
 	c.wantNone()
 	c.a.Kill() // a stop may meet the kill
-	return step
 }
 
 func firstError(errs ...error) error {
@@ -158,45 +116,43 @@ func firstError(errs ...error) error {
 	return errs[i]
 }
 
+// lanes goes through a life once to count the changes to the disk, and then once for each from the first on, with the agent killed
+// before it. Most of a life is waiting, so several run side by side.
+func lanes(t *testing.T, first, count int, live func(t *testing.T, life *harness.Life, n int)) {
+	t.Helper()
+	life := new(harness.Life)
+	live(t, life, 0)
+	if life.Steps() < first {
+		t.Fatalf("a life has %d changes to the disk, want more than %d", life.Steps(), first)
+	}
+	t.Logf("a life has %d changes to the disk", life.Steps())
+	for lane := range count {
+		t.Run(strconv.Itoa(lane), func(t *testing.T) {
+			t.Parallel()
+			for n := first + lane; n <= life.Steps(); n += count {
+				live(t, life, n)
+			}
+		})
+	}
+}
+
 // Wherever the agent is killed, what it left is finished or undone by the next start.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	for lane := range lanes {
-		t.Run(strconv.Itoa(lane), func(t *testing.T) {
-			t.Parallel()
-			crashes(t, 1+lane, lanes, newLife(false))
-		})
-	}
+	lanes(t, 1, 8, func(t *testing.T, life *harness.Life, n int) {
+		t.Helper()
+		s := env.Scene(t)
+		newCrash(s, s.Node("01"), life, n, false).live()
+	})
 }
 
 // A CSI claim takes the same steps on the disk, and another way to them, once the pool is open.
 func TestCrashCSI(t *testing.T) {
 	t.Parallel()
-	const opening, lanes = 10, 4
-	for lane := range lanes {
-		t.Run(strconv.Itoa(lane), func(t *testing.T) {
-			t.Parallel()
-			crashes(t, 1+opening+lane, lanes, newLife(true))
-		})
-	}
-}
-
-func newLife(csi bool) func(*harness.Scene, harness.Node, int) *crash {
-	return func(s *harness.Scene, node harness.Node, n int) *crash { return newCrash(s, node, n, csi) }
-}
-
-// crashes lives one life for the first step and for every stride-th after it.
-func crashes(t *testing.T, first, stride int, begin func(*harness.Scene, harness.Node, int) *crash) {
-	t.Helper()
-	s := env.Scene(t)
-	node := s.Node("01")
-	for n := first; n <= mostSteps; n += stride {
-		step := begin(s, node, n).live()
-		if step == "" {
-			t.Logf("the life of a volume is over before step %d", n)
-			return
-		}
-		t.Logf("killed before step %d, %s", n, step)
-	}
-	t.Errorf("%d steps are not enough", mostSteps)
+	const opening = 10
+	lanes(t, 1+opening, 4, func(t *testing.T, life *harness.Life, n int) {
+		t.Helper()
+		s := env.Scene(t)
+		newCrash(s, s.Node("01"), life, n, true).live()
+	})
 }

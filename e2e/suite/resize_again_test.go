@@ -103,45 +103,26 @@ func TestGrowIsResumed(t *testing.T) {
 func TestGrowKilled(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
-	a := s.Agent(s.Node("01"), harness.Options{Program: built(t, env.Faulty)})
+	a := s.Later(s.Node("01"), harness.Options{Program: built(t, env.Faulty)})
+	born := a.Live(new(harness.Life), 0)
 	claim := s.Create(harness.Claim{Node: a.Node.Name})
-	s.Bound(claim)
-	s.Eventually("bound", func() error { return a.MetricIs(1, "kubevirt_hpp_pool_volumes", `state="bound"`) })
-	const opening, most = 5, 20 // changes until the records are read, and in all
+	born.Stage("claim bound and recorded", "record.sync", func() error { return s.IsBound(claim) })
+	life, size := new(harness.Life), int64(10<<20)
 	steps := map[string]bool{}
-	for n, size := opening, int64(10<<20); ; n++ {
-		if n > most {
-			t.Fatalf("more than %d steps", most)
-		}
+	for n := 0; n <= life.Steps(); n++ {
 		a.Kill()
 		size += 1 << 20
 		ask(s, claim, bytes(size))
-		a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
-		s.Eventually("killed, or grown", func() error {
-			if !a.Alive() {
-				return nil
-			}
-			return hasSize(s, a, claim, bytes(size))
-		})
-		over := a.Alive()
-		if !over {
-			steps[lastKill(a)] = true
+		m := a.Live(life, n)
+		if m.Stage("grown", "record.sync", func() error { return hasSize(s, a, claim, bytes(size)) }) {
+			steps[m.Step()] = true
 			a.Restart()
 		}
 		wantSize(s, a, claim, bytes(size))
-		if over {
-			if t.Logf("growing is over before step %d; killed at %v", n, steps); !steps["expand.record"] {
-				t.Error("the agent was not killed while it grew a volume")
-			}
-			return
-		}
 	}
-}
-
-// lastKill is the step before which the agent was killed last.
-func lastKill(a *harness.Agent) string {
-	all := killed.FindAllStringSubmatch(a.Log(), -1)
-	return all[len(all)-1][1]
+	if t.Logf("growing has %d changes to the disk; killed at %v", life.Steps(), steps); !steps["expand.record"] {
+		t.Error("the agent was not killed while it grew a volume")
+	}
 }
 
 // The PVs of older provisioners say the whole disk's size, which is never taken back; what is allocated grows.

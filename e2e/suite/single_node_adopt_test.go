@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -98,45 +97,49 @@ func singleKilled(t *testing.T, own *harness.Env) {
 	m.a.Restart()
 	m.a.AwaitReady()
 	m.a.Stop()
-	for n := 1; n <= mostSteps; n++ {
-		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
+	life := new(harness.Life)
+	for n := 0; n <= life.Steps(); n++ {
+		mortal := m.a.Live(life, n)
 		claim := m.claim(corev1.ReadWriteMany)
-		dead := m.again(func() error { return m.IsBound(claim) })
+		if mortal.Stage("claim bound and recorded", "record.sync", func() error { return m.IsBound(claim) }) {
+			m.again()
+		}
 		m.Bound(claim)
 		wantTree(m.Scene, m.a.Pool, filepath.Base(m.directory(claim)))
 		m.Delete(claim)
-		dead = m.again(func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }) || dead
-		m.Gone(harness.PVName(claim))
-		m.Eventually(fmt.Sprintf("kill %d: empty pool", n), func() error { return empty(m.Scene, m.a) })
-		m.a.Kill()
-		if !dead {
-			t.Logf("the life of a volume has %d steps", n-1)
-			return
+		gone := func() error { return firstError(m.IsGone(harness.PVName(claim)), empty(m.Scene, m.a)) }
+		if mortal.Stage("all gone", "purge.record", gone) {
+			m.again()
 		}
+		m.Eventually(fmt.Sprintf("kill %d: all gone", n), gone)
+		m.a.Kill() // a stop may meet the kill
 	}
-	t.Errorf("%d steps are not enough", mostSteps)
+	t.Logf("the life of a volume has %d steps", life.Steps())
 }
 
 // The adoption of a PV, with the agent killed before its n-th change to the disk, from an absent pool on.
 func singleKilledAdopting(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, faulty(t))
 	pools := m.a.Pool
-	for n := 1; n <= mostSteps; n++ {
+	life := new(harness.Life)
+	for n := 0; n <= life.Steps(); n++ {
 		m.a.Pool = filepath.Join(pools, fmt.Sprint(n))
 		claim, pv := m.older(nil)
-		m.a.RestartWith(fmt.Sprintf("HPP_KILL_AT=%d", n))
-		dead := m.again(func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) })
-		m.Eventually(fmt.Sprintf("kill %d: adopted", n), func() error { return m.isAdopted(pv) })
-		m.Delete(claim)
-		dead = m.again(func() error { return m.IsGone(pv.Name) }) || dead
-		m.Gone(pv.Name)
-		m.a.Kill()
-		if !dead {
-			t.Logf("the adoption has %d steps", n-1)
-			return
+		mortal := m.a.Live(life, n)
+		adopted := func() error { return firstError(m.a.Ready(), m.isAdopted(pv)) }
+		if mortal.Stage("adopted", "record.sync", adopted) {
+			m.again()
 		}
+		m.Eventually(fmt.Sprintf("kill %d: adopted", n), adopted)
+		m.Delete(claim)
+		gone := func() error { return firstError(m.IsGone(pv.Name), empty(m.Scene, m.a)) }
+		if mortal.Stage("gone", "purge.record", gone) {
+			m.again()
+		}
+		m.Eventually(fmt.Sprintf("kill %d: gone", n), gone)
+		m.a.Kill() // a stop may meet the kill
 	}
-	t.Errorf("%d steps are not enough", mostSteps)
+	t.Logf("the adoption has %d steps", life.Steps())
 }
 
 // faulty are the options of an agent that can kill itself.
@@ -145,21 +148,9 @@ func faulty(t *testing.T) harness.Options {
 	return harness.Options{Program: built(t, env.Faulty)}
 }
 
-// again waits until the agent has ended, or done returns nil. It starts an agent again that has ended, and reports whether
-// that was so.
-func (m *machine) again(done func() error) (dead bool) {
+// again starts the agent after a kill.
+func (m *machine) again() {
 	m.Helper()
-	m.Eventually("killed or done", func() error {
-		if !m.a.Alive() {
-			return nil
-		}
-		return done()
-	})
-	time.Sleep(200 * time.Millisecond) // the last steps change nothing that can be seen
-	if m.a.Alive() {
-		return false
-	}
 	m.a.Restart()
 	m.a.AwaitReady()
-	return true
 }
