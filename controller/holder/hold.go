@@ -41,7 +41,7 @@ func Hold(ctx context.Context, o *Options) error {
 
 func (h *holder) keep(ctx context.Context) {
 	for {
-		h.set(poolmount.Attach(h.Claim, h.Path))
+		h.set(poolmount.Attach(h.Claim, h.Path, h.Owner))
 		if !sleep.For(ctx, h.Every) {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
 const holdHelp = `hostpath-provisioner hold mounts the filesystem of a claim at the directory of a
@@ -30,15 +32,15 @@ any other error.
 `
 
 const unmountHelp = `hostpath-provisioner unmount unmounts what hold has mounted at the directory of a
-pool. While it is in use, it tries again until --deadline. It unmounts nothing
-else, and nothing lazily.
+pool, for the pool --pool with the claim --claim-uid. While it is in use, it tries
+again until --deadline. It unmounts nothing else, and nothing lazily.
 
 Usage:
   hostpath-provisioner unmount --path DIRECTORY
 
 Flags:
 %s
-Exit code: 0 if nothing is mounted there any more, 2 if the command line is
+Exit code: 0 if nothing of the pool is mounted there any more, 2 if the command line is
 wrong, 1 after any other error.
 `
 
@@ -48,6 +50,8 @@ type Options struct {
 	Claim string
 	// Path is the directory of the pool.
 	Path string
+	// Owner is the pool, with the UID of its claim.
+	Owner poolmount.Owner
 	// Address is that of /healthz, /readyz and /status.
 	Address string
 	// Every is the time between two checks, or between two attempts.
@@ -87,6 +91,8 @@ func ParseUnmount(args []string, out io.Writer) (*Options, error) {
 // parse reads the flags of both and validates them. ok is false if the command must not run.
 func (o *Options) parse(f *pflag.FlagSet, args []string, help string, out io.Writer) (ok bool, err error) {
 	f.StringVar(&o.Path, "path", "", "the directory of the pool, on the host and in this container; required")
+	f.StringVar(&o.Owner.Pool, "pool", "", "name of the pool: what is mounted for another one stays")
+	f.StringVar(&o.Owner.Claim, "claim-uid", "", "UID of the claim: what is mounted for another one stays")
 	f.Usage = func() { fmt.Fprintf(out, help, f.FlagUsagesWrapped(100)) }
 	switch err := f.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -97,6 +103,8 @@ func (o *Options) parse(f *pflag.FlagSet, args []string, help string, out io.Wri
 		return false, fmt.Errorf("%q is no flag; --help lists them", f.Arg(0))
 	case !filepath.IsAbs(o.Path) || filepath.Clean(o.Path) != o.Path || filepath.Dir(o.Path) == "/":
 		return false, fmt.Errorf("--path is %q; set it to the absolute path of the pool's directory, such as /var/pool/csi", o.Path)
+	case (o.Owner.Pool == "") != (o.Owner.Claim == ""):
+		return false, fmt.Errorf("--pool is %q and --claim-uid is %q; set both, or neither for a mount of an earlier version", o.Owner.Pool, o.Owner.Claim)
 	case o.Every <= 0:
 		return false, fmt.Errorf("--interval is %s; set it to more than 0", o.Every)
 	}

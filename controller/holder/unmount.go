@@ -18,7 +18,7 @@ func Unmount(ctx context.Context, o *Options) error {
 	defer cancel()
 	said := ""
 	for {
-		err := poolmount.Detach(o.Path)
+		err := poolmount.Detach(o.Path, o.Owner)
 		if err == nil || errors.Is(err, mount.ErrOther) {
 			return err
 		}

@@ -196,7 +196,7 @@ func poolObjects(o *onClaims) {
 				o.Errorf("labels %v", labels)
 			}
 		}
-		if got := d.Spec.Template.Spec.Containers[0].Args; !slices.Equal(got, []string{"hold", "--claim=/run/claim", "--path=/srv/good/csi"}) {
+		if got := d.Spec.Template.Spec.Containers[0].Args; !slices.Equal(got, []string{"hold", "--claim=/run/claim", "--path=/srv/good/csi", "--pool=good", "--claim-uid=" + string(claim.GetUID())}) {
 			o.Errorf("arguments %q", got)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// Attach mounts the filesystem of the claim at the pool's directory, as a mount of its own that is kept
-// when that of the claim goes. It creates the directory, and does nothing if that filesystem is
+// Attach mounts the filesystem of the claim at the pool's directory for the owner, as a mount of its own
+// that is kept when that of the claim goes. It creates the directory, and does nothing if that filesystem is
 // mounted there already.
 //
 // The error is mount.ErrOther if another filesystem is mounted there. Nothing is ever mounted over
 // another mount.
-func Attach(claim, path string) error {
+func Attach(claim, path string, o Owner) error {
 	source, err := mount.Of(claim)
 	switch {
 	case err != nil:
@@ -38,11 +38,11 @@ func Attach(claim, path string) error {
 		return err
 	}
 	defer p.close()
-	return p.attach(dir, source)
+	return p.attach(dir, source, o)
 }
 
-func (p *place) attach(dir *os.File, source mount.Info) error {
-	r, err := recordOf(source)
+func (p *place) attach(dir *os.File, source mount.Info, o Owner) error {
+	r, err := recordOf(source, o)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *place) attach(dir *os.File, source mount.Info) error {
 	if err := p.target.Bind(dir, mount.Flags{}); err != nil {
 		return err
 	}
-	return p.write(r) // another program may have mounted it
+	return p.write(r) // another program, or an earlier version, may have mounted it
 }
 
 // checkShared returns an error if a mount in the directory would stay in this container.

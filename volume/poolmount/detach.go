@@ -13,11 +13,13 @@ import (
 // ErrBusy means that the pool's filesystem is in use and cannot be unmounted yet.
 var ErrBusy = errors.New("busy")
 
-// Detach unmounts the filesystem that Attach mounted at the pool's directory, and removes the directory
-// if it is empty. It does nothing if nothing is mounted there.
+// Detach unmounts the filesystem that Attach mounted at the pool's directory for the owner, and removes
+// the directory if it is empty. It does nothing if nothing is mounted there, or if that is mounted for
+// another pool: there is nothing of this one then.
 //
-// The error is ErrBusy while the filesystem is in use, and mount.ErrOther if Attach did not mount it.
-func Detach(path string) error {
+// The error is ErrBusy while the filesystem is in use, and mount.ErrOther if Attach did not mount it, or
+// mounted it for the pool with another claim, or before owners were recorded.
+func Detach(path string, o Owner) error {
 	p, err := openPlace(path)
 	if errors.Is(err, mount.ErrParent) {
 		return nil
@@ -30,8 +32,11 @@ func Detach(path string) error {
 	if err != nil {
 		return err
 	}
+	if r.Pool != "" && o.Pool != "" && r.Pool != o.Pool {
+		return nil
+	}
 	err = p.target.Unbind(func(i mount.Info) bool {
-		mounted, err := recordOf(i)
+		mounted, err := recordOf(i, o)
 		return err == nil && mounted == r
 	})
 	at, failed := p.target.Inspect()
@@ -42,10 +47,19 @@ func Detach(path string) error {
 		return p.forget()
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: %s is in use: %s", ErrBusy, path, usersOf(at.Info))
+	case errors.Is(err, mount.ErrOther) && r.Root != "" && r.Owner != o:
+		return fmt.Errorf("%w; it is recorded for %s, and this is for %s, so it stays: unmount it on the node if nothing uses it", err, r.Owner, o)
 	case errors.Is(err, mount.ErrOther):
 		return fmt.Errorf("%w; it was not mounted for the pool, so it stays: unmount it on the node", err)
 	}
 	return err
+}
+
+func (o Owner) String() string {
+	if o == (Owner{}) {
+		return "a holder of an earlier version"
+	}
+	return fmt.Sprintf("pool %s with claim %s", o.Pool, o.Claim)
 }
 
 func usersOf(i mount.Info) string {

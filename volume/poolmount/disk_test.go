@@ -17,6 +17,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
+// pool is for whom the filesystem is mounted.
+var pool = poolmount.Owner{Pool: "p", Claim: "uid"}
+
 // node has a directory as the holder's container sees it, and as the host and an agent see it.
 type node struct {
 	inside, host, agent string
@@ -96,19 +99,19 @@ func TestDiskAttach(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // the second does nothing
-				must(t, poolmount.Attach(claim, n.path()))
+				must(t, poolmount.Attach(claim, n.path(), pool))
 				n.wantMounts(t, 1)
 			}
 			wantData(t, filepath.Join(n.host, "csi/data"), kind)
 			restarted(t, n, claim)
 			busy(t, n)
-			must(t, poolmount.Detach(n.path()))
+			must(t, poolmount.Detach(n.path(), pool))
 			n.wantMounts(t, 0)
 			wantData(t, filepath.Join(claim, "data"), kind)
 			if left, err := os.ReadDir(n.host); err != nil || len(left) != 0 {
 				t.Errorf("left: %v, %v", left, err)
 			}
-			must(t, poolmount.Detach(n.path())) // does nothing
+			must(t, poolmount.Detach(n.path(), pool)) // does nothing
 		})
 	}
 }
@@ -118,11 +121,11 @@ func restarted(t *testing.T, n node, claim string) {
 	t.Helper()
 	again := t.TempDir()
 	testdisk.Bind(t, claim, again)
-	must(t, poolmount.Attach(again, n.path()))
+	must(t, poolmount.Attach(again, n.path(), pool))
 	n.wantMounts(t, 1)
 	testdisk.Detach(t, filepath.Join(n.host, "csi"))
 	n.wantMounts(t, 0)
-	must(t, poolmount.Attach(again, n.path()))
+	must(t, poolmount.Attach(again, n.path(), pool))
 	n.wantMounts(t, 1)
 	testdisk.Detach(t, again)
 	n.wantMounts(t, 1)
@@ -135,7 +138,7 @@ func busy(t *testing.T, n node) {
 	for _, dir := range []string{n.agent, n.host} {
 		f, err := os.Open(filepath.Join(dir, "csi/data"))
 		must(t, err)
-		if err := poolmount.Detach(n.path()); !errors.Is(err, poolmount.ErrBusy) || !strings.Contains(err.Error(), self) {
+		if err := poolmount.Detach(n.path(), pool); !errors.Is(err, poolmount.ErrBusy) || !strings.Contains(err.Error(), self) {
 			t.Errorf("with a file of %s open: %v, want it busy by %s", dir, err, self)
 		}
 		n.wantMounts(t, 1)
@@ -150,7 +153,7 @@ func TestDiskForeignMount(t *testing.T) {
 			n, claim, other := newNode(t), testdisk.Mount(t, kind), testdisk.Image(t, kind)
 			must(t, os.Mkdir(filepath.Join(n.host, "csi"), 0o755))
 			testdisk.Attach(t, other, filepath.Join(n.host, "csi"))
-			for name, err := range map[string]error{"attach": poolmount.Attach(claim, n.path()), "detach": poolmount.Detach(n.path())} {
+			for name, err := range map[string]error{"attach": poolmount.Attach(claim, n.path(), pool), "detach": poolmount.Detach(n.path(), pool)} {
 				if !errors.Is(err, mount.ErrOther) || !strings.Contains(err.Error(), n.path()) {
 					t.Errorf("%s: %v", name, err)
 				}
@@ -158,8 +161,8 @@ func TestDiskForeignMount(t *testing.T) {
 			n.wantMounts(t, 1)
 			testdisk.Detach(t, filepath.Join(n.host, "csi"))
 			must(t, os.WriteFile(filepath.Join(n.host, "csi/below"), nil, 0o600))
-			must(t, poolmount.Attach(claim, n.path()))
-			must(t, poolmount.Detach(n.path()))
+			must(t, poolmount.Attach(claim, n.path(), pool))
+			must(t, poolmount.Detach(n.path(), pool))
 			n.wantMounts(t, 0)
 			wantData(t, filepath.Join(n.host, "csi/below"), "")
 		})
@@ -169,13 +172,13 @@ func TestDiskForeignMount(t *testing.T) {
 // A disk that fails is no reason to mount a second time, and its mount can be removed.
 func TestDiskFailed(t *testing.T) {
 	n, claim := newNode(t), testdisk.Mount(t, "xfs")
-	must(t, poolmount.Attach(claim, n.path()))
+	must(t, poolmount.Attach(claim, n.path(), pool))
 	testdisk.Shutdown(t, claim)
-	if err := poolmount.Attach(claim, n.path()); err == nil {
+	if err := poolmount.Attach(claim, n.path(), pool); err == nil {
 		t.Error("a failed disk is attached")
 	}
 	n.wantMounts(t, 1)
-	must(t, poolmount.Detach(n.path()))
+	must(t, poolmount.Detach(n.path(), pool))
 	n.wantMounts(t, 0)
 }
 
@@ -185,9 +188,9 @@ func TestDiskWrongContainer(t *testing.T) {
 	testdisk.Bind(t, private, private)
 	must(t, unix.Mount("", private, "", unix.MS_PRIVATE, ""))
 	for words, err := range map[string]error{
-		"nothing is mounted at":   poolmount.Attach(t.TempDir(), n.path()),
-		"mountPropagation":        poolmount.Attach(claim, filepath.Join(private, "csi")),
-		"no such file":            poolmount.Attach(claim+"/none", n.path()),
+		"nothing is mounted at":   poolmount.Attach(t.TempDir(), n.path(), pool),
+		"mountPropagation":        poolmount.Attach(claim, filepath.Join(private, "csi"), pool),
+		"no such file":            poolmount.Attach(claim+"/none", n.path(), pool),
 		"symbolic link or a file": attachAtLink(t, n, claim),
 	} {
 		if err == nil || !strings.Contains(err.Error(), words) {
@@ -195,13 +198,13 @@ func TestDiskWrongContainer(t *testing.T) {
 		}
 	}
 	n.wantMounts(t, 0)
-	must(t, poolmount.Detach(filepath.Join(n.inside, "none/csi")))
+	must(t, poolmount.Detach(filepath.Join(n.inside, "none/csi"), pool))
 }
 
 func attachAtLink(t *testing.T, n node, claim string) error {
 	t.Helper()
 	must(t, os.Symlink("/etc", filepath.Join(n.host, "link")))
-	return poolmount.Attach(claim, filepath.Join(n.inside, "link"))
+	return poolmount.Attach(claim, filepath.Join(n.inside, "link"), pool)
 }
 
 func must(t *testing.T, err error) {
@@ -215,5 +218,43 @@ func wantData(t *testing.T, path, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
 		t.Errorf("%s has %q, %v, want %q", path, got, err, want)
+	}
+}
+
+// What is mounted for another pool, or for another claim, stays: only the path is the same.
+func TestDiskOfAnotherOwner(t *testing.T) {
+	testdisk.Root(t)
+	n, claim := newNode(t), claims(t)["tmpfs"]
+	must(t, poolmount.Attach(claim, n.path(), pool))
+	must(t, poolmount.Detach(n.path(), poolmount.Owner{Pool: "q", Claim: "other"})) // it has nothing there
+	n.wantMounts(t, 1)
+	for _, o := range []poolmount.Owner{{Pool: "p", Claim: "other"}, {}} {
+		if err := poolmount.Detach(n.path(), o); !errors.Is(err, mount.ErrOther) || !strings.Contains(err.Error(), "recorded for pool p with claim uid") {
+			t.Errorf("%v: %v", o, err)
+		}
+		n.wantMounts(t, 1)
+	}
+	must(t, poolmount.Detach(n.path(), pool))
+	n.wantMounts(t, 0)
+}
+
+// An earlier version recorded no owner: its own Job unmounts what its holder mounted, and a holder of this version takes it over.
+func TestDiskOfAnEarlierVersion(t *testing.T) {
+	testdisk.Root(t)
+	n, claim := newNode(t), claims(t)["tmpfs"]
+	for _, taken := range []bool{false, true} {
+		must(t, poolmount.Attach(claim, n.path(), poolmount.Owner{}))
+		if err := poolmount.Detach(n.path(), pool); !errors.Is(err, mount.ErrOther) || !strings.Contains(err.Error(), "earlier version") {
+			t.Errorf("%v", err)
+		}
+		n.wantMounts(t, 1)
+		owner := poolmount.Owner{}
+		if taken {
+			owner = pool
+			must(t, poolmount.Attach(claim, n.path(), pool))
+			n.wantMounts(t, 1)
+		}
+		must(t, poolmount.Detach(n.path(), owner))
+		n.wantMounts(t, 0)
 	}
 }

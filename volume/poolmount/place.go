@@ -48,16 +48,23 @@ func (p *place) close() {
 	p.above.Close()
 }
 
-// record identifies a filesystem, or a directory of one, until the machine restarts.
+// Owner is for whom a filesystem is mounted. Both fields are "" for one that an earlier version mounted.
+type Owner struct {
+	// Pool is the name of the pool, and Claim the UID of the claim.
+	Pool, Claim string
+}
+
+// record identifies a filesystem, or a directory of one, until the machine restarts, and for whom it is mounted.
 type record struct {
 	Boot         string
 	Major, Minor uint32
 	Root         string
+	Owner
 }
 
-func recordOf(i mount.Info) (record, error) {
+func recordOf(i mount.Info, o Owner) (record, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return record{strings.TrimSpace(string(boot)), i.Major, i.Minor, i.Root}, err
+	return record{strings.TrimSpace(string(boot)), i.Major, i.Minor, i.Root, o}, err
 }
 
 // read returns the record, the zero value if there is none.

@@ -30,7 +30,8 @@ const port = 9898
 func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
 	labels := map[string]string{holderLabel: labelOf(p.Name)}
 	name := NameOf(p.Name, node)
-	pod := k.pod(cr, node, p.Path, "holder", "hold", "--claim="+claimDir, "--path="+p.Path)
+	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, k.Known[name].owner()...)
+	pod := k.pod(cr, node, p.Path, "holder", args...)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 	c := &pod.Containers[0]

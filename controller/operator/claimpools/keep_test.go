@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,16 +67,20 @@ func (c *cluster) apply(ctx context.Context, o client.Object) error {
 	if have.DeletionTimestamp != nil {
 		return nil
 	}
-	if differs, _ := c.differs(ctx, want); !differs && len(have.OwnerReferences) > 0 {
+	if differs, _ := c.differs(ctx, want); !differs {
 		return nil
 	}
-	have.Spec, have.OwnerReferences, have.Generation = want.Spec, want.OwnerReferences, have.Generation+1
-	return c.Update(ctx, have)
+	have.Spec, have.OwnerReferences = want.Spec, want.OwnerReferences
+	if err := c.Update(ctx, have); err != nil {
+		return err
+	}
+	have.Status.ReadyReplicas = 0 // its pod is replaced
+	return c.Status().Update(ctx, have)
 }
 
 func (c *cluster) differs(_ context.Context, o client.Object) (bool, error) {
 	want, have := o.(*appsv1.Deployment), c.holder(o.GetName())
-	return fmt.Sprint(have.Spec.Template) != fmt.Sprint(want.Spec.Template) || *have.Spec.Replicas != 1, nil
+	return !equality.Semantic.DeepEqual(have.Spec.Template, want.Spec.Template) || *have.Spec.Replicas != 1 || len(have.OwnerReferences) == 0, nil
 }
 
 // holder returns the Deployment of that name, nil if there is none.

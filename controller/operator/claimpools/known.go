@@ -45,6 +45,14 @@ func (k *Keeper) known(d *appsv1.Deployment) Holder {
 	return h
 }
 
+// owner returns the arguments that say for whom the disk is mounted. There are none if the claim is not known.
+func (h Holder) owner() []string {
+	if h.ClaimUID == "" {
+		return nil
+	}
+	return []string{"--pool=" + h.Pool, "--claim-uid=" + string(h.ClaimUID)}
+}
+
 // IsPath reports whether the path can be that of a pool, at which a filesystem is mounted.
 func IsPath(path string) bool {
 	return filepath.IsAbs(path) && filepath.Clean(path) == path && filepath.Dir(path) != "/"

@@ -29,7 +29,10 @@ var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 // Deployment of that name proves nothing about this one.
 func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
 	h := k.known(d)
-	pod := k.pod(cr, node, h.Path, "unmount", "unmount", "--path="+h.Path, "--deadline="+unmountFor.String())
+	// Without the claim's UID the holder's pod recorded none: it is one of an earlier version.
+	h.ClaimUID = claimOf(d)
+	args := append([]string{"unmount", "--path=" + h.Path, "--deadline=" + unmountFor.String()}, h.owner()...)
+	pod := k.pod(cr, node, h.Path, "unmount", args...)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
 	pod.Tolerations = anyTaint

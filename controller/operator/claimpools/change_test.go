@@ -1,0 +1,115 @@
+package claimpools
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Two pools whose claims would have one name: the first keeps its disk, and the second is refused.
+func TestNamesThatCollide(t *testing.T) {
+	c := objectsOf(t, nodeNamed("1", corev1.ConditionTrue), nodeNamed("ssd-1", corev1.ConditionTrue))
+	template := poolP().Pools[0].Template
+	w := Wanted{Pools: []Pool{{Name: "local", Path: "/srv/local/csi", Template: template}}, Nodes: []Node{{Name: "1"}, {Name: "ssd-1"}}, Desired: 2, Settled: true}
+	c.pass(w)
+	before := c.holder("hpp-pool-local-ssd-1")
+	w.Pools = append(w.Pools, Pool{Name: "local-ssd", Path: "/srv/ssd/csi", Template: template})
+	for range 3 {
+		r := c.pass(w)
+		if text := strings.Join(r.States[1].Problems, "\n"); !strings.Contains(text, "that of pool local on node ssd-1") {
+			t.Errorf("problems %q", text)
+		}
+	}
+	if now := c.holder("hpp-pool-local-ssd-1"); now.UID != before.UID || pathOf(now) != "/srv/local/csi" || nodeOf(now) != "ssd-1" {
+		t.Errorf("the holder of pool local is at %s on node %s", pathOf(now), nodeOf(now))
+	}
+}
+
+// Holders change on one node at a time, the next when the last is ready, and a node that is not ready is left out.
+func TestChangesOneNodeAtATime(t *testing.T) {
+	c := objectsOf(t, nodeNamed("n1", corev1.ConditionFalse), nodeNamed("n2", corev1.ConditionTrue), nodeNamed("n3", corev1.ConditionTrue))
+	w := poolP()
+	w.Nodes, w.Desired = []Node{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, 3
+	c.pass(w)
+	c.bound()
+	c.runs()
+	c.k.Image = "image:v2"
+	for _, want := range []string{"n2", "n2", "n2,n3", "n2,n3"} {
+		c.pass(w)
+		changed := []string{}
+		for _, node := range w.Nodes {
+			if c.holder(NameOf("p", node.Name)).Spec.Template.Spec.Containers[0].Image == "image:v2" {
+				changed = append(changed, node.Name)
+			}
+		}
+		if got := strings.Join(changed, ","); got != want {
+			t.Errorf("changed on %s, want %s", got, want)
+		}
+		if want == "n2" && len(changed) == 1 && c.holder(NameOf("p", "n2")).Annotations["seen"] == "" {
+			c.annotate("n2") // one more pass before it is ready
+			continue
+		}
+		c.runs()
+	}
+}
+
+// annotate marks the holder on the node.
+func (c *cluster) annotate(node string) {
+	d := c.holder(NameOf("p", node))
+	d.Annotations = map[string]string{"seen": "yes"}
+	if err := c.Update(c.Context(), d); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// bound binds all claims.
+func (c *cluster) bound() {
+	c.Helper()
+	var all corev1.PersistentVolumeClaimList
+	if err := c.List(c.Context(), &all); err != nil {
+		c.Fatal(err)
+	}
+	for _, claim := range all.Items {
+		claim.Status.Phase = corev1.ClaimBound
+		if err := c.Status().Update(c.Context(), &claim); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// The pod that mounts and the Job that unmounts have pool and claim; those of an earlier version have neither.
+func TestOwnerOfTheMount(t *testing.T) {
+	for _, earlier := range []bool{false, true} {
+		c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
+		c.pass(poolP())
+		d := c.holder(NameOf("p", "n1"))
+		want := []string{"--pool=p", "--claim-uid=" + string(c.record[d.Name].ClaimUID)}
+		if args := d.Spec.Template.Spec.Containers[0].Args; c.record[d.Name].ClaimUID == "" || !slices.Equal(args[3:], want) {
+			t.Errorf("the holder has %q, want %q", args, want)
+		}
+		if earlier {
+			want = nil
+			d.Spec.Template.Spec.Containers[0].Args = d.Spec.Template.Spec.Containers[0].Args[:3]
+			if err := c.Update(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			c.runs()
+			c.pass(Wanted{Settled: true})
+		}
+		c.runs()
+		c.pass(Wanted{Settled: true})
+		var job batchv1.Job
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: jobOf("p", "n1")}, &job); err != nil {
+			t.Fatal(err)
+		}
+		if args := job.Spec.Template.Spec.Containers[0].Args; !slices.Equal(args[3:], want) {
+			t.Errorf("the Job has %q, want %q", args, want)
+		}
+	}
+}
