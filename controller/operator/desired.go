@@ -180,7 +180,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 		agent.Args = append(agent.Args, "--metrics-tls-version="+l.tlsVersion)
 	}
 	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
-	pod.Affinity = cr.Spec.Workload.Affinity
+	pod.Affinity = notOn(l.without, cr.Spec.Workload.Affinity)
 	pod.Tolerations = cr.Spec.Workload.Tolerations
 	if err := l.settle(pod); err != nil {
 		return err

@@ -51,6 +51,8 @@ type layout struct {
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
 	tuned   []agentenv.Variable
 	invalid []string
+	// without are nodes that get no agent yet, because a pod of the older operator is there.
+	without []string
 	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
 	tlsVersion string
 }
@@ -203,7 +205,8 @@ func (r *Reconciler) differs(ctx context.Context, want *unstructured.Unstructure
 
 // keepClaims has the pools on claims as the layout has them, on the nodes of the agents.
 func (r *Reconciler) keepClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, a rollout.State) (err error) {
-	wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired, Settled: a.Settled}
+	wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired,
+		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
 	l.claims, err = r.claims(cr, l.record).Keep(ctx, cr, wanted)
 	l.retained = append(l.retained, l.claims.Kept...)
 	return err

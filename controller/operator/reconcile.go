@@ -120,7 +120,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 			return 0, fmt.Errorf("add the finalizer: %w", err)
 		}
 	}
-	waiting, err := r.removeOlder(ctx)
+	waiting, without, err := r.removeOlder(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -128,6 +128,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 	if err != nil {
 		return 0, err
 	}
+	l.without = without
 	var written int64
 	if waiting == "" {
 		if written, err = r.applyAll(ctx, cr, l); err != nil {
@@ -147,7 +148,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 		}
 	}
 	again = l.claims.Again
-	if (len(l.retained) > 0 || l.leaving()) && again == 0 {
+	if (len(l.retained) > 0 || l.leaving() || waiting != "" || len(without) > 0) && again == 0 {
 		again = recheck
 	}
 	if a.Left > 0 && (again == 0 || a.Left < again) {

@@ -41,7 +41,11 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 		status.ObservedVersion = r.Version
 	}
 	status.StoragePoolStatuses = l.statuses(a)
-	r.conditions(&status, verdictOf(status, l, a, ready), notes(cr))
+	v := verdictOf(status, l, a, ready)
+	if len(l.without) > 0 {
+		v.message += "; without an agent until the older operator's pod there ends: " + names(l.without)
+	}
+	r.conditions(&status, v, notes(cr))
 	return status
 }
 

@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+)
+
+// without returns the nodes that the agents' DaemonSet leaves out, and whether there is one.
+func (o operated) without() (nodes []string, installed bool) {
+	o.Helper()
+	set, err := o.installed(o.Context())
+	if err != nil || set == nil {
+		return nil, false
+	}
+	if a := set.Spec.Template.Spec.Affinity; a != nil {
+		for _, field := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields {
+			nodes = append(nodes, string(field.Operator)+" "+field.Values[0])
+		}
+	}
+	return nodes, true
+}
+
+// On taking over, a node that does not answer gets no agent before the older operator's pod there has ended, and the others do
+// not wait for it. A pod of a node that answers is waited for.
+func TestTakeOverBesideADeadNode(t *testing.T) {
+	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{managedBy: owner},
+		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
+	pod := func(node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + node, Finalizers: []string{"test/hangs"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}),
+		node("alive", corev1.ConditionTrue), node("dead", corev1.ConditionUnknown), set.DeepCopy(), pod("alive"), pod("dead"))
+	end := func(o client.Client, what client.Object) {
+		t.Helper()
+		if err := o.Get(t.Context(), client.ObjectKeyFromObject(what), what); err != nil {
+			t.Fatal(err)
+		}
+		what.SetFinalizers(nil)
+		if err := o.Update(t.Context(), what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	installed := func(when string, want bool, without ...string) {
+		t.Helper()
+		o.pass("hpp")
+		o.pass("hpp")
+		if got, is := o.without(); is != want || !slices.Equal(got, without) {
+			t.Errorf("%s: installed %v without %v, want %v without %v", when, is, got, want, without)
+		}
+	}
+	installed("at first", false)
+	if err := o.client.Delete(t.Context(), pod("alive")); err != nil {
+		t.Fatal(err)
+	}
+	installed("while a pod of a node that answers ends", false)
+	end(o.client, pod("alive"))
+	installed("before the dead node's pod is deleted", false)
+	if err := o.client.Delete(t.Context(), pod("dead")); err != nil {
+		t.Fatal(err)
+	}
+	installed("with the dead node's pod", true, "NotIn dead")
+	var cr v1beta1.HostPathProvisioner
+	if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil || !strings.Contains(progress(cr.Status).Message, "dead") {
+		t.Errorf("%v, condition %+v", err, progress(cr.Status))
+	}
+	end(o.client, pod("dead"))
+	end(o.client, set.DeepCopy())
+	installed("when all is gone", true)
+}
+
+// The nodes are left out of every way in which the resource's affinity admits nodes.
+func TestNotOn(t *testing.T) {
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
+	given := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}, NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{term, {}, term}}}}
+	if got := notOn(nil, given); got != given {
+		t.Errorf("without nodes: %v", got)
+	}
+	got := notOn([]string{"x", "y"}, given)
+	for i, want := range []int{2, 0, 2} {
+		if n := len(got.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i].MatchFields); n != want {
+			t.Errorf("term %d has %d fields, want %d", i, n, want)
+		}
+	}
+	if got.PodAffinity == nil || len(given.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields) != 0 {
+		t.Error("the resource's affinity was changed or lost")
+	}
+}
