@@ -247,11 +247,11 @@ func (a *agent) newDriver() (err error) {
 		a.kubelet, err = d.registration()
 	}
 	if err == nil && a.provision.csi {
-		var register func()
+		var registration nodeinfo.Registration
 		if a.kubelet != nil {
-			register = a.kubelet.Renew
+			registration = a.kubelet
 		}
-		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, register)
+		a.seen = nodeinfo.NewDriver(a.client, a.nodeName, d.name, registration)
 	}
 	return err
 }

@@ -35,16 +35,24 @@ var (
 type Driver struct {
 	client       kubernetes.Interface
 	node, driver string
-	// register makes the kubelet register the driver again; nil if a sidecar registers it.
-	register func()
+	// registration is nil if a sidecar registers the driver.
+	registration Registration
+	seen         bool // the scheduler saw the driver at an earlier check
 
 	mu  sync.Mutex
 	err error // guarded by mu
 }
 
-// NewDriver returns the check of the driver of that name on the node. register may be nil.
-func NewDriver(client kubernetes.Interface, node, driver string, register func()) *Driver {
-	return &Driver{client: client, node: node, driver: driver, register: register}
+// Registration is the driver's registration with the kubelet.
+type Registration interface {
+	Ready() error // nil if the kubelet has registered the driver
+	Renew()       // makes the kubelet register the driver again
+}
+
+// NewDriver returns the check of the driver of that name on the node. registration is nil if a sidecar
+// registers the driver.
+func NewDriver(client kubernetes.Interface, node, driver string, registration Registration) *Driver {
+	return &Driver{client: client, node: node, driver: driver, registration: registration}
 }
 
 // Run checks until the context ends. It waits before the first check, because the kubelet registers the
@@ -72,17 +80,22 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 		klog.FromContext(ctx).V(2).Info("Cannot check whether the scheduler sees the driver", "err", err)
 		return false // what was found last stays
 	}
+	// Before the driver was registered nothing is lost, and Registration.Ready says what stands in the way.
+	if missing != nil && !d.seen && (d.registration == nil || d.registration.Ready() != nil) {
+		return false
+	}
+	d.seen = d.seen || missing == nil
 	d.mu.Lock()
 	was := d.err
 	d.err = missing
 	d.mu.Unlock()
 	log := klog.FromContext(ctx)
-	switch again = errors.As(missing, new(unregistered)) && d.register != nil; {
+	switch again = errors.As(missing, new(unregistered)) && d.registration != nil; {
 	case missing == nil && was != nil:
 		log.Info("The scheduler sees the driver again", "driver", d.driver)
 	case again:
 		log.Error(missing, "Pods with volumes of this node cannot be scheduled; the driver registers again")
-		d.register()
+		d.registration.Renew()
 	case missing != nil && was == nil:
 		log.Error(missing, "Pods with volumes of this node cannot be scheduled")
 	}

@@ -45,15 +45,17 @@ func TestDriverIsSeen(t *testing.T) {
 		"label of another node":        {[]runtime.Object{node("node-02"), csiNode(driver)}, nil, "--overwrite", false},
 		"CSINode deleted":              {[]runtime.Object{node("node-01")}, nil, "CSINode node-01 is missing", true},
 		"driver's entry removed":       {[]runtime.Object{node("node-01"), csiNode("x")}, nil, "lacks the driver", true},
+		"not registered yet":           {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = &kubelet{err: errors.New("wait")} }, "", false},
+		"sidecar, not registered yet":  {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = nil }, "", false},
 		"Node deleted":                 {[]runtime.Object{csiNode(driver)}, nil, "", false},
 		"CSINodes may not be read":     {[]runtime.Object{node("node-01")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "", false},
 		"label, no CSINode readable":   {[]runtime.Object{node("")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "has no label", true},
 		"the API server is in trouble": {[]runtime.Object{node("")}, refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
-		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.register = nil }, "has no label", false},
+		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration, d.seen = nil, true }, "has no label", false},
 	} {
-		registered := 0
+		k := &kubelet{}
 		client := fake.NewClientset(row.objects...)
-		d := NewDriver(client, "node-01", driver, func() { registered++ })
+		d := NewDriver(client, "node-01", driver, k)
 		if row.answer != nil {
 			row.answer(d, client)
 		}
@@ -62,11 +64,20 @@ func TestDriverIsSeen(t *testing.T) {
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v, want %q", what, err, row.want)
 		}
-		if again != row.register || (registered == 1) != row.register {
-			t.Errorf("%s: registered again %v, %d times", what, again, registered)
+		if again != row.register || (k.renewed == 1) != row.register {
+			t.Errorf("%s: registered again %v, %d times", what, again, k.renewed)
 		}
 	}
 }
+
+// kubelet has registered the driver, unless err says why not.
+type kubelet struct {
+	err     error
+	renewed int
+}
+
+func (k *kubelet) Ready() error { return k.err }
+func (k *kubelet) Renew()       { k.renewed++ }
 
 // refuse answers requests for the resource with the error.
 func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
@@ -78,7 +89,7 @@ func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
 // What a tool removed and the kubelet wrote again is forgotten; an API server that does not answer changes nothing.
 func TestDriverIsSeenAgain(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
-	d := NewDriver(client, "node-01", class.CSIProvisioner, nil)
+	d := NewDriver(client, "node-01", class.CSIProvisioner, &kubelet{})
 	d.check(t.Context())
 	down := true
 	client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
