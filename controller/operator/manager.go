@@ -110,6 +110,9 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 func (r *Reconciler) validator() *admission.Validator {
 	return &admission.Validator{Resources: r.Client, PVs: r.eachCached, Notes: notes,
 		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
+			if refused, err := claimpools.Taken(ctx, r.Client, r.Namespace, pool); refused != "" || err != nil {
+				return refused, err
+			}
 			return claimpools.Conflict(ctx, r.Client, r.Namespace, pool, template)
 		}}
 }

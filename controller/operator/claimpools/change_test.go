@@ -29,6 +29,20 @@ func TestNamesThatCollide(t *testing.T) {
 	}
 }
 
+// The webhook refuses a pool whose claim would have the name of another pool's.
+func TestTaken(t *testing.T) {
+	c := objectsOf(t, nodeNamed("1", corev1.ConditionTrue), nodeNamed("ssd-1", corev1.ConditionTrue))
+	w := poolP()
+	w.Pools[0].Name, w.Nodes = "local", []Node{{Name: "1"}, {Name: "ssd-1"}}
+	c.pass(w)
+	for pool, want := range map[string]string{"local": "", "other": "", "local-ssd": "on node 1 its claim would have the name hpp-pool-local-ssd-1, which is that of a claim of pool local"} {
+		got, err := Taken(t.Context(), c.Client, "ns", pool)
+		if err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("pool %s: %q, %v, want %q", pool, got, err, want)
+		}
+	}
+}
+
 // Holders change on one node at a time, the next when the last is ready, and a node that is not ready is left out.
 func TestChangesOneNodeAtATime(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionFalse), nodeNamed("n2", corev1.ConditionTrue), nodeNamed("n3", corev1.ConditionTrue))

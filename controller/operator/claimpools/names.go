@@ -1,12 +1,15 @@
 package claimpools
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -24,6 +27,28 @@ func labelOf(pool string) string { return pool + "-hpp" }
 // NameOf returns the name of the claim and the Deployment of a pool on a node. That the existing operator shortens a long name
 // in this way must stay: claims with data have these names.
 func NameOf(pool, node string) string { return short("hpp-pool", pool+"-"+node) }
+
+// Taken describes a claim of another pool that has the name of one of the pool's, on any node that exists, or returns "".
+func Taken(ctx context.Context, from client.Reader, namespace, pool string) (string, error) {
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := from.List(ctx, nodes); err != nil {
+		return "", fmt.Errorf("list nodes: %w", err)
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := from.List(ctx, &claims, client.InNamespace(namespace), client.HasLabels{poolLabel}); err != nil {
+		return "", fmt.Errorf("list the claims of pools: %w", err)
+	}
+	for _, claim := range claims.Items {
+		for _, node := range nodes.Items {
+			if claim.Name == NameOf(pool, node.Name) && claim.Labels[poolLabel] != labelOf(pool) {
+				return fmt.Sprintf("pool %s: on node %s its claim would have the name %s, which is that of a claim of pool %s; give the new pool another name",
+					pool, node.Name, claim.Name, strings.TrimSuffix(claim.Labels[poolLabel], "-hpp")), nil
+			}
+		}
+	}
+	return "", nil
+}
 
 // jobOf returns the name of the Job that unmounts a pool on a node. It becomes a label of the Job's pods, and no other pool and
 // node have it: a Job that has unmounted another mount proves nothing.
