@@ -52,6 +52,7 @@ type PV struct {
 //
 // Ours needs the volume and another mark, and no mark of another Node that exists. A label does not count against an affinity that is
 // this Node's. A PV without affinity, and a directory without a record, also need a mark that the provisioner wrote.
+// A directory without a record has no mark of another Node, whether or not that exists.
 func WhoseVolume(pv PV, other func(Name) Existence) Finding {
 	written := pv.Affinity.Own
 	for _, a := range pv.Annotations {
@@ -86,10 +87,12 @@ func (pv PV) differing(other func(Name) Existence) (all []string) {
 		if n.Own || n.Value == "" {
 			continue
 		}
-		switch other(n) {
-		case Exists:
+		switch existence := other(n); {
+		case existence == Absent && pv.Adoption:
+			all = append(all, fmt.Sprintf("%s is %q, which is not this node", n.Mark, n.Value))
+		case existence == Exists:
 			all = append(all, fmt.Sprintf("%s is %q, which is another node", n.Mark, n.Value))
-		case Unknown:
+		case existence == Unknown:
 			all = append(all, fmt.Sprintf("%s is %q, which may be another node", n.Mark, n.Value))
 		}
 	}

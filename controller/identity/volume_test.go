@@ -47,6 +47,8 @@ func TestWhoseVolume(t *testing.T) {
 		"adopted by the annotation":          {PV{Volume: true, Adoption: true, Annotations: []Name{own}}, Ours, ""},
 		"adopted by the affinity":            {PV{Volume: true, Adoption: true, Affinity: own}, Ours, ""},
 		"not adopted by the label":           {PV{Volume: true, Adoption: true, Label: own, NodeUID: true}, Unclear, "neither"},
+		"not adopted from a gone node":       {PV{Volume: true, Adoption: true, Annotations: []Name{gone}, Affinity: own}, Unclear, `"gone"`},
+		"adopted, whatever the label":        {PV{Volume: true, Adoption: true, Label: gone, Annotations: []Name{own}, Affinity: own}, Ours, ""},
 		"not adopted from another":           {PV{Volume: true, Adoption: true, Annotations: []Name{own}, Affinity: exists}, Unclear, `"exists"`},
 	} {
 		got := WhoseVolume(row.pv, other)
