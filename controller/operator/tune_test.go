@@ -82,7 +82,7 @@ func TestMigrationSettings(t *testing.T) {
 		}
 		return len(role.Rules)
 	}
-	if with, without := rules(settings), rules(map[string]string{agentenv.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 7 {
+	if with, without := rules(settings), rules(map[string]string{agentenv.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 8 {
 		t.Errorf("%d rules with migration, %d without", with, without)
 	}
 }
