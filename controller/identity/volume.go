@@ -52,7 +52,7 @@ type PV struct {
 //
 // Ours needs the volume and another mark, and no mark of another Node that exists. A label does not count against an affinity that is
 // this Node's. A PV without affinity, and a directory without a record, also need a mark that the provisioner wrote.
-// A directory without a record has no mark of another Node, whether or not that exists.
+// A directory without a record, and a PV without affinity, have no mark of another Node, whether or not that exists.
 func WhoseVolume(pv PV, other func(Name) Existence) Finding {
 	written := pv.Affinity.Own
 	for _, a := range pv.Annotations {
@@ -88,7 +88,7 @@ func (pv PV) differing(other func(Name) Existence) (all []string) {
 			continue
 		}
 		switch existence := other(n); {
-		case existence == Absent && pv.Adoption:
+		case existence == Absent && (pv.Adoption || pv.Unpinned):
 			all = append(all, fmt.Sprintf("%s is %q, which is not this node", n.Mark, n.Value))
 		case existence == Exists:
 			all = append(all, fmt.Sprintf("%s is %q, which is another node", n.Mark, n.Value))
