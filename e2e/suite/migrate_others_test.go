@@ -62,6 +62,15 @@ var otherProvisioners = []otherProvisioner{
 			pv.Spec.NodeAffinity = hostnameAffinity(node)
 		},
 	},
+	{
+		"rancher.io/local-path", // before v0.0.13
+		harness.PVName,
+		func(pv *corev1.PersistentVolume, path string, node harness.Node) {
+			create := corev1.HostPathDirectoryOrCreate
+			pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path, Type: &create}
+			pv.Spec.NodeAffinity = hostnameAffinity(node)
+		},
+	},
 }
 
 // theirs is a bound volume of another provisioner, which does not run.
