@@ -9,10 +9,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
-
-// page is how many objects one answer of the API server has.
-const page = 500
 
 // inUse lists the PVs of the provisioners, and the pods with inline volumes of the driver.
 func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
@@ -26,7 +24,7 @@ func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
 // eachInline calls see for each pod with inline volumes of the driver, and their pools.
 func (r *Reconciler) eachInline(ctx context.Context, see func(pod *corev1.Pod, pools []string)) error {
 	var pods corev1.PodList
-	err := pages(ctx, r.Live, &pods, func() {
+	err := claimpools.Pages(ctx, r.Live, &pods, func() {
 		for i := range pods.Items {
 			if used := identity.InlinePools(&pods.Items[i]); len(used) > 0 {
 				see(&pods.Items[i], used)
@@ -42,7 +40,7 @@ func (r *Reconciler) eachInline(ctx context.Context, see func(pod *corev1.Pod, p
 // eachPV calls see for each PV of the provisioners.
 func (r *Reconciler) eachPV(ctx context.Context, see func(*corev1.PersistentVolume)) error {
 	var pvs corev1.PersistentVolumeList
-	err := pages(ctx, r.Live, &pvs, func() {
+	err := claimpools.Pages(ctx, r.Live, &pvs, func() {
 		for i := range pvs.Items {
 			if pv := &pvs.Items[i]; ours(pv) {
 				see(pv)
@@ -68,19 +66,6 @@ func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.Persistent
 		}
 	}
 	return nil
-}
-
-// pages reads a list in pages and calls see after each.
-func pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
-	for next := ""; ; {
-		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
-			return err
-		}
-		see()
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
 }
 
 // ours reports whether the PV is one of the provisioners'.

@@ -67,7 +67,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		}
 	}
 	var pvs corev1.PersistentVolumeList
-	err := pages(ctx, k.Live, &pvs, func() {
+	err := Pages(ctx, k.Live, &pvs, func() {
 		for i := range pvs.Items {
 			if u, ok := identity.UseOfPV(&pvs.Items[i]); ok {
 				s.uses = append(s.uses, u)
@@ -78,7 +78,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		return fmt.Errorf("list PVs: %w", err)
 	}
 	var pods corev1.PodList
-	err = pages(ctx, k.Live, &pods, func() {
+	err = Pages(ctx, k.Live, &pods, func() {
 		for i := range pods.Items {
 			s.uses = append(s.uses, identity.UsesOfPod(&pods.Items[i])...)
 		}
@@ -90,8 +90,8 @@ func (k *Keeper) look(ctx context.Context) error {
 	return nil
 }
 
-// pages reads a list in pages and calls see after each.
-func pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
+// Pages reads a list in pages and calls see after each.
+func Pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
 	for next := ""; ; {
 		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
 			return err
