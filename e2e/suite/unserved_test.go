@@ -47,8 +47,8 @@ func TestUnservedClaims(t *testing.T) {
 			warned := func() error { return s.Warned(claim.UID, harness.ReasonFailed, row.words...) }
 			s.Within(unservedWithin, "warning", warned)
 			s.Always(s.Scaled(40*time.Second), "one warning", warned)
-			if err := s.IsPending(claim); err != nil {
-				t.Error(err)
+			if now := s.Read(claim); now.Status.Phase != corev1.ClaimPending || now.Spec.VolumeName != claim.Spec.VolumeName {
+				t.Errorf("the claim is %s, with volume %q", now.Status.Phase, now.Spec.VolumeName)
 			}
 		}
 	}
