@@ -99,13 +99,19 @@ func patch(t *testing.T, objects []any, file string) []any {
 	return objects
 }
 
-// identity is what says that two objects are one: kind, namespace and name.
-func identity(t *testing.T, object any) string {
+// metadata returns the kind and the metadata of an object.
+func metadata(t *testing.T, object any) (o metav1.PartialObjectMetadata) {
 	t.Helper()
-	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(asJSON(t, object), &o); err != nil {
 		t.Fatal(err)
 	}
+	return o
+}
+
+// identity is what says that two objects are one: kind, namespace and name.
+func identity(t *testing.T, object any) string {
+	t.Helper()
+	o := metadata(t, object)
 	return o.Kind + " " + path.Join(o.Namespace, o.Name)
 }
 

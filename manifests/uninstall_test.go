@@ -1,7 +1,6 @@
 package manifests_test
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"path"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // removing holds the kustomizations that uninstall a form, and keep, the component that leaves out what stays.
@@ -144,10 +141,7 @@ func exclude(a, b set) bool {
 // kept reports whether Argo CD and Flux leave the object when it is in none of their sources any more.
 func kept(t *testing.T, object any) bool {
 	t.Helper()
-	var o metav1.PartialObjectMetadata
-	if err := json.Unmarshal(asJSON(t, object), &o); err != nil {
-		t.Fatal(err)
-	}
+	o := metadata(t, object)
 	return o.Annotations["argocd.argoproj.io/sync-options"] == "Prune=false,Delete=false" &&
 		o.Annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled"
 }
