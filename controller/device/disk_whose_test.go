@@ -9,11 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
 // writeTo writes what a tenant has on a disk.
@@ -264,6 +268,15 @@ func TestDiskClaimRefRemovedDuringAWipe(t *testing.T) {
 	b.claimed(pv, corev1.VolumeReleased)
 	for b.report(path, Wiping).Wiped == 0 {
 	}
+	refusals := make(chan struct{}, 100)
+	b.client.PrependReactor("delete", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		refusals <- struct{}{} // another program changed the PV meanwhile
+		if len(refusals) > 1 {
+			return false, nil, nil
+		}
+		time.AfterFunc(300*time.Millisecond, func() { sleep.Wake(b.controller.wake) })
+		return true, nil, apierrors.NewConflict(corev1.Resource("persistentvolumes"), pv.Name, nil)
+	})
 	now := b.named(pv.Name)
 	now.Spec.ClaimRef, now.Status.Phase = nil, corev1.VolumeAvailable
 	b.update(now)

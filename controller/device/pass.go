@@ -167,15 +167,18 @@ func (p *passing) owned(s *slot, pv placed, r *Report) {
 }
 
 // available decides about a device whose PV waits for a claim. A PV that was Released, and whose wipe was begun, is withdrawn: a
-// part of the former tenant's data may be left.
+// part of the former tenant's data may be left. Until it is withdrawn, the wipe goes on.
 func (p *passing) available(n disk.Number, pv *corev1.PersistentVolume, r *Report) {
 	begun := p.begun(n, pv.UID)
+	if begun && free(pv) && !p.withdraw(pv, "its disk was being wiped when its claimRef was removed; it is offered again once it is wiped") {
+		r.State, r.Why = Error, "the disk is being wiped, and its PV could not be withdrawn"
+		return
+	}
 	p.end(n)
 	p.forget(n)
 	r.State = Available
 	switch {
-	case begun && p.withdraw(pv, "its disk was being wiped when its claimRef was removed; it is offered again once it is wiped"),
-		p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more"):
+	case begun && free(pv), p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more"):
 		r.State = ""
 	case begun:
 		r.State, r.Why = Error, "the disk was being wiped when the PV was given to another claim: a part of its data is left"
@@ -184,7 +187,7 @@ func (p *passing) available(n disk.Number, pv *corev1.PersistentVolume, r *Repor
 }
 
 // unclear decides about a device that may not be the disk of the PV that names it. Nothing is written. A PV that no claim has is
-// withdrawn, and the device is offered anew if it carries nothing.
+// withdrawn, and the device is offered again if it carries nothing.
 func (p *passing) unclear(s *slot, pv placed, r *Report) {
 	r.State, r.Why, r.Confirm = Unclear, pv.Why, confirmation(s.device)
 	switch {
