@@ -45,7 +45,7 @@ type matching struct {
 
 // match finds out which PV is on which device. A device is its number, whatever path leads to it, and two devices that report
 // one WWN are one disk; what cannot be read has a slot of its own. gone are PVs whose disk is not at their path. If another
-// device has the ID that such a PV records, the PV is on that device, too, so that nobody else gets it.
+// device has the ID that such a PV records, the PV is on that device, too, so that the device is not offered again.
 func match(node *corev1.Node, devices []disk.Device, pvs []*corev1.PersistentVolume) (slots []*slot, gone []absent) {
 	m := &matching{node: node, number: map[disk.Number]*slot{}, path: map[string]*slot{}}
 	for _, d := range devices {

@@ -41,7 +41,7 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 		return err
 	}
 	if note, clean := c.wipedBefore(d); clean && note.version != "" && note.version == now.ResourceVersion {
-		return nil // the API server refused to delete the PV, which nobody changed since
+		return nil // the API server refused to delete the PV, which did not change since
 	}
 	if err := c.free(ctx, node, d, pv.Name, pv.UID); err != nil {
 		return err

@@ -2,7 +2,7 @@
 // is meant: a node is made again under its name, a disk comes back under another one's path, a claim is restored without its volume.
 //
 // Each question of the package is one function, asked by everything that deletes, adopts, gives up or protects, and has three
-// answers. What destroys needs Ours. What protects takes Unclear for Ours. Unclear is told once, with the marks that differ and what
+// answers. What destroys needs Ours. What protects takes Unclear for Ours. Unclear is reported once, with the marks that differ and what
 // an administrator can do.
 package identity
 
