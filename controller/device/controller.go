@@ -70,6 +70,7 @@ type Controller struct {
 	numbers map[string]disk.Number // of reports, by device
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
+	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
 }
 
 // New returns a Controller that has done nothing yet.
@@ -77,7 +78,7 @@ func New(c Config) *Controller {
 	return &Controller{
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
 		seen: errors.New("the API server and the devices were not read yet"), numbers: map[string]disk.Number{},
-		jobs: map[disk.Number]*job{}, clean: map[disk.Number]cleaned{},
+		jobs: map[disk.Number]*job{}, clean: map[disk.Number]cleaned{}, begun: map[types.UID]bool{},
 	}
 }
 

@@ -265,6 +265,7 @@ func TestDiskClaimRefRemovedDuringAWipe(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=^disk-large", "wipe=discard")
 	path := b.attach("disk-large", 2<<30)
 	pv := b.named(b.report(path, Available).PV)
+	b.configure("wipe=zero") // slowly
 	b.claimed(pv, corev1.VolumeReleased)
 	for b.report(path, Wiping).Wiped == 0 {
 	}

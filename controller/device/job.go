@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -112,14 +115,6 @@ func (c *Controller) finish(ctx context.Context, n disk.Number, j *job, err erro
 	sleep.Wake(c.wake)
 }
 
-// begun reports whether a wipe for the PV was begun on a device and has not ended.
-func (c *Controller) begun(n disk.Number, uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	j := c.jobs[n]
-	return j != nil && j.uid == uid && j.progress.Wiped > 0
-}
-
 // end ends the work on a device, which has a PV that needs none.
 func (c *Controller) end(n disk.Number) {
 	c.mu.Lock()
@@ -175,6 +170,32 @@ func (c *Controller) publish(reports []Report, numbers map[string]disk.Number) {
 	}
 }
 
+// partlyWiped is why a disk that is wiped no more has a part of a former tenant's data.
+const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
+
+// partly reports whether a wipe for the PV was begun and did not succeed. The agent remembers that until it ends.
+func (c *Controller) partly(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begun[uid]
+}
+
+// noteBegun notes that the first byte of the PV's disk is about to be wiped.
+func (c *Controller) noteBegun(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun[uid] = true
+}
+
+// forgetPartly forgets the wipes for PVs that are gone.
+func (c *Controller) forgetPartly(pvs []*corev1.PersistentVolume) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool {
+		return !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool { return pv.UID == uid })
+	})
+}
+
 // describe writes the job's part of a report.
 func (j *job) describe(r *Report) {
 	r.State, r.Why = j.state, j.why
@@ -196,8 +217,10 @@ func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	return note, has && note.sequence == d.Sequence && note.bytes == d.Bytes
 }
 
-func (c *Controller) noteWiped(d disk.Device, name, version string) {
+// noteWiped notes that a device was wiped: for the PV with the UID, or for none.
+func (c *Controller) noteWiped(d disk.Device, uid types.UID, name, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.begun, uid)
 	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, name, version}
 }

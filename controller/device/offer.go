@@ -68,7 +68,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
-	c.noteWiped(d, *name, "")
+	c.noteWiped(d, "", *name, "")
 	c.noteNode(ctx, d.Path+began.String(), events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }

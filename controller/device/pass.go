@@ -57,6 +57,7 @@ func (c *Controller) compare(ctx context.Context) error {
 		}
 	}
 	c.observe(s)
+	c.forgetPartly(pvs)
 	slots, gone := match(node, devices, pvs)
 	p := &passing{Controller: c, ctx: ctx, node: node, spec: s, slots: slots, names: map[string]int{}, byPath: map[string]disk.Number{}}
 	p.spec = s.without(p.unknownDisk(gone))
@@ -156,6 +157,10 @@ func (p *passing) owned(s *slot, pv placed, r *Report) {
 		p.end(n)
 		p.forget(n)
 		r.State = Bound
+		if p.partly(pv.UID) {
+			r.Why = partlyWiped
+			p.warnPV(p.ctx, pv.PersistentVolume, "partly", events.DeviceError, r.Why)
+		}
 	case corev1.VolumeReleased:
 		p.released(s, pv.PersistentVolume, r)
 	case corev1.VolumeFailed:
@@ -167,42 +172,24 @@ func (p *passing) owned(s *slot, pv placed, r *Report) {
 }
 
 // available decides about a device whose PV waits for a claim. A PV that was Released, and whose wipe was begun, is withdrawn: a
-// part of the former tenant's data may be left. Until it is withdrawn, the wipe goes on.
+// part of the former tenant's data may be left. The wipe is ended at once, for a claim may get the PV before it is withdrawn.
 func (p *passing) available(n disk.Number, pv *corev1.PersistentVolume, r *Report) {
-	begun := p.begun(n, pv.UID)
-	if begun && free(pv) && !p.withdraw(pv, "its disk was being wiped when its claimRef was removed; it is offered again once it is wiped") {
-		r.State, r.Why = Error, "the disk is being wiped, and its PV could not be withdrawn"
-		return
-	}
 	p.end(n)
 	p.forget(n)
 	r.State = Available
 	switch {
-	case begun && free(pv), p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more"):
+	case p.partly(pv.UID) && !free(pv):
+		r.State, r.Why = Error, partlyWiped
+		p.warnPV(p.ctx, pv, "partly", events.DeviceError, r.Why)
+	case p.partly(pv.UID):
+		if p.withdraw(pv, "its disk was being wiped when its claimRef was removed; it is offered again once it is wiped") {
+			r.State = ""
+			return
+		}
+		r.State, r.Why = Error, "the disk was being wiped when the claimRef was removed, and its PV could not be withdrawn"
+	case p.spec == nil && p.withdraw(pv, "its node has no ConfigMap of devices any more"):
 		r.State = ""
-	case begun:
-		r.State, r.Why = Error, "the disk was being wiped when the PV was given to another claim: a part of its data is left"
-		p.warnPV(p.ctx, pv, "begun", events.DeviceError, r.Why)
 	}
-}
-
-// unclear decides about a device that may not be the disk of the PV that names it. Nothing is written. A PV that no claim has is
-// withdrawn, and the device is offered again if it carries nothing.
-func (p *passing) unclear(s *slot, pv placed, r *Report) {
-	r.State, r.Why, r.Confirm = Unclear, pv.Why, confirmation(s.device)
-	switch {
-	case free(pv.PersistentVolume) && p.withdraw(pv.PersistentVolume, pv.Why):
-		r.State = ""
-		return
-	case pv.Status.Phase == corev1.VolumeBound:
-		r.State = Bound
-	}
-	fix := "attach the disk of the PV"
-	if r.Confirm != "" {
-		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", pv.Name, r.Confirm)
-	}
-	p.warnPV(p.ctx, pv.PersistentVolume, "unclear "+pv.Why, events.DeviceUnclear,
-		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", pv.Why, fix))
 }
 
 func (p *passing) released(s *slot, pv *corev1.PersistentVolume, r *Report) {
@@ -220,24 +207,6 @@ func (p *passing) released(s *slot, pv *corev1.PersistentVolume, r *Report) {
 	default:
 		p.begin(s.device, pv.UID, p.spec, Released, p.release(s.device, pv, p.spec, p.node))
 	}
-}
-
-// unknownDisk returns the PV of a claim whose disk is not known, nil if there is none: it may be any of the node's.
-func (p *passing) unknownDisk(gone []absent) *corev1.PersistentVolume {
-	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
-	for _, a := range gone {
-		if unknown(a.PersistentVolume) {
-			return a.PersistentVolume
-		}
-	}
-	for _, s := range p.slots {
-		for _, pv := range s.pvs {
-			if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
-				return pv.PersistentVolume
-			}
-		}
-	}
-	return nil
 }
 
 // free reports whether a PV waits for a claim and none has it.

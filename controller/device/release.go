@@ -47,10 +47,11 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 		return err
 	}
 	began := time.Now()
+	c.noteBegun(pv.UID)
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
-	c.noteWiped(d, pv.Name, now.ResourceVersion)
+	c.noteWiped(d, pv.UID, pv.Name, now.ResourceVersion)
 	c.notePV(ctx, pv, "wiped", events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }
@@ -68,6 +69,6 @@ func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)
 	}
-	c.noteWiped(d, pv.Name, "")
+	c.noteWiped(d, pv.UID, pv.Name, "")
 	return nil
 }
