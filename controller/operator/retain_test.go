@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -130,7 +131,7 @@ func (o operated) wantHolder(node, want string) {
 	o.Helper()
 	d, got := &appsv1.Deployment{}, "none"
 	if err := o.client.Get(o.Context(), client.ObjectKey{Namespace: "ns", Name: "hpp-pool-b-" + node}, d); err == nil && d.DeletionTimestamp == nil {
-		got = string('0' + rune(*d.Spec.Replicas))
+		got = strconv.Itoa(int(*d.Spec.Replicas))
 	}
 	if got != want {
 		o.Errorf("the holder of pool b on node %s has %s replicas, want %s", node, got, want)

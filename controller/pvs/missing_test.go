@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
@@ -146,7 +145,7 @@ func TestExpectedWithoutGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var pv *corev1.PersistentVolume = validPV(p, "csi")
+	pv := validPV(p, "csi")
 	pool, _ := p.Names(pv)
 	e := p.Expected(pool)
 	slices.Sort(e.IDs)

@@ -135,9 +135,10 @@ func parse(out string) map[string]string {
 func (u *uninstaller) removesItself(form string) (own map[string]string) {
 	u.Helper()
 	page, uninstall := "install.md", "manifests/uninstall/"+form
-	if form == "local-pv" {
+	switch form {
+	case "local-pv":
 		page = "raw-disks.md"
-	} else if form == "policy" {
+	case "policy":
 		uninstall = "manifests/policy"
 	}
 	commands := u.commands(page)
