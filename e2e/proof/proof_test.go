@@ -75,23 +75,24 @@ const head = "package p\n\nimport \"testing\"\n\n"
 var source = map[string]string{
 	"volume/a_test.go":     head + "func TestA(t *testing.T) {}\nfunc FuzzA(f *testing.F) {}\nfunc TestMain(m *testing.M) {}\nfunc Testify(s string) {}\n",
 	"volume/disk_test.go":  "//go:build disk || vm\n\n" + head + "func TestDiskA(t *testing.T) {}\n",
+	"volume/vm_test.go":    "//go:build vm\n\n" + head + "func TestVMA(t *testing.T) {}\n",
 	"e2e/suite/a_test.go":  head + "func TestOne(t *testing.T) {}\nfunc TestTwo(t *testing.T) {}\n",
 	"e2e/suite/testdata/x": "not go",
 }
 
 func TestAssign(t *testing.T) {
 	const shards = "shard race volume\nshard disk volume\nshard suite-a e2e\n"
-	good := "volume/... - * unit race\n... disk * disk disk\n"
+	good := "volume/... - * unit race\n... disk * disk disk\nvolume/... vm * - race\n"
 	for _, row := range []struct{ name, text, want string }{
 		{"all", good + "e2e/suite - * suite suite-a\n", ""},
 		{"missing package", good, "e2e/suite TestOne: no line of tiers.txt says where it runs\ne2e/suite TestTwo: no line of tiers.txt says where it runs"},
 		{"missing name", good + "e2e/suite - TestOne - suite-a\n", "e2e/suite TestTwo: no line of tiers.txt says where it runs"},
-		{"missing tag", "volume/... - * unit race\ne2e/suite - * - suite-a\n", "volume TestDiskA: no line of tiers.txt says where it runs"},
-		{"name that is not there", good + "e2e/suite - TestOne,TestTwo,TestThree - suite-a\n", "tiers.txt:6 names TestThree, which is not in e2e/suite"},
-		{"line that fits none", good + "e2e/suite - * - suite-a\ne2e/nodes - * - suite-a\n", "tiers.txt:7 fits no test: correct or remove it"},
-		{"no shard", good + "e2e/suite - * suite -\n", "tiers.txt:6 names no shard: a test that no shard runs proves nothing"},
-		{"no such shard", good + "e2e/suite - * suite other\n", "tiers.txt:6: no line gives the paths of shard other"},
-		{"no such step", good + "e2e/suite - * other suite-a\n", "tiers.txt:6: make test has no step other"},
+		{"missing tag", "volume/... - * unit race\nvolume/... vm TestVMA - race\ne2e/suite - * - suite-a\n", "volume TestDiskA: no line of tiers.txt says where it runs"},
+		{"name that is not there", good + "e2e/suite - TestOne,TestTwo,TestThree - suite-a\n", "tiers.txt:7 names TestThree, which is not in e2e/suite"},
+		{"line that fits none", good + "e2e/suite - * - suite-a\ne2e/nodes - * - suite-a\n", "tiers.txt:8 fits no test: correct or remove it"},
+		{"no shard", good + "e2e/suite - * suite -\n", "tiers.txt:7 names no shard: a test that no shard runs proves nothing"},
+		{"no such shard", good + "e2e/suite - * suite other\n", "tiers.txt:7: no line gives the paths of shard other"},
+		{"no such step", good + "e2e/suite - * other suite-a\n", "tiers.txt:7: make test has no step other"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			files := map[string]string{"tiers.txt": shards + row.text}
@@ -104,8 +105,8 @@ func TestAssign(t *testing.T) {
 				t.Fatal(err)
 			}
 			tests, err := Find(dir)
-			if err != nil || len(tests) != 5 {
-				t.Fatalf("found %v, %v, want five tests", tests, err)
+			if err != nil || len(tests) != 6 {
+				t.Fatalf("found %v, %v, want six tests", tests, err)
 			}
 			if got := strings.Join(tiers.Assign(tests), "\n"); got != row.want {
 				t.Errorf("%s\nwant\n%s", got, row.want)
@@ -116,7 +117,7 @@ func TestAssign(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	dir := tree(t, source)
-	text := "shard s x\n... disk * disk s\nvolume - * race s\ne2e/suite - TestTwo - s\ne2e/suite - * suite s\n"
+	text := "shard s x\n... disk * disk s\n... vm * disk s\nvolume - * race s\ne2e/suite - TestTwo - s\ne2e/suite - * suite s\n"
 	if err := os.WriteFile(filepath.Join(dir, "tiers.txt"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestBatches(t *testing.T) {
 	}
 	for step, want := range map[string]string{
 		"race":  `[{. "" [./volume] ""}]`,
-		"disk":  `[{. "disk" [./volume] "^(TestDiskA)$"}]`, // without those that need no tag
+		"disk":  `[{. "disk" [./volume] "^(TestDiskA)$"}]`, // without those that need no tag, and those of the virtual machine
 		"suite": `[{e2e "" [./suite] "^(TestOne)$"}]`,
 	} {
 		all := []string{}

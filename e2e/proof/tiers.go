@@ -128,11 +128,19 @@ type batch struct {
 	run      string   // expression of -run, "" for all tests
 }
 
-// batches returns the commands that run the tests of the rules for which want is true. Assign has been called.
+// guest is the tag of tests that write on /dev/vda. The tests of e2e/vm build them and run them in a virtual machine; on this
+// machine they never run.
+const guest = "vm"
+
+// batches returns the commands that run the tests of the rules for which want is true, without those of a guest. Assign has been
+// called.
 func (t *Tiers) batches(want func(*rule) bool) []batch {
 	type key struct{ module, tags string }
 	names, rest := map[key]map[string][]string{}, map[key]map[string]bool{}
 	for _, r := range t.rules {
+		if slices.Contains(r.tags, guest) {
+			continue
+		}
 		for _, test := range r.assigned {
 			module, pkg := moduleOf(test.Package)
 			k := key{module, strings.Join(r.tags, ",")}

@@ -61,7 +61,7 @@ $b mount -t tmpfs tmp /tmp
 	for _, module := range modules {
 		fmt.Fprintf(&b, "$b insmod /modules/%s || echo no module %[1]s\n", filepath.Base(module))
 	}
-	b.WriteString("$b stty -F /dev/ttyS1 raw\ncd /tmp\nexport HOME=/tmp TMPDIR=/tmp PATH=/bin\n")
+	b.WriteString("$b stty -F /dev/ttyS1 raw\ncd /tmp\nexport HOME=/tmp TMPDIR=/tmp PATH=/bin VIRTUAL_MACHINE=e2e/vm\n")
 	for _, variable := range m.Env {
 		fmt.Fprintf(&b, "export %s\n", quote(variable))
 	}
