@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 const (
@@ -137,7 +138,8 @@ func commonMarks(pv *corev1.PersistentVolume, node Node) identity.PV {
 
 // syncVanished handles a PV that the watch reported as deleted. The watch selects by the node label, so
 // the PV may be there with the label of another node, or without one. If it is this node's, syncVanished
-// writes the label again. The error means that the PV must be handled again.
+// writes the label again. A watch without the selector reports every PV of the cluster that changes as deleted; syncVanished
+// ignores one that neither names this node nor has a record here. The error means that the PV must be handled again.
 func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	if !p.node.MayPatchPVs() {
 		return nil // then the watch does not select by the label
@@ -150,14 +152,27 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	if b == nil {
 		return nil
 	}
-	p.askNodes(ctx, b, pv, resync)
-	if pool, _ := b.names(pv); pool != nil && pool.Ready() != nil {
+	pool, directory := b.names(pv)
+	if pool != nil && pool.Ready() != nil {
 		return pool.Ready()
 	}
+	if !b.ofThisNode(pv) && !isRecorded(pool, directory, pv) {
+		return nil
+	}
+	p.askNodes(ctx, b, pv, resync)
 	if err := p.checkUnlabelled(b, pv); err != nil {
 		p.refuse(ctx, pv, err)
 		return nil
 	}
 	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found", pv.Labels[class.LabelNode])
 	return p.patchMeta(ctx, pv, "labels", map[string]string{class.LabelNode: class.LabelValue(p.node.Name())})
+}
+
+// isRecorded reports whether a pool, which may be nil, has the record of a PV's volume.
+func isRecorded(pool *volume.Pool, directory string, pv *corev1.PersistentVolume) bool {
+	if pool == nil {
+		return false
+	}
+	v, err := pool.Get(directory)
+	return err == nil && v.PV == pv.Name
 }

@@ -19,6 +19,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -146,6 +147,24 @@ func TestVanishedPVIsHandled(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the label is %q, %v", now.Labels[class.LabelNode], err)
+		}
+	}
+}
+
+// A PV of another provisioner changed while the watch had no selector, and then the agent was permitted to patch PVs.
+func TestVanishedPVOfAnother(t *testing.T) {
+	c := newPVs(t)
+	pv := validPV(c, "wait")
+	pv.UID, pv.Labels = "pv-uid", nil
+	pv.Annotations[class.AnnProvisionedBy] = "example.com/other"
+	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-02"}
+	client := fake.NewClientset(pv)
+	c.client, c.events = client, events.New(client, c.node.Name())
+	err := c.syncVanished(t.Context(), pv.Name)
+	c.events.Close()
+	for _, a := range client.Actions() {
+		if err != nil || a.GetVerb() != "get" {
+			t.Errorf("%v, %+v, want only a look at it", err, a)
 		}
 	}
 }
