@@ -208,6 +208,21 @@ func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
 	}
 }
 
+// Quantity.Value wraps: a claim of 2^64+1 bytes would get a volume of one. One function converts sizes.
+func TestSizesAreConvertedByOneFunction(t *testing.T) {
+	const converts = "controller/class/size.go"
+	unchecked := regexp.MustCompile(`\.(Value|MilliValue)\(\)|\.(ScaledValue|AsApproximateFloat64)\(`)
+	for path, text := range sources(t) {
+		found := unchecked.FindAllString(text, -1)
+		switch {
+		case path == converts && len(found) == 0:
+			t.Errorf("%s converts nothing any more", path)
+		case path != converts && len(found) > 0:
+			t.Errorf("%s calls %s of a quantity; use class.WholeBytes", path, found)
+		}
+	}
+}
+
 // sources are the files of the module's packages, tests excepted, by their paths.
 func sources(t *testing.T, flags ...string) map[string]string {
 	t.Helper()

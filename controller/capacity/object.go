@@ -90,7 +90,7 @@ func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	if o.Capacity == nil || o.MaximumVolumeSize == nil || o.Capacity.Cmp(*o.MaximumVolumeSize) != 0 {
 		return -1
 	}
-	return o.Capacity.Value()
+	return class.WholeBytes(o.Capacity)
 }
 
 // merged returns a copy of o with the wanted labels, owner and sizes.

@@ -131,9 +131,9 @@ func (r *unservedRecorder) published(ctx context.Context, p *pendingClaim) (o of
 func sizeOf(c *storagev1.CSIStorageCapacity) int64 {
 	switch {
 	case c.MaximumVolumeSize != nil:
-		return c.MaximumVolumeSize.Value()
+		return class.WholeBytes(c.MaximumVolumeSize)
 	case c.Capacity != nil:
-		return c.Capacity.Value()
+		return class.WholeBytes(c.Capacity)
 	}
 	return 0
 }

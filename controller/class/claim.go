@@ -26,9 +26,9 @@ func Delayed(c *storagev1.StorageClass) bool {
 	return c.VolumeBindingMode != nil && *c.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// Bytes returns the size that the claim requests.
+// Bytes returns the size that the claim requests; see WholeBytes.
 func Bytes(claim *corev1.PersistentVolumeClaim) int64 {
-	return claim.Spec.Resources.Requests.Storage().Value()
+	return WholeBytes(claim.Spec.Resources.Requests.Storage())
 }
 
 // NamesNode reports whether an annotation of the user, not the scheduler, places

@@ -1,6 +1,7 @@
 package class_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -246,6 +247,21 @@ func TestSize(t *testing.T) {
 	} {
 		if got := class.Size(bytes); got != want {
 			t.Errorf("Size(%d) = %q, want %q", bytes, got, want)
+		}
+	}
+}
+
+// Sizes that no int64 holds neither wrap nor become 0.
+func TestWholeBytes(t *testing.T) {
+	for size, want := range map[string]int64{
+		"1Gi": 1 << 30, "1500m": 2, "0": 0, "-5": 0, "-10E": 0, "1e-3": 1,
+		"9223372036854775806": math.MaxInt64 - 1, "9223372036854775807": math.MaxInt64, "9223372036854775808": math.MaxInt64,
+		"8Ei": math.MaxInt64, "10E": math.MaxInt64, "1e30": math.MaxInt64, "10000000P": math.MaxInt64,
+		"18446744073709551617": math.MaxInt64, "18446744074783293440": math.MaxInt64, "36893488147419103232.5": math.MaxInt64,
+	} {
+		q := resource.MustParse(size)
+		if got := class.WholeBytes(&q); got != want {
+			t.Errorf("%s: %d, want %d", size, got, want)
 		}
 	}
 }

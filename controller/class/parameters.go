@@ -198,9 +198,9 @@ func parseID(id *uint32, text string) (want string) {
 
 func parseSize(p *Parameters, text string) (want string) {
 	size, err := resource.ParseQuantity(text)
-	if err != nil || size.Sign() <= 0 {
+	if err != nil || size.Sign() <= 0 || WholeBytes(&size) == math.MaxInt64 {
 		return "a size such as 1Gi"
 	}
-	p.Spec.Bytes = size.Value()
+	p.Spec.Bytes = WholeBytes(&size)
 	return ""
 }

@@ -2,10 +2,23 @@ package class
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
+
+// WholeBytes returns a size in bytes, rounded up: math.MaxInt64, which no disk has, for any
+// larger size, and 0 for a negative one. Quantity.Value wraps there: 2^64+1 bytes are 1.
+func WholeBytes(size *resource.Quantity) int64 {
+	switch {
+	case size.Sign() <= 0:
+		return 0
+	case size.CmpInt64(math.MaxInt64) >= 0:
+		return math.MaxInt64
+	}
+	return size.Value()
+}
 
 // Size formats bytes for people: 10Gi, 12.3Gi, 700 bytes.
 func Size(bytes int64) string {

@@ -49,7 +49,7 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 			return nil, err
 		}
 		shown := class.WholeDisk(space.Total, v.Bytes)
-		res.Volume.CapacityBytes = shown.Value()
+		res.Volume.CapacityBytes = class.WholeBytes(&shown)
 	}
 	return res, nil
 }

@@ -66,6 +66,7 @@ func TestPublishRefuses(t *testing.T) {
 		"no parent":          {target(d.target("none/x")), codes.FailedPrecondition, "is missing"},
 		"another's handle":   {target(d.podTarget("other")), codes.FailedPrecondition, `belongs to PV "v", and PV "other" has its handle`},
 		"inline, size":       {context(append(inline, "size", "much")...), codes.InvalidArgument, `"much"`},
+		"inline, no disk":    {context(append(inline, "size", "18446744073709551617")...), codes.InvalidArgument, `"18446744073709551617"`},
 		"inline, no size":    {context(append(inline, "size", "0")...), codes.InvalidArgument, `"0"`},
 		"inline, attribute":  {context(append(inline, "sise", "1Gi")...), codes.InvalidArgument, `"sise"`},
 		"inline, pool":       {context(append(inline, "storagePool", "slow")...), codes.InvalidArgument, `"slow"`},

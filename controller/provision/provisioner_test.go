@@ -52,6 +52,20 @@ func TestProvision(t *testing.T) {
 	}
 }
 
+// A size that no int64 holds is not available. Quantity.Value makes 1Gi of the first, and 1 byte of the second.
+func TestProvisionRefusesSizesOfNoDisk(t *testing.T) {
+	for _, size := range []string{"18446744074783293440", "18446744073709551617", "10E", "1e30"} {
+		for _, className := range []string{"wait", "csi"} {
+			c := examiner(t)
+			o := options(className, size)
+			pv, _, err := c.Provision(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), "8Ei requested") {
+				t.Errorf("%s, class %s: %v, %v", size, className, pv, err)
+			}
+		}
+	}
+}
+
 // The agent's policy wins over the class's in PVs of either backend, and in what
 // the record says for the orphan search.
 func TestProvisionWithTheAgentsPolicy(t *testing.T) {

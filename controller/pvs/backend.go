@@ -90,7 +90,7 @@ func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 // defaultBytes returns how many bytes to allocate for an adopted volume without a claim.
 func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
 	if b.trustsCapacity && hasPoolUUID(pv) {
-		return pv.Spec.Capacity.Storage().Value()
+		return class.WholeBytes(pv.Spec.Capacity.Storage())
 	}
 	return 0
 }

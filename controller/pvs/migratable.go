@@ -91,5 +91,5 @@ func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
 		return err
 	}
 	// These provisioners write the claim's request as the PV's capacity.
-	return p.adoptDirectory(ctx, pv, pool, v.Name, pv.Spec.Capacity.Storage().Value())
+	return p.adoptDirectory(ctx, pv, pool, v.Name, class.WholeBytes(pv.Spec.Capacity.Storage()))
 }

@@ -1,8 +1,12 @@
 package resize
 
 import (
+	"math"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
 // bound reports whether claim and PV are bound to each other, and the claim is not
@@ -19,14 +23,15 @@ func bound(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) boo
 func short(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, allocated int64) bool {
 	want := claim.Spec.Resources.Requests.Storage()
 	return claim.Status.Capacity.Storage().Cmp(*want) < 0 || pv.Spec.Capacity.Storage().Cmp(*want) < 0 ||
-		allocated > 0 && allocated < want.Value()
+		allocated > 0 && want.CmpInt64(allocated) > 0
 }
 
 // sizeOf returns the size of a volume with at least the requested size: the request as
 // it is written if that is the size. The volume has more if the request was lowered
 // after it had grown, because volumes do not shrink.
 func sizeOf(claim *corev1.PersistentVolumeClaim, allocated int64) resource.Quantity {
-	if want := claim.Spec.Resources.Requests.Storage(); allocated <= want.Value() {
+	want := claim.Spec.Resources.Requests.Storage()
+	if allocated <= class.WholeBytes(want) && want.CmpInt64(math.MaxInt64) <= 0 {
 		return *want
 	}
 	return *resource.NewQuantity(allocated, resource.BinarySI)

@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"math"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ func TestShort(t *testing.T) {
 		"nothing allocated, asks": {"20Mi", "10Mi", "10Mi", 0, true},
 		"other words":             {"10Mi", "10485760", "10240Ki", 10 * mi, false},
 		"half a byte more":        {"10485760500m", "10Mi", "10Mi", 10 * mi, true},
+		"more than an int64":      {"18446744073720037376", "1e30", "1e30", 10 * mi, true}, // 2^64 and 10Mi
 	} {
 		claim, pv := pair(row.asks, row.has, row.pv)
 		if got := short(claim, pv, row.allocated); got != row.want {
@@ -63,7 +65,9 @@ func TestSizeOf(t *testing.T) {
 		want      string
 	}{
 		{"20Mi", 20 << 20, "20Mi"}, {"20971520", 20 << 20, "20971520"}, {"15Mi", 20 << 20, "20Mi"},
-		{"20971519500m", 20 << 20, "20971519500m"}, // a volume has whole bytes
+		{"20971519500m", 20 << 20, "20971519500m"},     // a volume has whole bytes
+		{"18446744073730523136", 20 << 20, "20Mi"},     // 2^64 and 20Mi
+		{"1e30", math.MaxInt64, "9223372036854775807"}, // adopted with as much as a record holds
 	} {
 		claim, _ := pair(row.asks, "10Mi", "10Mi")
 		if got := sizeOf(claim, row.allocated); got.String() != row.want {
