@@ -150,7 +150,7 @@ func TestDisksBusy(t *testing.T) {
 		"a block device of a pod": {func(s *harness.Scene, disk *harness.Loop) func() {
 			device := s.LoopOn(disk.Device)
 			return func() { s.Detach(device) }
-		}, "loop device .* is backed by it"},
+		}, "loop device .* is backed by"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -51,6 +51,10 @@ type Device struct {
 	Err error
 }
 
+// extendedBytes is the most that the kernel shows of an extended partition, which holds logical partitions and no data: 1 KiB, or
+// one block of the disk. See msdos_partition in Linux's block/partitions/msdos.c.
+const extendedBytes = 4096
+
 // Resolve returns the number of the device that the path leads to. It does not open the device.
 // The error is ErrNotADevice if the path leads to something else.
 func Resolve(path string) (Number, error) {
@@ -86,6 +90,10 @@ func At(path string) Device {
 	}
 	if d.Bytes == 0 {
 		d.Err = fmt.Errorf("%s: no medium: the size is 0", path)
+		return d
+	}
+	if d.Bytes <= extendedBytes && partition(attributes(d.Number)) > 0 {
+		d.Err = fmt.Errorf("%s: a partition of %d bytes is an extended one: its logical partitions can be offered, and it cannot", path, d.Bytes)
 		return d
 	}
 	d.ReadOnly, d.Removable = readOnly(fd), removable(d.Number)

@@ -54,7 +54,7 @@ func TestDiskBusy(t *testing.T) {
 			testdisk.Run(t, "mount", path, dir)
 			t.Cleanup(func() { testdisk.Detach(t, dir) })
 		}, "mounted at .*ext4"},
-		"a loop device": {func(t *testing.T, path string) { testdisk.LoopOn(t, path) }, "loop device /dev/loop.* is backed by it"},
+		"a loop device": {func(t *testing.T, path string) { testdisk.LoopOn(t, path) }, "loop device /dev/loop.* is backed by /dev/loop"},
 		"swap": {func(t *testing.T, path string) {
 			testdisk.Run(t, "mkswap", path)
 			if err := swap(path, true); err != nil {
@@ -101,31 +101,73 @@ func TestDiskBusy(t *testing.T) {
 	}
 }
 
-// A partition that is mounted keeps its disk.
-func TestDiskPartitionMounted(t *testing.T) {
+// parted attaches a disk of 64 MiB with a partition of that size, which begins at the first MiB. It returns their paths.
+func parted(t *testing.T, length int64) (path, part string) {
+	t.Helper()
 	_, image := testdisk.Loop(t, 64*mebibyte)
-	path := testdisk.LoopOn(t, image, "--partscan")
+	path = testdisk.LoopOn(t, image, "--partscan")
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := addPartition(int(f.Fd()), mebibyte, 32*mebibyte); err != nil {
+	if err := addPartition(int(f.Fd()), mebibyte, length); err != nil {
 		t.Fatal(err)
 	}
-	d := At(path)
-	parts := partitions(attributes(d.Number))
+	parts := partitions(attributes(At(path).Number))
 	if len(parts) != 1 {
 		t.Fatalf("partitions %q", parts)
 	}
-	node := filepath.Join(t.TempDir(), "part")
-	var n Number
-	if _, err := fmt.Sscanf(attribute(parts[0], "dev"), "%d:%d", &n.Major, &n.Minor); err != nil {
+	n, ok := parseNumber(attribute(parts[0], "dev"))
+	part = filepath.Join(t.TempDir(), "part")
+	if err := unix.Mknod(part, unix.S_IFBLK|0o600, int(unix.Mkdev(n.Major, n.Minor))); err != nil || !ok {
 		t.Fatal(err)
 	}
-	if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(n.Major, n.Minor))); err != nil {
-		t.Fatal(err)
+	return path, part
+}
+
+// A pod uses a disk or a partition as a block device, for which the kubelet attaches a loop device: neither the disk nor the
+// partition is opened to be wiped.
+func TestDiskPartitionUsedByAPod(t *testing.T) {
+	path, part := parted(t, 32*mebibyte)
+	for _, used := range []string{path, part} {
+		pod := testdisk.LoopOn(t, used)
+		for _, other := range []string{path, part} {
+			if _, err := Open(At(other)); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "the loop device "+pod+" is backed by /dev/loop") {
+				t.Errorf("a pod uses %s, and %s is opened with %v", used, other, err)
+			}
+		}
+		testdisk.Run(t, "losetup", "--detach", pod)
 	}
+}
+
+// A disk is mounted as a whole, and an old partition of it is there: the error of the partition names the mount.
+func TestDiskMountedBesideAPartition(t *testing.T) {
+	path, part := parted(t, 32*mebibyte)
+	d := At(part)
+	testdisk.Run(t, "mkfs.ext4", "-q", "-F", path)
+	dir := t.TempDir()
+	testdisk.Run(t, "mount", path, dir)
+	defer testdisk.Detach(t, dir)
+	for _, err := range []error{Busy(d), func() error { _, err := Probe(d, Zero); return err }()} {
+		if !errors.Is(err, ErrBusy) || !regexp.MustCompile("its disk loop.* is mounted at").MatchString(fmt.Sprint(err)) {
+			t.Errorf("%v, want an ErrBusy that names the disk's mount", err)
+		}
+	}
+}
+
+// The kernel shows the first KiB of an extended partition, in which the logical partitions are: it is never offered.
+func TestDiskExtendedPartition(t *testing.T) {
+	_, part := parted(t, 1024)
+	if d := At(part); d.Err == nil || !strings.Contains(d.Err.Error(), "extended") {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A partition that is mounted keeps its disk.
+func TestDiskPartitionMounted(t *testing.T) {
+	path, node := parted(t, 32*mebibyte)
+	d := At(path)
 	if p := At(node); p.Err != nil || p.Bytes != 32*mebibyte || p.Number == d.Number {
 		t.Errorf("the partition is %+v", p)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,19 +42,29 @@ func busy(d Device) error {
 	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
 }
 
-// usedBy returns what uses a device or one of its partitions, "" if the kernel's attributes do not show it.
+// usedBy returns what uses a device, one of its partitions, or the disk that it is a partition of; "" if the kernel's attributes
+// do not show it.
 func usedBy(dir string) string {
 	uses := []func(string) string{mounted, held, swapped}
-	for _, why := range uses {
-		if text := why(dir); text != "" {
+	by := func(dir, whose string) string {
+		for _, why := range uses {
+			if text := why(dir); text != "" {
+				return whose + text
+			}
+		}
+		return ""
+	}
+	if text := by(dir, ""); text != "" {
+		return text
+	}
+	for _, part := range partitions(dir) {
+		if text := by(part, fmt.Sprintf("in use: its partition %s is ", filepath.Base(part))); text != "" {
 			return text
 		}
 	}
-	for _, part := range partitions(dir) {
-		for _, why := range uses {
-			if text := why(part); text != "" {
-				return fmt.Sprintf("in use: its partition %s is %s", filepath.Base(part), text)
-			}
+	if partition(dir) > 0 {
+		if n, ok := parseNumber(attribute(dir, "dev")); ok {
+			return by(disk(n), fmt.Sprintf("in use: its disk %s is ", filepath.Base(disk(n))))
 		}
 	}
 	return ""
@@ -136,22 +147,15 @@ func partitions(dir string) (all []string) {
 	return all
 }
 
-// loop returns a BusyError if a loop device is backed by the device or by a partition of it. The
-// kubelet attaches one for each volume that a pod uses as a block device; a loop device does not
-// keep others from an exclusive open. Any other error means that the loop devices cannot be
-// read.
+// loop returns a BusyError if a loop device is backed by the device, by another path to its disk, by a partition of it, or by
+// the disk that it is a partition of. The kubelet attaches one for each volume that a pod uses as a block device; a loop device
+// does not keep others from an exclusive open. Any other error means that the loop devices cannot be read.
 func loop(d Device) error {
-	own := map[Number]bool{d.Number: true}
-	for _, part := range partitions(attributes(d.Number)) {
-		var n Number
-		if _, err := fmt.Sscanf(attribute(part, "dev"), "%d:%d", &n.Major, &n.Minor); err == nil {
-			own[n] = true
-		}
-	}
 	attached, err := filepath.Glob("/sys/block/loop*/loop")
 	if err != nil {
 		return err
 	}
+	own := append([]Number{d.Number}, d.Twins...)
 	for _, at := range attached {
 		name := filepath.Base(filepath.Dir(at))
 		backing, err := backingOf("/dev/" + name)
@@ -159,11 +163,19 @@ func loop(d Device) error {
 		case errors.Is(err, unix.ENXIO): // detached meanwhile
 		case err != nil:
 			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
-		case own[backing]:
-			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by it, as for a pod that uses it as a block device", name)}
+		case slices.ContainsFunc(own, func(n Number) bool { return Overlap(backing, n) }):
+			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by %s, as for a pod that uses it as a block device", name, pathOf(backing))}
 		}
 	}
 	return nil
+}
+
+// pathOf is the kernel's path of a device.
+func pathOf(n Number) string {
+	if name := realName(attributes(n)); name != "" {
+		return "/dev/" + name
+	}
+	return n.String()
 }
 
 // backingOf returns the device below a loop device. For a file it is the device of its filesystem,
