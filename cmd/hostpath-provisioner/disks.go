@@ -117,7 +117,11 @@ func printDevices(out io.Writer, reports []device.Report) error {
 		if r.State == device.Wiping && r.WipeBytes > 0 {
 			state = fmt.Sprintf("wiping %d%%", (r.Wiped+r.Verified)*50/r.WipeBytes)
 		}
-		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, class.Size(r.Bytes), state, r.PV, r.Why)
+		why := r.Why
+		if r.State == device.Error && !r.Retry.IsZero() {
+			why += "; tried again at " + r.Retry.Format(time.RFC3339)
+		}
+		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, class.Size(r.Bytes), state, r.PV, why)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -29,8 +29,11 @@ const (
 )
 
 // firstRetry is when a device that is busy or failed is tried again. The time doubles up to
-// the polling interval.
-var firstRetry = timing.Scaled(5 * time.Second)
+// the polling interval, and for a wipe that failed up to lastRetry.
+var (
+	firstRetry = timing.Scaled(5 * time.Second)
+	lastRetry  = timing.Scaled(24 * time.Hour)
+)
 
 // Recorder records the events of the controller.
 type Recorder interface {

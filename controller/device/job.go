@@ -21,6 +21,8 @@ import (
 type job struct {
 	uid      types.UID // of the Released PV that it is for, "" for a device without a PV
 	spec     spec      // that it was begun with
+	sequence uint64    // of the device
+	began    time.Time
 	cancel   context.CancelCauseFunc
 	running  bool
 	state    State
@@ -62,13 +64,14 @@ func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, d
 		return
 	case j.running:
 		return
-	case j.uid == uid && j.spec.same(s) && time.Now().Before(j.retry):
-		return
-	case j.uid != uid || !j.spec.same(s):
+	case j.uid != uid || !j.spec.same(s) || j.sequence != d.Sequence:
 		j = &job{state: state}
+	case time.Now().Before(j.retry):
+		return
 	}
 	ctx, cancel := context.WithCancelCause(c.jobsContext)
-	j.uid, j.spec, j.cancel, j.running, j.progress = uid, *s, cancel, true, disk.Progress{}
+	j.uid, j.spec, j.sequence, j.began = uid, *s, d.Sequence, time.Now()
+	j.cancel, j.running, j.progress = cancel, true, disk.Progress{}
 	c.jobs[d.Number] = j
 	c.running.Go(func() {
 		defer cancel(nil)
@@ -106,13 +109,23 @@ func (c *Controller) finish(ctx context.Context, n disk.Number, j *job, err erro
 	default:
 		j.state, j.why = Error, err.Error()
 	}
-	j.retry = time.Now().Add(min(firstRetry<<min(j.tries, 10), c.Interval))
+	j.retry = time.Now().Add(j.pause(err, c.Interval))
 	j.tries++
 	c.mu.Unlock()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
 		klog.FromContext(ctx).Info("A device is not offered", "device", n, "why", err)
 	}
 	sleep.Wake(c.wake)
+}
+
+// pause returns how long a job that failed waits. A wipe that failed begins again with the first byte, and on a failing disk fails
+// again after hours: it waits at least as long as it took, and longer each time, up to a day.
+func (j *job) pause(err error, interval time.Duration) time.Duration {
+	pause := firstRetry << min(j.tries, 20)
+	if errors.As(err, new(*wipeError)) {
+		return min(max(pause, time.Since(j.began)), lastRetry)
+	}
+	return min(pause, interval)
 }
 
 // end ends the work on a device, which has a PV that needs none.
@@ -200,6 +213,9 @@ func (c *Controller) forgetPartly(pvs []*corev1.PersistentVolume) {
 func (j *job) describe(r *Report) {
 	r.State, r.Why = j.state, j.why
 	r.Wiped, r.Verified, r.WipeBytes = j.progress.Wiped, j.progress.Verified, j.progress.Total
+	if !j.running && j.why != "" {
+		r.Retry = j.retry.UTC().Truncate(time.Second)
+	}
 }
 
 // forget forgets that a device was wiped: it has a PV.

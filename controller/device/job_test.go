@@ -45,3 +45,59 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 		})
 	}
 }
+
+// A wipe that failed is begun again after as long as it took, later each time, and at the latest after a day. Everything else is
+// tried again at the polling interval.
+func TestPauseOfAJob(t *testing.T) {
+	const interval = 5 * time.Minute
+	failed := &wipeError{errors.New("it cannot be written")}
+	for name, row := range map[string]struct {
+		err   error
+		tries int
+		took  time.Duration
+		want  time.Duration
+	}{
+		"busy":                    {disk.ErrBusy, 0, 0, 5 * time.Second},
+		"busy again":              {disk.ErrBusy, 2, 0, 20 * time.Second},
+		"busy for long":           {disk.ErrBusy, 1000, time.Hour, interval},
+		"a wipe":                  {failed, 0, time.Second, 5 * time.Second},
+		"a wipe that takes hours": {failed, 0, 6 * time.Hour, 6 * time.Hour},
+		"a wipe again":            {failed, 10, time.Second, 5 << 10 * time.Second},
+		"a wipe for long":         {failed, 1000, time.Second, 24 * time.Hour},
+		"a wipe of days":          {failed, 0, 100 * time.Hour, 24 * time.Hour},
+	} {
+		j := &job{tries: row.tries, began: time.Now().Add(-row.took)}
+		if got := j.pause(row.err, interval).Round(time.Second); got != row.want {
+			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
+
+// A wipe that failed waits, unless the ConfigMap changed, or another disk was attached.
+func TestFailedWipeWaits(t *testing.T) {
+	c := New(Config{Interval: time.Minute})
+	c.jobsContext = t.Context()
+	d, s := disk.Device{Number: disk.Number{Major: 8}, Sequence: 1}, &spec{configMap: "cm"}
+	begins := 0
+	begin := func(d disk.Device, s *spec) int {
+		c.begin(d, "pv", s, Released, func(context.Context, func(disk.Progress)) error {
+			begins++
+			return &wipeError{errors.New("it cannot be written")}
+		})
+		c.running.Wait()
+		return begins
+	}
+	changed := *s
+	changed.wipe = disk.Quick
+	other := d
+	other.Sequence++
+	for i, row := range []struct {
+		d    disk.Device
+		s    *spec
+		want int
+	}{{d, s, 1}, {d, s, 1}, {d, &changed, 2}, {d, &changed, 2}, {other, &changed, 3}} {
+		if got := begin(row.d, row.s); got != row.want {
+			t.Errorf("step %d: begun %d times, want %d", i, got, row.want)
+		}
+	}
+}

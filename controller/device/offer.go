@@ -43,11 +43,11 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	} else if other != nil && elsewhere(other, node) { // of a node whose name begins like this one's
 		*name = hashedName(*name, d.Path)
 	}
-	if err := c.mayWipe(d, s); err != nil {
+	if err := c.mayWipe(ctx, d, s); err != nil {
 		return err
 	}
 	if clean {
-		if found, err := disk.Probe(d, s.wipe); err != nil {
+		if found, err := disk.Probe(ctx, d, s.wipe); err != nil {
 			return err
 		} else if !found.Found() {
 			return c.free(ctx, node, d, *name, "")
@@ -75,8 +75,8 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 
 // mayWipe refuses a device that carries something. It opens the device to read only: closing a
 // device that was open to be written makes udev probe it once more.
-func (c *Controller) mayWipe(d disk.Device, s *spec) error {
-	found, err := disk.Probe(d, s.wipe)
+func (c *Controller) mayWipe(ctx context.Context, d disk.Device, s *spec) error {
+	found, err := disk.Probe(ctx, d, s.wipe)
 	if err == nil && found.Found() && !s.existing {
 		return refusal(d, found, s)
 	}
@@ -89,7 +89,7 @@ func (c *Controller) checkEmpty(ctx context.Context, x *disk.Exclusive, d disk.D
 	if s.existing {
 		return nil
 	}
-	found, err := x.Signature(s.wipe)
+	found, err := x.Signature(ctx, s.wipe)
 	if err == nil && !found.Found() {
 		found, err = x.Remains(ctx)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // State is what the controller does with a device.
@@ -36,6 +37,8 @@ type Report struct {
 	State State    `json:"state"`
 	Why   string   `json:"why,omitempty"`
 	PV    string   `json:"pv,omitempty"`
+	// Retry is when the device is tried again, the zero time if that is not set.
+	Retry time.Time `json:"retry,omitzero"`
 	// Confirm is the annotation with which an administrator confirms that the device is the PV's; "" if that is clear.
 	Confirm string `json:"confirm,omitempty"`
 	// Wiped and Verified are how far the wipe is, each of WipeBytes.

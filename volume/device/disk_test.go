@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,7 +124,7 @@ func TestDiskWipe(t *testing.T) {
 					t.Errorf("at %d: %q", offset, got)
 				}
 			}
-			if s, err := Probe(d, mode); err != nil || s.Found() {
+			if s, err := Probe(t.Context(), d, mode); err != nil || s.Found() {
 				t.Errorf("found %s (%v) after the wipe", s, err)
 			}
 		})
@@ -176,6 +177,39 @@ func TestDiskWipeIsCancelled(t *testing.T) {
 			t.Errorf("%s: %d steps, want 3", mode, steps)
 		}
 		x.Close()
+	}
+}
+
+// The disks of a large node are all probed and wiped at once: the memory for that does not grow with their number.
+func TestDiskManyAtOnce(t *testing.T) {
+	before := buffers
+	buffers = newPool(3)
+	t.Cleanup(func() { buffers = before })
+	var all sync.WaitGroup
+	for range 24 {
+		d := attach(t, 16*mebibyte)
+		write(t, d, "secret", 15*mebibyte)
+		all.Go(func() {
+			if s, err := Probe(t.Context(), d, Zero); err != nil || !s.Found() {
+				t.Errorf("found %s (%v)", s, err)
+			}
+			x, err := Open(d)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer x.Close()
+			if err := x.Wipe(t.Context(), Zero, nothing); err != nil {
+				t.Error(err)
+			}
+			if s, err := x.Remains(t.Context()); err != nil || s.Found() {
+				t.Errorf("found %s (%v)", s, err)
+			}
+		})
+	}
+	all.Wait()
+	if made := len(buffers.idle); made != 3 || len(buffers.turns) > 0 {
+		t.Errorf("%d buffers were made and %d not given back, want 3 and 0", made, len(buffers.turns))
 	}
 }
 

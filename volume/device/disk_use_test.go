@@ -149,7 +149,7 @@ func TestDiskMountedBesideAPartition(t *testing.T) {
 	dir := t.TempDir()
 	testdisk.Run(t, "mount", path, dir)
 	defer testdisk.Detach(t, dir)
-	for _, err := range []error{Busy(d), func() error { _, err := Probe(d, Zero); return err }()} {
+	for _, err := range []error{Busy(d), func() error { _, err := Probe(t.Context(), d, Zero); return err }()} {
 		if !errors.Is(err, ErrBusy) || !regexp.MustCompile("its disk loop.* is mounted at").MatchString(fmt.Sprint(err)) {
 			t.Errorf("%v, want an ErrBusy that names the disk's mount", err)
 		}
@@ -192,16 +192,16 @@ func TestDiskPartitionMounted(t *testing.T) {
 func TestDiskSignatures(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		d := At(testdisk.LoopOn(t, testdisk.Image(t, kind)))
-		if s, err := Probe(d, Zero); err != nil || s.Kind != Filesystem {
+		if s, err := Probe(t.Context(), d, Zero); err != nil || s.Kind != Filesystem {
 			t.Errorf("%s: found %s (%v)", kind, s, err)
 		}
 	}
 	d := attach(t, 8*mebibyte)
-	if s, err := Probe(d, Zero); err != nil || s.Found() {
+	if s, err := Probe(t.Context(), d, Zero); err != nil || s.Found() {
 		t.Errorf("a blank disk: found %s (%v)", s, err)
 	}
 	write(t, d, "x", 8*mebibyte-1)
-	if s, err := Probe(d, Zero); err != nil || s.Kind != Unknown {
+	if s, err := Probe(t.Context(), d, Zero); err != nil || s.Kind != Unknown {
 		t.Errorf("found %s (%v), want data without a signature", s, err)
 	}
 }
@@ -212,7 +212,7 @@ func TestDiskSamples(t *testing.T) {
 	d := attach(t, size)
 	write(t, d, strings.Repeat("x", int(mebibyte)), 3<<40)
 	for mode, want := range map[Mode]Kind{Zero: Unknown, Discard: Unknown, Quick: ""} {
-		if s, err := Probe(d, mode); err != nil || s.Kind != want || s.Found() && s.Offset != 3<<40 {
+		if s, err := Probe(t.Context(), d, mode); err != nil || s.Kind != want || s.Found() && s.Offset != 3<<40 {
 			t.Errorf("%s: found %s (%v), want the kind %q", mode, s, err, want)
 		}
 	}

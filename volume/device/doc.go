@@ -9,6 +9,7 @@
 //	signature.go   Signature: what a device carries; magic.go has the table
 //	wipe.go        Wipe: writes zeros or discards, and reads back
 //	ranges.go      which bytes a mode wipes
+//	buffer.go      the memory of all wipes and probes
 //	ioctl.go       calls of the kernel that golang.org/x/sys lacks
 //
 // A device is a major and a minor number. Its path is how a user names it, and may be a link; the

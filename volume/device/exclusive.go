@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func Open(d Device) (*Exclusive, error) {
 // found. It writes nothing, and does not keep others from mounting the device meanwhile: Open does,
 // right before the first write. The error is ErrBusy if something visibly uses the device; others are
 // those of Open.
-func Probe(d Device, mode Mode) (Signature, error) {
+func Probe(ctx context.Context, d Device, mode Mode) (Signature, error) {
 	x, err := open(d, unix.O_RDONLY)
 	if err != nil {
 		return Signature{}, err
@@ -42,7 +43,7 @@ func Probe(d Device, mode Mode) (Signature, error) {
 	if err := x.check(); err != nil {
 		return Signature{}, err
 	}
-	return x.Signature(mode)
+	return x.Signature(ctx, mode)
 }
 
 // take opens a device exclusively, and locks it. The lock is that of

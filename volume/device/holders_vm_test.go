@@ -71,10 +71,10 @@ func TestVMPartitions(t *testing.T) {
 			if d.Err != nil || part.Err != nil || !Overlap(d.Number, part.Number) || part.Bytes >= d.Bytes {
 				t.Fatalf("%+v and its partition %+v", d, part)
 			}
-			if s, err := Probe(d, Zero); err != nil || s.Kind != PartitionTable || s.Name != table {
+			if s, err := Probe(t.Context(), d, Zero); err != nil || s.Kind != PartitionTable || s.Name != table {
 				t.Errorf("found %s (%v)", s, err)
 			}
-			if s, err := Probe(part, Zero); err != nil || s.Kind != Filesystem {
+			if s, err := Probe(t.Context(), part, Zero); err != nil || s.Kind != Filesystem {
 				t.Errorf("found %s (%v) on the partition", s, err)
 			}
 			dir := t.TempDir()
@@ -107,7 +107,7 @@ func TestVMPartitions(t *testing.T) {
 			if parts := partitions(attributes(d.Number)); len(parts) > 0 {
 				t.Errorf("the kernel still has %q of the wiped disk", parts)
 			}
-			if s, err := x.Signature(Zero); err != nil || s.Found() {
+			if s, err := x.Signature(t.Context(), Zero); err != nil || s.Found() {
 				t.Errorf("found %s (%v) after the wipe", s, err)
 			}
 		})

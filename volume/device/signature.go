@@ -46,37 +46,30 @@ const probeBytes = mebibyte
 // Signature reads the places where filesystems, partition tables, LVM, md and Ceph have their
 // metadata, and samples of what else the mode would wipe. If it knows none of what it finds there,
 // but finds anything, that is Unknown data.
-func (x *Exclusive) Signature(mode Mode) (Signature, error) {
-	b, err := newBuffer(2 * probeBytes)
-	if err != nil {
-		return Signature{}, err
-	}
-	defer b.free()
-	var unknown Signature
+func (x *Exclusive) Signature(ctx context.Context, mode Mode) (Signature, error) {
+	var known, unknown Signature
 	note := func(r span, data []byte) {
 		if at := notZero(data); at >= 0 && !unknown.Found() {
 			unknown = Signature{Unknown, "unknown", r.from + int64(at)}
 		}
 	}
 	for _, r := range around(x.device.Bytes, probeBytes) {
-		data, err := x.readAt(b, r)
-		if err != nil {
-			return Signature{}, err
+		err := x.read(ctx, r, func(data []byte) error {
+			known = window{data, r.from, x.device.Bytes}.signature()
+			note(r, data)
+			return nil
+		})
+		if err != nil || known.Found() {
+			return known, err
 		}
-		if s := (window{data, r.from, x.device.Bytes}).signature(); s.Found() {
-			return s, nil
-		}
-		note(r, data)
 	}
 	for _, r := range mode.sampled(x.device.Bytes) {
 		if unknown.Found() {
 			break
 		}
-		data, err := x.readAt(b, r)
-		if err != nil {
+		if err := x.read(ctx, r, func(data []byte) error { note(r, data); return nil }); err != nil {
 			return Signature{}, err
 		}
-		note(r, data)
 	}
 	return unknown, nil
 }
@@ -84,20 +77,15 @@ func (x *Exclusive) Signature(mode Mode) (Signature, error) {
 // Remains reads every byte that the mode quick would wipe, and returns the first that is not zero as Unknown data. It finds what
 // Signature does not, such as the filesystem of a partition whose table was overwritten.
 func (x *Exclusive) Remains(ctx context.Context) (Signature, error) {
-	b, err := newBuffer(2 * probeBytes)
-	if err != nil {
-		return Signature{}, err
-	}
-	defer b.free()
-	for _, r := range chunks(Quick.spans(x.device.Bytes), probeBytes) {
+	for _, r := range chunks(Quick.spans(x.device.Bytes), bufferBytes) {
 		if err := context.Cause(ctx); err != nil {
 			return Signature{}, err
 		}
-		data, err := x.readAt(b, r)
-		if err != nil {
+		at := -1
+		if err := x.read(ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
 			return Signature{}, err
 		}
-		if at := notZero(data); at >= 0 {
+		if at >= 0 {
 			return Signature{Unknown, "unknown", r.from + int64(at)}, nil
 		}
 	}

@@ -16,8 +16,6 @@ const (
 	zeroChunk = 16 * mebibyte
 	// discardChunk is how much one call discards.
 	discardChunk = 256 * mebibyte
-	// readChunk is how much one call reads.
-	readChunk = 4 * mebibyte
 )
 
 // Progress is how far a wipe is, in bytes.
@@ -82,7 +80,7 @@ func (w *wipe) run(mode Mode, spans []span) error {
 	}
 	// What was discarded and does not read as zeros is written over, and read once more.
 	var again []span
-	err := w.read(spans, func(r span, at int64) error {
+	err := w.verify(spans, func(r span, at int64) error {
 		if !discarded {
 			return &VerifyError{w.device.Path, at}
 		}
@@ -95,7 +93,7 @@ func (w *wipe) run(mode Mode, spans []span) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.read(again, func(_ span, at int64) error { return &VerifyError{w.device.Path, at} })
+	return w.verify(again, func(_ span, at int64) error { return &VerifyError{w.device.Path, at} })
 }
 
 // each calls do for every chunk of the spans, and counts what it did.
@@ -146,23 +144,18 @@ func (w *wipe) failed(what string, r span, err error) error {
 	return fmt.Errorf("%s %s at byte %d: %w", what, w.device.Path, r.from, err)
 }
 
-// read reads the spans back, and calls dirty for each chunk that has a byte that is not zero, and
+// verify reads the spans back, and calls dirty for each chunk that has a byte that is not zero, and
 // with the position of a block that has it.
-func (w *wipe) read(spans []span, dirty func(r span, at int64) error) error {
-	buffer, err := newBuffer(readChunk)
-	if err != nil {
-		return err
-	}
-	defer buffer.free()
-	for _, r := range chunks(spans, readChunk) {
+func (w *wipe) verify(spans []span, dirty func(r span, at int64) error) error {
+	for _, r := range chunks(spans, bufferBytes) {
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		data, err := w.readAt(buffer, r)
-		if err != nil {
+		at := -1
+		if err := w.read(w.ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
 			return err
 		}
-		if at := notZero(data); at >= 0 {
+		if at >= 0 {
 			if err := dirty(r, r.from+int64(at)); err != nil {
 				return err
 			}
@@ -190,15 +183,6 @@ func (x *Exclusive) readAt(b buffer, r span) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// buffer is memory that a device can write to without the page cache: it begins at a page.
-type buffer []byte
-
-func newBuffer(bytes int64) (buffer, error) {
-	return unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-}
-
-func (b buffer) free() { _ = unix.Munmap(b) }
 
 var zeros [64 << 10]byte
 
