@@ -81,7 +81,8 @@ func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, d
 
 // same reports whether a job that failed would do the same again.
 func (s *spec) same(o *spec) bool {
-	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType
+	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType &&
+		slices.Equal(s.options, o.options)
 }
 
 func (c *Controller) progress(j *job, p disk.Progress) {

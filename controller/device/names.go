@@ -26,6 +26,7 @@ const (
 	keyWipe      = "wipe"
 	keyExisting  = "existing"
 	keyEncrypt   = "encrypt"
+	keyOptions   = "mountOptions" // of this program alone
 	existingWipe = "wipe"
 	existingKeep = "refuse"
 )

@@ -31,6 +31,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			StorageClassName:              s.class,
 			VolumeMode:                    &s.mode,
+			MountOptions:                  s.options,
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: d.Path}},
 			NodeAffinity:                  affinity(hostname(node)),
 		},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,7 +18,8 @@ type spec struct {
 	configMap string
 	class     string
 	mode      corev1.PersistentVolumeMode
-	fsType    string // of Filesystem
+	fsType    string   // of Filesystem
+	options   []string // of mounts of Filesystem
 	dir       string
 	filter    *regexp.Regexp
 	wipe      disk.Mode
@@ -79,6 +81,11 @@ func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 	default:
 		wrong("%s %q is neither refuse nor wipe", keyExisting, existing)
 	}
+	if s.options, err = parseOptions(cm.Data[keyOptions]); err != nil {
+		wrong("%s: %w", keyOptions, err)
+	} else if len(s.options) > 0 && s.mode == corev1.PersistentVolumeBlock {
+		wrong("%s: the volume mode is Block, and nothing is mounted; remove the key", keyOptions)
+	}
 	// A user who asks for encryption does not want to be ignored.
 	if encrypt := cm.Data[keyEncrypt]; encrypt != "" && encrypt != "false" {
 		wrong("%s: devices are not encrypted; remove the key", keyEncrypt)
@@ -87,6 +94,31 @@ func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+var mountOption = regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]*(=[!-+\--~]+)?$`)
+
+// notMountOptions are options that would make the kubelet do something other than to mount a disk that pods can write to.
+var notMountOptions = []string{"ro", "remount", "bind", "rbind", "move", "loop", "offset", "sizelimit"}
+
+// parseOptions reads mount options with commas between them, as in fstab. It refuses what can be no option, and what would not
+// mount the disk. Whether the filesystem has an option is known once the kubelet mounts it.
+func parseOptions(text string) (options []string, err error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for option := range strings.SplitSeq(text, ",") {
+		option = strings.TrimSpace(option)
+		name, _, _ := strings.Cut(option, "=")
+		switch {
+		case !mountOption.MatchString(option):
+			return nil, fmt.Errorf("%q is no mount option", option)
+		case slices.Contains(notMountOptions, name):
+			return nil, fmt.Errorf("%q is not for a volume that pods write to", option)
+		}
+		options = append(options, option)
+	}
+	return options, nil
 }
 
 // annotations are what PVs of the spec are annotated with.
@@ -110,6 +142,9 @@ func (s *spec) differences(pv *corev1.PersistentVolume) (keys []string) {
 		if pv.Annotations[name] != value {
 			keys = append(keys, name[len(annPrefix):])
 		}
+	}
+	if !slices.Equal(pv.Spec.MountOptions, s.options) {
+		keys = append(keys, keyOptions)
 	}
 	slices.Sort(keys)
 	return keys

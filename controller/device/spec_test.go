@@ -37,6 +37,13 @@ func TestSpec(t *testing.T) {
 	if err != nil || s.wipe != disk.Quick || !s.existing || s.fsType != "" {
 		t.Fatalf("%+v, %v", s, err)
 	}
+	s, err = parseSpec(configMap("mountOptions=prjquota, allocsize=64k,context=system_u:object_r:svirt_t:s0"))
+	if err != nil || !slices.Equal(s.options, []string{"prjquota", "allocsize=64k", "context=system_u:object_r:svirt_t:s0"}) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if _, err = parseSpec(configMap("volumeMode=Block", "mountOptions=noatime")); err == nil || !strings.Contains(err.Error(), "nothing is mounted") {
+		t.Errorf("mount options of a block volume: %v", err)
+	}
 	for change, want := range map[string]string{
 		"storageClassName":     "storageClassName is missing",
 		"volumeMode":           `volumeMode "" is neither`,
@@ -52,6 +59,14 @@ func TestSpec(t *testing.T) {
 		"wipe=":                `wipe mode ""`,
 		"deviceDir":            `deviceDir "" is not an absolute path`,
 		"volumeMode=Ephemeral": "neither Filesystem nor Block",
+
+		"mountOptions=noatime,":            `mountOptions: "" is no mount option`,
+		"mountOptions=noatime nodiratime":  `"noatime nodiratime" is no mount option`,
+		"mountOptions=-o noatime":          `is no mount option`,
+		"mountOptions=logdev=":             `"logdev=" is no mount option`,
+		"mountOptions=ro":                  `"ro" is not for a volume that pods write to`,
+		"mountOptions=noatime,loop=/dev/a": `"loop=/dev/a" is not for`,
+		"mountOptions=prjquota\nnoatime":   `is no mount option`,
 	} {
 		if _, err := parseSpec(configMap(change)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", change, err, want)
@@ -70,6 +85,7 @@ func TestDifferences(t *testing.T) {
 	for change, want := range map[string][]string{
 		"wipe=quick": nil, "storageClassName=other": {"storageClassName"}, "fsType=xfs": {"fsType"},
 		"volumeMode=Block": {"volumeMode"}, "deviceDir=/dev": {"deviceDir"}, "deviceNameFilter=": {"deviceNameFilter"},
+		"mountOptions=prjquota": {"mountOptions"},
 	} {
 		now, err := parseSpec(configMap(change))
 		if err != nil {
@@ -78,6 +94,14 @@ func TestDifferences(t *testing.T) {
 		if got := now.differences(pv); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", change, got, want)
 		}
+	}
+	mounted, err := parseSpec(configMap("mountOptions=prjquota"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := newPV("pv", disk.Device{Path: "/dev/x", Bytes: 1}, mounted, node)
+	if !slices.Equal(with.Spec.MountOptions, []string{"prjquota"}) || !slices.Equal(s.differences(with), []string{"mountOptions"}) {
+		t.Errorf("the PV has the mount options %q, and differs in %q from a ConfigMap without any", with.Spec.MountOptions, s.differences(with))
 	}
 	maps.DeleteFunc(pv.Annotations, func(string, string) bool { return true })
 	if got := s.differences(pv); len(got) > 0 {

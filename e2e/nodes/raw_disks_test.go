@@ -98,7 +98,7 @@ func deployDisks(t *testing.T) (devices string) {
 		}
 	}
 	configureDisks(t, "local-pv-block", map[string]string{"deviceDir": devices, "deviceNameFilter": "^block-"})
-	configureDisks(t, "local-pv-ext4", map[string]string{"deviceDir": devices, "deviceNameFilter": "^filesystem-"})
+	configureDisks(t, "local-pv-ext4", map[string]string{"deviceDir": devices, "deviceNameFilter": "^filesystem-", "mountOptions": "nodiratime"})
 	annotateNode(t, one, "local-pv-block")
 	annotateNode(t, other, "local-pv-ext4")
 	return devices
@@ -165,7 +165,7 @@ func filesystemTenants(t *testing.T, s *rawDisks) {
 		}
 		claim := s.claimFor(fmt.Sprintf("tenant-%d", i), pv)
 		p := pod{claim: claim.Name, script: "set -e; test ! -e /data/file; echo " + secret + " >/data/file; sync; grep ' /data ' /proc/mounts"}.run(s.Scene)
-		if got := output(s.Scene, p); p.Spec.NodeName != other.Name || !strings.Contains(got, " /data "+fsType+" ") {
+		if got := output(s.Scene, p); p.Spec.NodeName != other.Name || !strings.Contains(got, " /data "+fsType+" ") || !strings.Contains(got, "nodiratime") {
 			t.Errorf("%s: the pod runs on %s with %q", fsType, p.Spec.NodeName, got)
 		}
 		if fsType != "btrfs" {
