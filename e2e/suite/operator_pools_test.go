@@ -11,10 +11,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -203,16 +205,45 @@ func poolObjects(o *onClaims) {
 	if err := o.hasVariables(`DATADIR=[{"name":"good","path":"/srv/good/csi","mount":"/srv/good/csi"}]`); err != nil {
 		o.Error(err)
 	}
-	tolerations := `[{"key":"x","operator":"Exists"}]`
-	o.change(`{"spec":{"workload":{"tolerations":` + tolerations + `}}}`)
-	o.Eventually("tolerations", func() error {
-		if text, _ := json.Marshal(o.holder(o.nodes[0]).Spec.Template.Spec.Tolerations); string(text) != tolerations {
-			return fmt.Errorf("%s", text)
-		}
-		return nil
-	})
-	o.Eventually("ready again", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
+	drained(o)
 	o.healthy()
+}
+
+// drained has a node drained: nothing forbids the eviction of the holder, and its next pod is on the node although that takes no
+// other pods.
+func drained(o *onClaims) {
+	node := o.nodes[0]
+	cordon := func(on bool) {
+		patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, on)
+		if _, err := o.Client.CoreV1().Nodes().Patch(o.Context(), node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			o.Fatal(err)
+		}
+	}
+	cordon(true)
+	defer cordon(false)
+	pods := func() []corev1.Pod {
+		list, err := o.Client.CoreV1().Pods(harness.Namespace).List(o.Context(), metav1.ListOptions{LabelSelector: "hpp-pool=good-hpp",
+			FieldSelector: "spec.nodeName=" + node.Name})
+		if err != nil {
+			o.Fatal(err)
+		}
+		return list.Items
+	}
+	before := pods()
+	if len(before) != 1 {
+		o.Fatalf("%d pods hold pool good on node %s", len(before), node.Name)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: harness.Namespace, Name: before[0].Name}}
+	if err := o.Client.CoreV1().Pods(harness.Namespace).EvictV1(o.Context(), eviction); err != nil {
+		o.Fatal(err)
+	}
+	o.Eventually("the holder is back", func() error {
+		now := pods()
+		if len(now) != 1 || now[0].UID == before[0].UID {
+			return fmt.Errorf("%d pods, or the pod that was evicted", len(now))
+		}
+		return o.states("good Ready 2/2 [Bound Bound]")
+	})
 }
 
 func (o *onClaims) holder(node harness.Node) *appsv1.Deployment {

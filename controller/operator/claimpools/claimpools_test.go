@@ -105,11 +105,10 @@ func TestBlockClaim(t *testing.T) {
 
 // The Deployment has what the mount needs and no more: the directory above the pool's, and the node by its name.
 func TestHolder(t *testing.T) {
-	cr := &v1beta1.HostPathProvisioner{Spec: v1beta1.HostPathProvisionerSpec{Workload: v1beta1.NodePlacement{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}}}
+	cr := &v1beta1.HostPathProvisioner{}
 	k := &Keeper{Namespace: "ns", Image: "image:v1"}
 	d := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
 	job := k.unmounter(cr, d, "node-01")
-	tolerations := map[string][]corev1.Toleration{"holder": cr.Spec.Workload.Tolerations, "unmounter": anyTaint}
 	for name, p := range map[string]corev1.PodSpec{"holder": d.Spec.Template.Spec, "unmounter": job.Spec.Template.Spec} {
 		c := p.Containers[0]
 		for _, v := range p.Volumes {
@@ -120,15 +119,19 @@ func TestHolder(t *testing.T) {
 		if m := c.VolumeMounts[0]; m.MountPath != "/srv/local" || *m.MountPropagation != corev1.MountPropagationBidirectional {
 			t.Errorf("%s: mount %+v", name, m)
 		}
-		if !reflect.DeepEqual(p.Tolerations, tolerations[name]) || c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
+		for _, taint := range []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}} {
+			if !slices.ContainsFunc(p.Tolerations, func(t corev1.Toleration) bool {
+				return t.ToleratesTaint(klog.Background(), &taint, false) && t.TolerationSeconds == nil
+			}) {
+				t.Errorf("%s does not run on a node with the taint %s: %v", name, taint.Key, p.Tolerations)
+			}
+		}
+		if c.ImagePullPolicy != corev1.PullIfNotPresent || c.Image != "image:v1" || *p.AutomountServiceAccountToken {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	plain := k.unmounter(&v1beta1.HostPathProvisioner{}, d, "node-01").Spec.Template.Spec.Tolerations
-	for _, taint := range []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}} {
-		if !slices.ContainsFunc(plain, func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Background(), &taint, false) }) {
-			t.Errorf("a pool on a node with the taint %s cannot be unmounted: %v", taint.Key, plain)
-		}
+	if labels := d.Spec.Template.Labels; labels["cluster.x-k8s.io/drain"] != "skip" || labels[holderLabel] != d.Spec.Selector.MatchLabels[holderLabel] {
+		t.Errorf("the pod of the holder has the labels %v", labels)
 	}
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || d.Name != "hpp-pool-local-node-01" || len(d.OwnerReferences) != 0 ||
 		!reflect.DeepEqual(d.Spec.Selector.MatchLabels, map[string]string{"hpp-pool": "local-hpp"}) || d.Spec.Template.Spec.HostPID {

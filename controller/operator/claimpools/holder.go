@@ -26,6 +26,15 @@ var constrained = map[string]string{"openshift.io/required-scc": "hostpath-provi
 // port is that of the probes.
 const port = 9898
 
+// anyTaint tolerates every taint. The operator ends a holder when nothing uses its disk, and no taint does it sooner: the volumes
+// of pods that run on would lose their disk. On a node that is drained a holder that was evicted comes back at once. A pool is
+// removed from a node that is drained, or set apart, above all.
+var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+
+// drainLabel with the value drainSkip has the Cluster API leave a pod running while it drains a node. It would evict a pod that
+// tolerates the taint of such a node again and again (MachineDrainRules, Cluster API 1.9).
+const drainLabel, drainSkip = "cluster.x-k8s.io/drain", "skip"
+
 // holder returns the Deployment of the pool on the node.
 func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
 	labels := map[string]string{holderLabel: labelOf(p.Name)}
@@ -45,7 +54,8 @@ func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *a
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: constrained}, Spec: pod},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
+				Labels: map[string]string{holderLabel: labelOf(p.Name), drainLabel: drainSkip}, Annotations: constrained}, Spec: pod},
 		},
 	}
 }
@@ -70,7 +80,7 @@ func (k *Keeper) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, a
 	return corev1.PodSpec{
 		ServiceAccountName: "hostpath-provisioner-admin-csi", AutomountServiceAccountToken: new(bool), EnableServiceLinks: new(bool),
 		PriorityClassName: "system-node-critical", TerminationGracePeriodSeconds: ptr.To[int64](10),
-		Tolerations: cr.Spec.Workload.Tolerations,
+		Tolerations: anyTaint,
 		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
 				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},

@@ -22,9 +22,6 @@ const (
 // retryAfter is the time after which a Job that failed is replaced by another one.
 var retryAfter = timing.Scaled(15 * time.Second)
 
-// anyTaint tolerates every taint: a pool is removed from a node that is drained, or set apart, above all.
-var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-
 // unmounter returns the Job that unmounts what the holder mounted. It belongs to the Deployment: the Job of another
 // Deployment of that name proves nothing about this one.
 func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
@@ -35,7 +32,6 @@ func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment
 	pod := k.pod(cr, node, h.Path, "unmount", args...)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
-	pod.Tolerations = anyTaint
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: jobOf(h.Pool, node), Namespace: k.Namespace, Labels: k.labels(h.Pool),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
