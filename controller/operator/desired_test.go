@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
@@ -95,8 +97,21 @@ func TestRefusedPools(t *testing.T) {
 	l := layoutOf(cr)
 	ready := agents{State: rollout.State{Desired: 2, Ready: 2}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
-	if v.available != yes || v.degraded != yes || v.reason != "StoragePoolNotReady" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
+	if v.available != yes || v.degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)
+	}
+	r, waits := &Reconciler{Now: time.Now}, claimpools.State{Problems: []string{"claim c is not bound"}}
+	for want, l := range map[string]layout{
+		"Failed StoragePoolUnsupported":  {refused: l.refused[:1]},
+		"Failed SharedPoolUnsupported":   {refused: l.refused[1:]},
+		"Failed SettingInvalid":          {invalid: []string{"RESERVE is odd"}, claims: claimpools.Result{States: []claimpools.State{waits}}},
+		"InProgress StoragePoolNotReady": {claims: claimpools.Result{States: []claimpools.State{waits}}},
+	} {
+		status := v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}
+		v := verdictOf(status, l, ready, true)
+		if r.conditions(&status, v, nil); kstatus(0, status)+" "+v.reason != want {
+			t.Errorf("%s %s, want %s", kstatus(0, status), v.reason, want)
+		}
 	}
 	text := strings.Join(notes(cr), "\n")
 	for _, words := range []string{"snapshots are not offered", "Nonsense is unknown", "pool a: snapshotProvider", "pool b: overlayClassName"} {

@@ -15,7 +15,7 @@ var reached = []string{"Complete", "PoolInUse", "PoolUnmounting"}
 
 // stuck are the reasons that last until a user changes something. A client that waits fails at once. The other reasons of
 // Degraded end by themselves: a node restarts, a claim is bound, the API server answers.
-var stuck = []string{"SettingInvalid", claimpools.Unsupported, "MultipleResources"}
+var stuck = []string{"SettingInvalid", claimpools.Unsupported, claimpools.Shared, "MultipleResources"}
 
 // health returns the conditions Ready, Reconciling and Stalled of the verdict, which kstatus reads: Helm, Flux and Argo CD wait
 // by them. The status has the other conditions of the verdict already.

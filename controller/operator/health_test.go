@@ -54,6 +54,7 @@ func TestHealth(t *testing.T) {
 		"an agent is not ready":     {served, verdict{no, no, yes, "Degraded", ""}, "InProgress"},
 		"the API server is away":    {served, verdict{"", yes, yes, "ReconcileFailed", ""}, "InProgress"},
 		"a claim is not bound":      {served, verdict{"", yes, yes, "StoragePoolNotReady", ""}, "InProgress"},
+		"a pool of block devices":   {served, verdict{yes, yes, yes, "StoragePoolUnsupported", ""}, "Failed"},
 		"a pool of all nodes":       {served, verdict{yes, yes, yes, "SharedPoolUnsupported", ""}, "Failed"},
 		"a wrong setting":           {served, verdict{yes, yes, yes, "SettingInvalid", ""}, "Failed"},
 		"an older resource":         {verdict: verdict{no, no, yes, "MultipleResources", ""}, want: "Failed"},

@@ -113,13 +113,17 @@ func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
 
 // partly is the verdict of an installation that does not have all that is asked for.
 func (l layout) partly(ready bool) verdict {
-	v := verdict{yes, yes, yes, "SettingInvalid", ""}
-	text := []string{}
+	v := verdict{yes, yes, yes, "", ""}
+	text, reasons := []string{}, []string{}
 	for _, refused := range l.refused {
-		text = append(text, refused.String())
+		text, reasons = append(text, refused.String()), append(reasons, refused.reason)
 	}
-	if len(l.refused) > 0 {
-		v.reason = l.refused[0].reason
+	if len(l.invalid) > 0 {
+		reasons = append(reasons, "SettingInvalid")
+	}
+	v.reason = reasons[0]
+	if i := slices.IndexFunc(reasons, func(reason string) bool { return slices.Contains(stuck, reason) }); i >= 0 {
+		v.reason = reasons[i] // the others may end by themselves, and this one does not
 	}
 	if !ready {
 		v.available = ""
@@ -250,7 +254,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvis
 }
 
 // told are the reasons for which a new message is an event too.
-var told = []string{"SettingInvalid", claimpools.NotReady, claimpools.Unsupported}
+var told = []string{"SettingInvalid", claimpools.NotReady, claimpools.Unsupported, claimpools.Shared}
 
 // progress is the condition whose reason is always the verdict's.
 func progress(status v1beta1.HostPathProvisionerStatus) (found v1beta1.Condition) {

@@ -113,7 +113,7 @@ func poolsRefused(o *onClaims) {
 	for _, words := range []string{"pool block: a pool needs a filesystem", "pool shared: nodes cannot share a pool",
 		"claim " + on("missing", o.nodes[0]) + " is not bound: ProvisioningFailed: storageclass.storage.k8s.io \"none-such\" not found",
 		"claim " + on("classless", o.nodes[1]) + " is not bound: FailedBinding: no persistent volumes available for this claim and no storage class is set"} {
-		o.await("TTT", "StoragePoolNotReady", words)
+		o.await("TTT", "StoragePoolUnsupported", words)
 		o.Eventually("event "+words, func() error { return o.told(words) })
 	}
 	want := "block Preparing 0/2 [], classless Preparing 0/2 [Pending Pending], good Ready 2/2 [Bound Bound], missing Preparing 0/2 [Pending Pending], shared Preparing 0/2 []"

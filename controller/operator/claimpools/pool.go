@@ -22,21 +22,22 @@ type Node struct {
 	Offered []string
 }
 
-// Reasons of pools that are not ready.
+// Reasons of pools that are not ready. The last two stay until a user changes the template.
 const (
 	NotReady    = "StoragePoolNotReady"
-	Unsupported = "SharedPoolUnsupported"
+	Unsupported = "StoragePoolUnsupported"
+	Shared      = "SharedPoolUnsupported"
 )
 
 // Refused returns why there cannot be a pool on claims of the template, as a reason and a message, or "".
 func Refused(template *corev1.PersistentVolumeClaimSpec) (reason, message string) {
 	switch {
 	case slices.Contains(template.AccessModes, corev1.ReadWriteMany):
-		return Unsupported, "nodes cannot share a pool; remove pvcTemplate, or request ReadWriteOnce"
+		return Shared, "nodes cannot share a pool; remove pvcTemplate, or request ReadWriteOnce"
 	case slices.Contains(template.AccessModes, corev1.ReadOnlyMany):
-		return NotReady, "a pool is written to; request ReadWriteOnce in pvcTemplate"
+		return Unsupported, "a pool is written to; request ReadWriteOnce in pvcTemplate"
 	case isBlock(template):
-		return NotReady, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; for a new pool, remove volumeMode. " +
+		return Unsupported, "a pool needs a filesystem, and pvcTemplate has volumeMode Block; for a new pool, remove volumeMode. " +
 			"If the pool has claims already, they stay block devices: add a pool of another name and path"
 	}
 	return "", ""
