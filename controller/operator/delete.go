@@ -62,19 +62,41 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		}
 		left = "" // only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
 	}
+	held := false // holders stay
 	if left == "" && err == nil {
-		left, err = r.releaseClaims(ctx, cr)
+		left, held, err = r.releaseClaims(ctx, cr)
 	}
 	if left == "" && err == nil {
-		left, err = r.removeAll(ctx, cr, others...)
+		left, err = r.removeRest(ctx, cr, held)
 	}
 	if err != nil || left != "" {
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
-	if err := r.removeConstraints(ctx, r.Live, agentConstraints); err != nil {
-		return reconcile.Result{}, err
-	}
 	return reconcile.Result{}, r.letGo(ctx, cr)
+}
+
+// removeRest removes what is left when the agents and the disks of pools are gone. Holders that stay keep their account, without an
+// owner that would take it along, and their constraints: their pods can be created again. It returns an object that is still there,
+// or "".
+func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner, held bool) (left string, err error) {
+	if !held {
+		if left, err = r.removeAll(ctx, cr, others...); left != "" || err != nil {
+			return left, err
+		}
+		return "", r.removeConstraints(ctx, r.Live, agentConstraints)
+	}
+	all, err := r.objects(cr)
+	if err != nil {
+		return "", err
+	}
+	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != "ServiceAccount" })
+	for _, account := range all {
+		account.SetOwnerReferences(nil)
+	}
+	if err := r.applyEach(ctx, cr, all); err != nil {
+		return "", err
+	}
+	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(others), func(kind string) bool { return kind == "ServiceAccount" })...)
 }
 
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Agents of nodes that are not ready,
@@ -165,19 +187,21 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 }
 
 // releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
-func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, err error) {
+// held is true if holders stay, because volumes use their disks.
+func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
 	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	found, err := r.claims(cr, record).Keep(ctx, cr, claimpools.Wanted{Settled: true, Deleted: true})
-	if err == nil && len(found.Left) == 0 && len(found.Kept) == 0 && cr.Annotations[forced] != "true" {
-		return "", record.Delete(ctx, r.Client)
+	held = len(found.Kept) > 0
+	if err == nil && len(found.Left) == 0 && !held && cr.Annotations[forced] != "true" {
+		return "", held, record.Delete(ctx, r.Client)
 	}
 	if err != nil || len(found.Left) == 0 {
-		return "", err
+		return "", held, err
 	}
-	return found.Left[0], r.removing(ctx, cr, "PoolUnmounting", names(found.Left))
+	return found.Left[0], held, r.removing(ctx, cr, "PoolUnmounting", names(found.Left))
 }
 
 // others are the kinds of the objects beside the DaemonSet, in the order in which they are removed.

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -212,23 +213,13 @@ func TestWaysToLoseADisk(t *testing.T) {
 	t.Run("deletion by force", func(t *testing.T) {
 		o := installedOn(t, "n1")
 		o.add(pvOf("b"))
-		o.changes(func(cr *v1beta1.HostPathProvisioner) { cr.Annotations = map[string]string{forced: "true"} })
-		o.changes(func(cr *v1beta1.HostPathProvisioner) {
-			if err := o.client.Delete(t.Context(), cr); err != nil {
-				t.Fatal(err)
-			}
-			if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil {
-				t.Fatal(err)
-			}
-		})
+		o.deletes(map[string]string{forced: "true"})
 		o.endAgents("n1")
 		for range 20 {
 			o.pass("hpp")
 		}
 		o.wantHolder("n1", "1")
-		if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &v1beta1.HostPathProvisioner{}); err == nil {
-			t.Error("the resource is still there")
-		}
+		o.wantGone()
 	})
 	t.Run("an inline volume", func(t *testing.T) {
 		o := installedOn(t, "n1")
@@ -239,6 +230,23 @@ func TestWaysToLoseADisk(t *testing.T) {
 		o.wantOffered("a=/a/csib=/b/csi")
 		o.wantHolder("n1", "1")
 	})
+}
+
+// deletes has a user delete the resource, which gets the annotations.
+func (o operated) deletes(annotations map[string]string) {
+	o.Helper()
+	o.changes(func(cr *v1beta1.HostPathProvisioner) { cr.Annotations = annotations })
+	if err := o.client.Delete(o.Context(), resource("hpp", 0)); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// wantGone checks that the resource does not exist.
+func (o operated) wantGone() {
+	o.Helper()
+	if err := o.client.Get(o.Context(), client.ObjectKey{Name: "hpp"}, &v1beta1.HostPathProvisioner{}); !apierrors.IsNotFound(err) {
+		o.Errorf("the resource is still there: %v", err)
+	}
 }
 
 func (o operated) recorded() *corev1.ConfigMap {
