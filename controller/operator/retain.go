@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		return l, err
 	}
 	l.record = record
-	had := layout{pools: record.Pools, pvDir: record.PVDir, prefix: record.Prefix}
+	had := layout{pools: append(slices.Clone(record.Pools), l.movedFrom(record)...), pvDir: record.PVDir, prefix: record.Prefix}
 	var running []layout
 	if l.drops(had) {
 		if running, err = r.running(ctx); err != nil { // before the volumes: until it ends, an agent creates some
@@ -104,6 +105,28 @@ func (l *layout) note(had layout, running []layout) {
 	if to.PVDir == "" && had.pvDir != "" && slices.ContainsFunc(running, offers) {
 		to.PVDir, to.Prefix = had.pvDir, had.prefix
 	}
+}
+
+// movedFrom returns the pools on claims whose disks are all still mounted where the pool was before. Until the first disk has moved,
+// every volume is there: if an agent created one before it was replaced, the pool stays.
+func (l *layout) movedFrom(record *poolrecord.Record) (from []pool) {
+	for _, to := range l.pools {
+		paths := map[string]bool{}
+		for _, h := range record.Holders {
+			if h.Pool == to.Name && h.Path != "" {
+				paths[h.Path] = true
+			}
+		}
+		if to.Mount == "" || paths[to.Path] {
+			continue
+		}
+		for _, path := range slices.Sorted(maps.Keys(paths)) {
+			if p := (pool{Name: to.Name, Path: path, Mount: path}); !slices.Contains(record.Pools, p) {
+				from = append(from, p)
+			}
+		}
+	}
+	return from
 }
 
 // leaving reports whether the record has more than the layout.

@@ -191,6 +191,25 @@ func TestWaysToLoseADisk(t *testing.T) {
 		o.wantOffered("a=/a/csib=/b/csi")
 		o.wantHolder("n1", "1")
 	})
+	t.Run("an agent creates a volume before it is replaced, and the pool moves", func(t *testing.T) {
+		o := installedOn(t, "n1", "n2")
+		there := poolB
+		there.Path = "/c"
+		o.setPools(poolA, there)
+		for range 2 {
+			o.pass("hpp")
+		}
+		o.wantOffered("a=/a/csib=/c/csi")
+		o.wantHolder("n2", "1") // the agents have the pool at /b
+		o.add(pvOf("b"))
+		o.endAgents("n1", "n2")
+		for range 3 {
+			o.pass("hpp")
+		}
+		o.wantOffered("a=/a/csib=/b/csi")
+		o.wantHolder("n1", "1")
+		o.wantHolder("n2", "1")
+	})
 	t.Run("it is refused, and the existing operator had it", func(t *testing.T) {
 		o := installedOn(t, "n1")
 		o.add(pvOf("b"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/identity"
 )
 
@@ -33,6 +35,7 @@ type snapshot struct {
 type agent struct {
 	name, node string
 	pools      []Pool
+	deleted    bool
 }
 
 // mayEnd asks whether the holder may end. The reason is "" if it may. used is true if the disk is in use, or may be, and false if
@@ -48,7 +51,42 @@ func (k *Keeper) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Want
 	if f := at.MayEnd(k.snapshot.uses); f.Answer != identity.Ours {
 		return f.Why, true, nil
 	}
-	return k.snapshot.offered(h, w), false, nil
+	if why := k.snapshot.offered(h, w); why != "" || !k.moves(h, w) {
+		return why, false, nil
+	}
+	return k.mayMove(ctx, h)
+}
+
+// moves reports whether the holder's pool is wanted at another path, and none of its disks is mounted there yet.
+func (k *Keeper) moves(h Holder, w Wanted) bool {
+	return slices.ContainsFunc(w.Pools, func(p Pool) bool {
+		at := func(other Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
+		return p.Name == h.Pool && p.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(k.Known)), at)
+	})
+}
+
+// mayMove returns why the first disk of a pool stays where it is: an agent of any node offers the pool there, or created a volume
+// before it was replaced. Two nodes would have volumes of the pool at two paths, and agents offer one. An agent that was deleted
+// and whose node does not answer is not waited for: its node's holder stays.
+func (k *Keeper) mayMove(ctx context.Context, h Holder) (why string, used bool, err error) {
+	for _, a := range k.snapshot.agents {
+		if !slices.ContainsFunc(a.pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path }) {
+			continue
+		}
+		node, err := k.node(ctx, a.node)
+		if err != nil {
+			return "", false, err
+		}
+		if !a.deleted || node != nil && class.NodeReady(node) {
+			return "the agent has to end, pod " + a.name + ", which offers the pool there", false, nil
+		}
+	}
+	for _, u := range k.snapshot.uses {
+		if u.Pool == h.Pool {
+			return "the pool has " + u.Object, true, nil
+		}
+	}
+	return "", false, nil
 }
 
 // look reads the snapshot, unless that was read just now.
@@ -63,7 +101,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	}
 	for _, pod := range own.Items {
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec)})
+			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec), pod.DeletionTimestamp != nil})
 		}
 	}
 	var pvs corev1.PersistentVolumeList
