@@ -91,7 +91,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	}
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
 	defer recorder.Close()
-	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder}
+	claims := &waiting.Reconciler{Namespace: s.Namespace, Cache: mgr.GetClient(), Live: live, Events: recorder, Other: r.other}
 	if err := claims.Register(mgr); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,7 @@ type scene struct {
 	node  *corev1.Node
 	agent *corev1.Pod
 	since time.Duration // for how long the claim has waited
+	other string        // the namespace of another installation that serves the claim
 }
 
 func newScene() *scene {
@@ -96,6 +98,8 @@ func TestReconcile(t *testing.T) {
 			younger(s)
 			s.claim.ManagedFields[0].Time = ptr.To(metav1.NewTime(s.node.CreationTimestamp.Add(time.Hour)))
 		}, "the agent on node node-01 is not ready", false},
+		{"another installation serves it", func(s *scene) { s.agent, s.other = nil, "other" }, "", false},
+		{"another installation, chosen node deleted", func(s *scene) { s.node, s.other = nil, "other" }, "", false},
 		{"named node missing", func(s *scene) { named(s); s.node = nil }, `names node "node-01", which does not exist: correct it`, false},
 		{"named node replaced", func(s *scene) { named(s); younger(s) }, "the agent on node node-01 is not ready", false},
 		{"no node yet", func(s *scene) { s.sc.VolumeBindingMode, s.claim.Annotations, s.since = nil, nil, unnamed/2 }, "", false},
@@ -114,7 +118,7 @@ func TestReconcile(t *testing.T) {
 			t.Cleanup(recorder.Close)
 			name := types.NamespacedName{Namespace: "ns", Name: "data"}
 			r := &Reconciler{Namespace: "agents", Cache: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).Build(),
-				Live: live, Events: recorder, since: map[types.NamespacedName]seen{}}
+				Live: live, Events: recorder, Other: func(context.Context) (string, error) { return s.other, nil }, since: map[types.NamespacedName]seen{}}
 			if p, waits := placeOf(s.claim, s.sc); waits {
 				r.since[name] = seen{p, time.Now().Add(-s.since)}
 			}

@@ -40,6 +40,8 @@ type Reconciler struct {
 	// Live reads nodes, and claims that are to be changed.
 	Live   kubernetes.Interface
 	Events *events.Recorder
+	// Other returns the namespace of another installation that serves the claims, or "".
+	Other func(context.Context) (string, error)
 
 	since map[types.NamespacedName]seen // used by one worker
 }
@@ -72,7 +74,8 @@ func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []
 }
 
 // Reconcile acts on a claim that has waited in one place for some time. It does nothing for
-// any other claim.
+// any other claim, and leaves all of them to another installation that serves them: its agents are in another namespace, so they
+// look as if they did not exist.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim, sc, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -98,6 +101,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if rest := wait - time.Since(first.at); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
+		return reconcile.Result{RequeueAfter: again}, err
 	}
 	return reconcile.Result{RequeueAfter: again}, r.act(ctx, claim, sc, p)
 }
