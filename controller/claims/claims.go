@@ -8,13 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
@@ -64,20 +63,17 @@ func New(config Config) *Claims {
 	if config.Space != nil {
 		c.placer.published = config.Space.Provisioner
 	}
-	pvcs := config.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll)
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return pvcs.List(ctx, o)
+	from := source{
+		list: func(ctx context.Context, f func(*corev1.PersistentVolumeClaim) bool) (string, error) {
+			return live.ListClaims(ctx, config.Client, f)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return pvcs.Watch(ctx, o)
-		},
+		watch: config.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).Watch,
 	}
 	l := listener{
 		placed: func(claim *corev1.PersistentVolumeClaim, where placement) { c.unserved.update(claim, where) },
 		forget: func() { c.unserved.forget() },
 	}
-	c.filter = newFilter(source, c.placer, l, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	c.filter = newFilter(from, c.placer, l, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 		return config.Client.CoreV1().PersistentVolumeClaims(namespace).Get(c.ctx, name, metav1.GetOptions{})
 	})
 	c.retries = newRetries(c.filter.retry)

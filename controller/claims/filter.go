@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -23,7 +22,7 @@ import (
 // If a local claim becomes remote, filter sends Deleted. If the class of a claim does
 // not exist, filter holds a heldClaim until classAppeared.
 type filter struct {
-	source cache.ListerWatcherWithContext
+	source source
 	placer *placer
 	listener
 	// read returns a claim from the API server.
@@ -37,6 +36,13 @@ type filter struct {
 	wake   chan struct{}
 
 	deleted *lru.Cache // UIDs of local claims
+}
+
+// source lists and watches all claims of the cluster. No call of list has all of them in
+// memory at once, because any user can create claims.
+type source struct {
+	list  func(ctx context.Context, f func(*corev1.PersistentVolumeClaim) bool) (resourceVersion string, err error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
 // listener follows the claims of the cluster.
@@ -56,9 +62,9 @@ const RememberMost = 4096
 
 // newFilter returns a filter of source. The caller fills the caches that the placer
 // reads before the first list or watch.
-func newFilter(source cache.ListerWatcherWithContext, p *placer, l listener,
+func newFilter(from source, p *placer, l listener,
 	read func(namespace, name string) (*corev1.PersistentVolumeClaim, error)) *filter {
-	f := &filter{source: source, placer: p, listener: l, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
+	f := &filter{source: from, placer: p, listener: l, read: read, wake: make(chan struct{}, 1), deleted: lru.New(RememberMost)}
 	f.clear()
 	f.resend = map[types.UID]*corev1.PersistentVolumeClaim{}
 	return f
@@ -77,29 +83,29 @@ func (f *filter) clear() {
 	f.held = map[types.UID]heldClaim{}
 }
 
-// ListWithContext lists the claims of this node.
-func (f *filter) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	obj, err := f.source.ListWithContext(ctx, o)
+// ListWithContext lists the claims of this node. It ignores the options: the list is the
+// newest, and has all claims of the node without a limit.
+func (f *filter) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+	kept := &corev1.PersistentVolumeClaimList{}
+	reset := sync.OnceFunc(f.reset) // not if the API server does not answer
+	version, err := f.source.list(ctx, func(claim *corev1.PersistentVolumeClaim) bool {
+		reset()
+		if e, ok := f.apply(watch.Event{Type: watch.Added, Object: claim}); ok {
+			kept.Items = append(kept.Items, *e.Object.(*corev1.PersistentVolumeClaim))
+		}
+		return true
+	})
 	if err != nil {
 		return nil, err
 	}
-	list := obj.(*corev1.PersistentVolumeClaimList)
-	if o.Continue == "" {
-		f.reset()
-	}
-	kept := list.Items[:0:0]
-	for i := range list.Items {
-		if e, ok := f.apply(watch.Event{Type: watch.Added, Object: &list.Items[i]}); ok {
-			kept = append(kept, *e.Object.(*corev1.PersistentVolumeClaim))
-		}
-	}
-	list.Items = kept
-	return list, nil
+	reset()
+	kept.ResourceVersion = version
+	return kept, nil
 }
 
 // WatchWithContext watches the claims of this node.
 func (f *filter) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	w, err := f.source.WatchWithContext(ctx, o)
+	w, err := f.source.watch(ctx, o)
 	if err != nil {
 		return nil, err
 	}

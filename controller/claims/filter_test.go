@@ -10,9 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/classtest"
@@ -42,13 +40,16 @@ func newFilterTest(t *testing.T) *filterTest {
 		}
 		return classtest.Class(name)
 	}
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-			return &corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: f.items}, nil
+	from := source{
+		list: func(_ context.Context, each func(*corev1.PersistentVolumeClaim) bool) (string, error) {
+			for i := range f.items {
+				each(&f.items[i])
+			}
+			return "9", nil
 		},
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return f.source, nil },
+		watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return f.source, nil },
 	}
-	f.filter = newFilter(lw, p, nobody, f.read)
+	f.filter = newFilter(from, p, nobody, f.read)
 	w, err := f.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestFilterHoldsLittle(t *testing.T) {
 	placed := map[types.UID]string{}
 	r := newUnservedRecorder(&Config{Node: "node-01"}, f.placer.class) // which checks nothing
 	t.Cleanup(r.queue.ShutDown)
-	f.filter = newFilter(nil, f.placer, listener{func(c *corev1.PersistentVolumeClaim, where placement) {
+	f.filter = newFilter(source{}, f.placer, listener{func(c *corev1.PersistentVolumeClaim, where placement) {
 		placed[c.UID] = c.Annotations[class.AnnProvisionOnNode]
 		r.update(c, where)
 	}, r.forget}, f.read) // which no stream reads from
@@ -151,7 +151,7 @@ func TestFilterReadsHeldClaims(t *testing.T) {
 		}, false},
 	} {
 		f := newFilterTest(t)
-		f.filter = newFilter(nil, f.placer, nobody, f.read) // which no stream reads from
+		f.filter = newFilter(source{}, f.placer, nobody, f.read) // which no stream reads from
 		claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
 		read := claim.DeepCopy()
 		if row.edit != nil {

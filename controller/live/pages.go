@@ -2,75 +2,140 @@ package live
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 )
 
-// pageSize is the number of objects that one request lists.
-const pageSize = 500
+const (
+	// pageItems is the largest number of objects that one request lists.
+	pageItems = 500
+	// pageBytes bounds the encoded size of a page of more than one object. Decoded, a page
+	// takes up to about ten times as much: any user can create claims with 256 KiB of
+	// annotations each, or with many short labels. etcd accepts objects of up to 1.5 MiB
+	// (--max-request-bytes).
+	pageBytes = 4 << 20
+)
 
 // EachPV calls f for every PV of the cluster until f returns false. An error is an
 // Unanswered.
 func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolume) bool) error {
-	page := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := client.CoreV1().PersistentVolumes().List(ctx, page)
-		if err != nil {
-			return Unanswered{Request: "list PVs", Err: err}
-		}
-		for i := range list.Items {
-			if !f(&list.Items[i]) {
-				return nil
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			return nil
-		}
-	}
+	_, err := ListPVs(ctx, client, "", f)
+	return err
+}
+
+// ListPVs is EachPV for the PVs that the label selector selects. It returns the
+// resourceVersion of the list, from which a watch can start.
+func ListPVs(ctx context.Context, client kubernetes.Interface, selector string, f func(*corev1.PersistentVolume) bool) (version string, err error) {
+	return eachPage(ctx, client, "persistentvolumes", selector, func(page *corev1.PersistentVolumeList) bool {
+		return eachItem(page.Items, f)
+	})
 }
 
 // EachClaim calls f for every claim of the cluster until f returns false. The error
 // is an Unanswered.
 func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) error {
-	page := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, page)
-		if err != nil {
-			return Unanswered{Request: "list claims", Err: err}
-		}
-		for i := range list.Items {
-			if !f(&list.Items[i]) {
-				return nil
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
-			return nil
+	_, err := ListClaims(ctx, client, f)
+	return err
+}
+
+// ListClaims is EachClaim. It returns the resourceVersion of the list, from which a watch
+// can start.
+func ListClaims(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
+	return eachPage(ctx, client, "persistentvolumeclaims", "", func(page *corev1.PersistentVolumeClaimList) bool {
+		return eachItem(page.Items, f)
+	})
+}
+
+func eachItem[T any](items []T, f func(*T) bool) bool {
+	for i := range items {
+		if !f(&items[i]) {
+			return false
 		}
 	}
+	return true
+}
+
+// list is a pointer to the type L of a list.
+type list[L any] interface {
+	*L
+	runtime.Object
+	metav1.ListInterface
+}
+
+// eachPage lists objects of the core API in all namespaces and calls f for each page, until
+// f returns false. A page has at most pageItems objects and pageBytes bytes, but at least one
+// object. It returns the resourceVersion of the list. An error is an Unanswered; it matches
+// apierrors.IsResourceExpired if the list took longer than the API server keeps its version.
+//
+// The requests name no resourceVersion: with "0", which informers use, the API server answers
+// from its cache and ignores the limit.
+func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, selector string, f func(P) bool) (version string, err error) {
+	o := metav1.ListOptions{Limit: pageItems, LabelSelector: selector}
+	for {
+		page := P(new(L))
+		size, err := readPage(ctx, client.CoreV1().RESTClient(), resource, o, page)
+		switch {
+		case err != nil:
+			return "", Unanswered{Request: "list " + resource, Err: err}
+		case size > pageBytes && o.Limit > 1:
+			o.Limit = max(1, o.Limit/4)
+			continue
+		}
+		if o.Continue = page.GetContinue(); !f(page) || o.Continue == "" {
+			return page.GetResourceVersion(), nil
+		}
+		if size < pageBytes/4 {
+			o.Limit = min(pageItems, 2*o.Limit)
+		}
+	}
+}
+
+// readPage decodes the answer to one list request into page. If the answer has more than
+// pageBytes and may have more than one object, readPage reads no more of it, decodes nothing,
+// and returns more than pageBytes. The typed clients cannot bound what they read.
+func readPage(ctx context.Context, client rest.Interface, resource string, o metav1.ListOptions, page runtime.Object) (size int, err error) {
+	body, err := client.Get().Resource(resource).VersionedParams(&o, scheme.ParameterCodec).Stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = body.Close() }() // it was only read
+	var from io.Reader = body
+	if o.Limit > 1 {
+		from = io.LimitReader(body, pageBytes+1)
+	}
+	data, err := io.ReadAll(from)
+	if err != nil || len(data) > pageBytes && o.Limit > 1 {
+		return len(data), err
+	}
+	// The decoder recognizes protobuf and JSON.
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, page); err != nil {
+		return 0, fmt.Errorf("decode: %w", err)
+	}
+	return len(data), nil
 }
 
 // EachCapacity calls f for every CSIStorageCapacity of the namespace until f returns
 // false. It first reads a short page, because few are enough for most callers. An error is
 // an Unanswered.
 func EachCapacity(ctx context.Context, client kubernetes.Interface, namespace string, f func(*storagev1.CSIStorageCapacity) bool) error {
-	page := metav1.ListOptions{Limit: pageSize / 10}
+	page := metav1.ListOptions{Limit: pageItems / 10}
 	for {
 		list, err := client.StorageV1().CSIStorageCapacities(namespace).List(ctx, page)
 		if err != nil {
 			return Unanswered{Request: "list capacity objects", Err: err}
 		}
-		for i := range list.Items {
-			if !f(&list.Items[i]) {
-				return nil
-			}
-		}
-		if page.Continue = list.Continue; page.Continue == "" {
+		if page.Continue = list.Continue; !eachItem(list.Items, f) || page.Continue == "" {
 			return nil
 		}
-		page.Limit = pageSize
+		page.Limit = pageItems
 	}
 }
 

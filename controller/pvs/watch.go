@@ -2,7 +2,6 @@ package pvs
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // Watch queues a PV when the PV changes, or one of the claims that it is or was bound to.
@@ -61,15 +61,8 @@ func (p *PVs) claimChanged(obj any) {
 func (p *PVs) watchPVs() cache.SharedIndexInformer {
 	selector := labels.Set{class.LabelNode: class.LabelValue(p.node.Name())}.String()
 	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if p.node.MayPatchPVs() {
-				o.LabelSelector = selector
-			}
-			list, err := p.client.CoreV1().PersistentVolumes().List(ctx, o)
-			if err == nil && o.LabelSelector == "" {
-				list.Items = slices.DeleteFunc(list.Items, func(pv corev1.PersistentVolume) bool { return !p.isWatched(&pv) })
-			}
-			return list, err
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return p.list(ctx, selector)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if p.node.MayPatchPVs() {
@@ -83,6 +76,22 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 		},
 	}
 	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
+}
+
+// list lists the PVs that watchPVs watches.
+func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error) {
+	if !p.node.MayPatchPVs() {
+		selector = ""
+	}
+	var kept corev1.PersistentVolumeList
+	version, err := live.ListPVs(ctx, p.client, selector, func(pv *corev1.PersistentVolume) bool {
+		if selector != "" || p.isWatched(pv) {
+			kept.Items = append(kept.Items, *pv)
+		}
+		return true
+	})
+	kept.ResourceVersion = version
+	return &kept, err
 }
 
 // isWatched reports whether a PV has the label of this node, or names this node without it.
