@@ -14,7 +14,7 @@ import (
 // loopRules are what the provisioner needs in the whole cluster, whichever claims it serves.
 var loopRules = map[string]string{
 	"/persistentvolumes":             "get list watch create patch delete",
-	"/persistentvolumeclaims":        "get list watch update",
+	"/persistentvolumeclaims":        "get list watch update patch",
 	"/persistentvolumeclaims/status": "patch",
 	"storage.k8s.io/storageclasses":  "list watch",
 	"/nodes":                         "get",

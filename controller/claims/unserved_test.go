@@ -31,7 +31,7 @@ type agents struct {
 	placers []*placer
 	lists   atomic.Int32 // of capacity objects
 	nodes   atomic.Int32 // reads of nodes
-	updates atomic.Int32 // of claims
+	patches atomic.Int32 // of claims
 }
 
 // fits is the Fit of a node, by the number of its agent.
@@ -48,7 +48,7 @@ func startAgents(t *testing.T, n int, fit fits, objects ...runtime.Object) *agen
 	}
 	count("list", "csistoragecapacities", &a.lists)
 	count("get", "nodes", &a.nodes)
-	count("update", "persistentvolumeclaims", &a.updates)
+	count("patch", "persistentvolumeclaims", &a.patches)
 	for i := range n {
 		node := fmt.Sprintf("node-%d", i)
 		recorder := events.New(a.client, node)
@@ -142,8 +142,8 @@ func TestChosenNodeMissing(t *testing.T) {
 	for name, row := range map[string]struct {
 		chosen  string
 		claim   func(*corev1.PersistentVolumeClaim) // at the API server
-		refuse  error                               // of the update
-		updates int32
+		refuse  error                               // of the patch, and of the update
+		patches int32
 		left    string // the choice, at the end
 		words   []string
 	}{
@@ -167,10 +167,12 @@ func TestChosenNodeMissing(t *testing.T) {
 					}
 					a := startAgents(t, 20, lacks, now, node("node-1"))
 					if row.refuse != nil {
-						a.client.PrependReactor("update", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-							a.updates.Add(1)
-							return true, nil, row.refuse
-						})
+						for verb, n := range map[string]int32{"patch": 1, "update": 0} {
+							a.client.PrependReactor(verb, "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+								a.patches.Add(n)
+								return true, nil, row.refuse
+							})
+						}
 					}
 					a.seen(claim)
 					time.Sleep(headStart + remoteDelay - time.Second)
@@ -179,8 +181,8 @@ func TestChosenNodeMissing(t *testing.T) {
 					}
 					time.Sleep(spread + 2*time.Second)
 					a.wantEvents(row.words...)
-					if n := a.updates.Load(); n != row.updates {
-						t.Errorf("%d updates of the claim, want %d", n, row.updates)
+					if n := a.patches.Load(); n != row.patches {
+						t.Errorf("%d patches of the claim, want %d", n, row.patches)
 					}
 					if c, err := a.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "claim-a", metav1.GetOptions{}); err != nil || c.Annotations[class.AnnSelectedNode] != row.left {
 						t.Errorf("chosen node %q, %v; want %q", c.Annotations[class.AnnSelectedNode], err, row.left)

@@ -23,8 +23,14 @@ var recheck = timing.Scaled(30 * time.Second)
 // permission is a verb and the resource that it is for, as in "get nodes".
 type permission string
 
-// patchPVs is the one that the loop can do without in more than one place.
-const patchPVs permission = "patch persistentvolumes"
+const (
+	// patchPVs is the one that the loop can do without in more than one place.
+	patchPVs permission = "patch persistentvolumes"
+	// patchClaims gives a claim back to the scheduler. An older ClusterRole has updateClaims,
+	// which serves in its place.
+	patchClaims  permission = "patch persistentvolumeclaims"
+	updateClaims permission = "update persistentvolumeclaims"
+)
 
 // needed is what the loop must be allowed to do, cluster-wide, and the same for
 // both shapes, and what those beside it must: the rules of manifests/legacy and
@@ -32,7 +38,7 @@ const patchPVs permission = "patch persistentvolumes"
 // object's name restricts a rule to that object.
 var needed = []struct{ group, resource, object, verbs string }{
 	{"", "persistentvolumes", "", "get list watch create patch delete"},
-	{"", "persistentvolumeclaims", "", "get list watch update"},
+	{"", "persistentvolumeclaims", "", "get list watch update patch"},
 	{"", "persistentvolumeclaims/status", "", "patch"},
 	{"", "namespaces", metav1.NamespaceSystem, "get"},
 	{"", "events", "", "get create patch"},
@@ -45,7 +51,8 @@ var without = map[permission]string{
 	patchPVs: "new PVs get no finalizer, so a PV that is deleted by hand leaves its volume behind; a PV that has the finalizer stays " +
 		"Terminating; volumes do not grow and are not migrated; PVs of older provisioners are not labelled, so all PVs of the cluster are watched",
 	"patch persistentvolumeclaims/status": "volumes do not grow",
-	"update persistentvolumeclaims":       "claims that do not fit are not given back to the scheduler",
+	patchClaims:                           "claims that do not fit are not given back to the scheduler",
+	updateClaims:                          "the same",
 	"get namespaces kube-system":          "the cluster's identity is unknown, so orphans are not removed",
 	"get events":                          "several agents write the event of a claim that names no node",
 	"create events":                       "refusals are logged only",
@@ -150,5 +157,15 @@ func (i *Info) missing(ctx context.Context) ([]permission, error) {
 			}
 		}
 	}
-	return missing, nil
+	return withoutAlternatives(missing), nil
+}
+
+// withoutAlternatives returns what is missing without patchClaims and updateClaims if only one of
+// them is missing.
+func withoutAlternatives(missing []permission) []permission {
+	either := func(p permission) bool { return p == patchClaims || p == updateClaims }
+	if slices.Contains(missing, patchClaims) && slices.Contains(missing, updateClaims) {
+		return missing
+	}
+	return slices.DeleteFunc(missing, either)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,20 @@ func TestWithoutIsNeeded(t *testing.T) {
 	}
 	if !asked[patchPVs] {
 		t.Errorf("nobody asks for %q", patchPVs)
+	}
+}
+
+// A claim is given back by a patch or, with an older ClusterRole, by an update.
+func TestPatchOrUpdateOfClaims(t *testing.T) {
+	const other permission = "get events"
+	for _, row := range []struct{ missing, want []permission }{
+		{[]permission{patchClaims, other}, []permission{other}},
+		{[]permission{updateClaims}, nil},
+		{[]permission{updateClaims, other, patchClaims}, []permission{updateClaims, other, patchClaims}},
+	} {
+		if got := withoutAlternatives(slices.Clone(row.missing)); !slices.Equal(got, row.want) {
+			t.Errorf("of %q are missing %q, want %q", row.missing, got, row.want)
+		}
 	}
 }
 

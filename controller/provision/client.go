@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
@@ -22,7 +23,8 @@ import (
 // libraryClient is the client of the provisioner library. The library takes any PV of
 // the name for its own, and retries without an event if the API server refuses one;
 // libraryClient records an event on the claim. It deletes only the PV whose volume is
-// gone, and omits writes that would fail.
+// gone, changes nothing of a claim but the scheduler's choice, and omits writes that would
+// fail.
 type libraryClient struct {
 	kubernetes.Interface
 	controller *Controller
@@ -41,6 +43,26 @@ type libraryCore struct {
 // PersistentVolumes implements typedcorev1.CoreV1Interface.
 func (l libraryCore) PersistentVolumes() typedcorev1.PersistentVolumeInterface {
 	return libraryPVs{l.CoreV1Interface.PersistentVolumes(), l.controller}
+}
+
+// PersistentVolumeClaims implements typedcorev1.CoreV1Interface.
+func (l libraryCore) PersistentVolumeClaims(namespace string) typedcorev1.PersistentVolumeClaimInterface {
+	return libraryClaims{l.CoreV1Interface.PersistentVolumeClaims(namespace), l.controller}
+}
+
+type libraryClaims struct {
+	typedcorev1.PersistentVolumeClaimInterface
+	controller *Controller
+}
+
+// Update removes the scheduler's choice of a node from a claim, which is the only change that
+// the library makes. The library's copy of the claim is not all of it, so the rest of the copy
+// is not written. The error is a conflict if the claim was changed since.
+func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, _ metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
+	if node := claim.Annotations[class.AnnSelectedNode]; node != "" {
+		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q", claim.Namespace, claim.Name, node)
+	}
+	return claims.Unchoose(ctx, l.controller.client, claim)
 }
 
 type libraryPVs struct {

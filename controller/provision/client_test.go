@@ -169,3 +169,22 @@ func TestSaveOverAnothersPV(t *testing.T) {
 		}
 	}
 }
+
+// The library writes its copy of a claim, which lacks most of it. Only the scheduler's choice is
+// removed, and a copy that still has one is not written.
+func TestLibraryUpdatesNoClaim(t *testing.T) {
+	for node, want := range map[string][]string{"": {http.MethodPatch}, "node-01": nil} {
+		c := examiner(t)
+		var requests []string
+		answers(t, c, func(r *http.Request) (int, any) {
+			requests = append(requests, r.Method)
+			return http.StatusOK, corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}}
+		})
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data",
+			Annotations: map[string]string{class.AnnSelectedNode: node}}}
+		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), claim, metav1.UpdateOptions{})
+		if (err == nil) != (want != nil) || !slices.Equal(requests, want) {
+			t.Errorf("node %q: requests %q, %v; want %q", node, requests, err, want)
+		}
+	}
+}

@@ -82,6 +82,7 @@ func asked(s *harness.Scene, log, account string) (allowed, refused map[string]b
 
 // elsewhere is what an agent may and does not use here, and why.
 var elsewhere = map[string]string{
+	"update /persistentvolumeclaims":          "older agents give claims back by it",
 	"list /persistentvolumeclaims":            "needed where the API server streams no lists",
 	"list storage.k8s.io/storageclasses":      "the same",
 	"list /nodes":                             "the same",
