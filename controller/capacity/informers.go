@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/informers"
 )
 
 // watch creates the informers: of all classes, and of this node's objects.
@@ -66,7 +68,7 @@ func (p *Publisher) informer(what string, of runtime.Object, from cache.ListWatc
 		DeleteFunc: func(any) { p.requestPass() },
 	})
 	return i, errors.Join(err,
-		i.SetTransform(slim),
+		i.SetTransform(informers.WithoutManagedFields),
 		i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
 }
 
@@ -77,12 +79,4 @@ func lasting(err error) error {
 		return nil
 	}
 	return err
-}
-
-// slim removes the managed fields, to save memory.
-func slim(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
 }

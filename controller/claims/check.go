@@ -122,7 +122,7 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 	switch {
 	case err != nil:
 		return answer{true, recheckDelay}
-	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", truncated(claim.Annotations[class.AnnSelectedNode]) != p.named:
+	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", class.Bounded(claim.Annotations[class.AnnSelectedNode]) != p.named:
 		return answer{true, recheckDelay} // the watch reports the change before that
 	}
 	err = GiveBack(ctx, r.client, r.events, claim, "does not exist")

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/informers"
 )
 
 // watchClasses returns an informer of all classes, which the caller runs. A cluster
@@ -23,5 +25,5 @@ func watchClasses(client kubernetes.Interface) cache.SharedIndexInformer {
 			return classes.Watch(ctx, o)
 		},
 	}
-	return cache.NewSharedIndexInformer(lw, &storagev1.StorageClass{}, Resync, cache.Indexers{})
+	return informers.New(lw, &storagev1.StorageClass{}, Resync)
 }

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,20 @@ func TestFilterListsLocalClaims(t *testing.T) {
 	}
 	if list.Items[0].Annotations[class.AnnStorageProvisioner] == "" {
 		t.Error("the listed claim was not prepared")
+	}
+}
+
+// Any user can choose the node by an annotation, and its agent keeps the claim.
+func TestFilterKeepsLittle(t *testing.T) {
+	f := newFilterTest(t)
+	large := classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01", "x", strings.Repeat("y", 250<<10))
+	large.Labels = map[string]string{"x": strings.Repeat("y", 63)}
+	f.source.Add(large)
+	passed := f.next(watch.Added, "a")
+	for what, claim := range map[string]*corev1.PersistentVolumeClaim{"passed": passed, "kept": f.passed["a"]} {
+		if size := claim.Size(); size > 1<<10 {
+			t.Errorf("%d bytes of a claim are %s", size, what)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,14 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-const (
-	// maxNameBytes is the length in bytes of the longest name that a class, a Node or a
-	// PV can have.
-	maxNameBytes = 253
-	// readRetryDelay is the pause before a held claim that could not be read is read
-	// again.
-	readRetryDelay = 10 * time.Second
-)
+// readRetryDelay is the pause before a held claim that could not be read is read again.
+const readRetryDelay = 10 * time.Second
 
 // heldClaim is a claim whose class does not exist. Every agent keeps every such
 // claim, and any user can create claims, so a heldClaim has only the fields that the
@@ -40,10 +33,10 @@ func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
 	name := class.Of(claim)
 	return heldClaim{
 		namespace: claim.Namespace, name: claim.Name, class: name,
-		wanted: truncated(claim.Annotations[class.AnnProvisionOnNode]),
-		chosen: truncated(claim.Annotations[class.AnnSelectedNode]),
-		volume: truncated(claim.Spec.VolumeName), bytes: class.Bytes(claim),
-	}, len(name) <= maxNameBytes
+		wanted: class.Bounded(claim.Annotations[class.AnnProvisionOnNode]),
+		chosen: class.Bounded(claim.Annotations[class.AnnSelectedNode]),
+		volume: class.Bounded(claim.Spec.VolumeName), bytes: class.Bytes(claim),
+	}, class.Bounded(name) == name
 }
 
 // claim returns a claim that has only the fields of h.
@@ -66,15 +59,6 @@ func (h heldClaim) matches(claim *corev1.PersistentVolumeClaim) bool {
 	return now == h
 }
 
-// truncated returns the name of a node or PV, truncated if it is too long for one. The
-// truncated name is not valid for either.
-func truncated(name string) string {
-	if len(name) <= maxNameBytes {
-		return name
-	}
-	return strings.Clone(name[:maxNameBytes]) + "…"
-}
-
 // classAppeared places the claims that are held for the class of that name. Local
 // claims are read from the API server before they are passed. If a read fails,
 // classAppeared runs again after readRetryDelay.
@@ -91,7 +75,7 @@ func (f *filter) classAppeared(name string) {
 		case err != nil:
 			failed = true
 		case claim.UID == uid:
-			f.retryRead(map[types.UID]*corev1.PersistentVolumeClaim{uid: claim})
+			f.retryRead(map[types.UID]*corev1.PersistentVolumeClaim{uid: class.Slim(claim)})
 		}
 	}
 	if failed {

@@ -7,8 +7,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
 
-// prepare returns a copy of a local claim for the provisioner library: without
-// managedFields, and with the annotations that the library waits for.
+// prepare returns a slim copy of a local claim for the provisioner library, with the annotations
+// that the library waits for.
 //
 // One is the provisioner's name. The controller-manager writes it once a claim of a
 // class that binds on first use has its node. It binds such a claim only to a PV that
@@ -18,13 +18,11 @@ import (
 // The other is the selected node, if an annotation places the claim.
 // That annotation has no effect unless the rule of the provisioner allows it.
 //
-// Neither is written to the API server, unless a claim is returned to the scheduler:
-// then the name is the one that the controller-manager would have written.
+// Neither is written to the API server.
 //
 // prepare does not change its argument, which may be in a cache.
 func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, rule Rule, node string) *corev1.PersistentVolumeClaim {
-	out := claim.DeepCopy()
-	out.ManagedFields = nil
+	out := class.Slim(claim)
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}

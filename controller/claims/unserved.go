@@ -132,14 +132,14 @@ func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 	if where == local && waitsForPV(claim) {
 		where = remoteByPV // the agent of the claim's node waits for its PV, too
 	}
-	w := waiting{where: where, class: truncated(class.Of(claim)), bytes: class.Bytes(claim)}
+	w := waiting{where: where, class: class.Bounded(class.Of(claim)), bytes: class.Bytes(claim)}
 	switch where {
 	case remoteByAnnotation:
-		w.named = truncated(claim.Annotations[class.AnnProvisionOnNode])
+		w.named = class.Bounded(claim.Annotations[class.AnnProvisionOnNode])
 	case remoteByScheduler:
-		w.named = truncated(claim.Annotations[class.AnnSelectedNode])
+		w.named = class.Bounded(claim.Annotations[class.AnnSelectedNode])
 	case remoteByPV:
-		w.named = truncated(claim.Spec.VolumeName)
+		w.named = class.Bounded(claim.Spec.VolumeName)
 	}
 	return w
 }

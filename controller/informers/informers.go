@@ -1,13 +1,34 @@
-// Package informers runs informers whose owner checks all their objects at each change.
+// Package informers makes informers that keep little, and runs informers whose owner checks all
+// their objects at each change.
 package informers
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
+
+// New returns an informer as cache.NewSharedIndexInformer does, which keeps objects without their
+// managed fields.
+func New(lw cache.ListerWatcher, of runtime.Object, resync time.Duration) cache.SharedIndexInformer {
+	i := cache.NewSharedIndexInformer(lw, of, resync, cache.Indexers{})
+	_ = i.SetTransform(WithoutManagedFields) // fails only for an informer that has run
+	return i
+}
+
+// WithoutManagedFields is a transform of an informer. It removes the managed fields, which can be
+// larger than the rest of an object.
+func WithoutManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
 
 // Run runs the informers until the context ends. It calls check when all of them have
 // read their objects, and after each later change. Calls of check do not overlap. It

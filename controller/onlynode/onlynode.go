@@ -78,6 +78,7 @@ func (g *Guard) Run(ctx context.Context) {
 			return nodes.Watch(ctx, o)
 		},
 	}, g.client), &corev1.Node{}, 0, cache.Indexers{})
+	_ = informer.SetTransform(slim) // it has not run
 	err := informers.Run(ctx, func() {
 		var all []*corev1.Node
 		for _, obj := range informer.GetStore().List() {
@@ -88,6 +89,14 @@ func (g *Guard) Run(ctx context.Context) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot watch nodes; a second node is noticed at the next start")
 	}
+}
+
+// slim removes from a node what only does not need. The status lists every image of the node.
+func slim(obj any) (any, error) {
+	if n, ok := obj.(*corev1.Node); ok {
+		n.ManagedFields, n.Annotations, n.Status = nil, nil, corev1.NodeStatus{}
+	}
+	return obj, nil
 }
 
 // check stores the result of the check.

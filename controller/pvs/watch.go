@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/informers"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
@@ -75,7 +76,7 @@ func (p *PVs) watchPVs() cache.SharedIndexInformer {
 			return w, err
 		},
 	}
-	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolume{}, resync, cache.Indexers{})
+	return informers.New(lw, &corev1.PersistentVolume{}, resync)
 }
 
 // list lists the PVs that watchPVs watches.

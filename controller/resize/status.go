@@ -7,15 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-// resizeConditions are the conditions of claims about resizing.
-var resizeConditions = []corev1.PersistentVolumeClaimConditionType{
-	corev1.PersistentVolumeClaimResizing,
-	corev1.PersistentVolumeClaimFileSystemResizePending,
-	corev1.PersistentVolumeClaimControllerResizeError,
-	corev1.PersistentVolumeClaimNodeResizeError,
-}
+	"kubevirt.io/hostpath-provisioner/controller/class"
+)
 
 // mentionsResize reports whether the claim's status has a condition or a state about
 // resizing.
@@ -25,7 +19,7 @@ func mentionsResize(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 func isResizeCondition(c corev1.PersistentVolumeClaimCondition) bool {
-	return slices.Contains(resizeConditions, c.Type)
+	return slices.Contains(class.ResizeConditions, c.Type)
 }
 
 // grown returns the status of a claim whose volume has that size: without conditions
