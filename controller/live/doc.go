@@ -4,5 +4,5 @@
 //	objects.go    one claim, PV, node or namespace
 //	pages.go      all claims, PVs or capacity objects, a page at a time
 //	unchanged.go  deletes an object only as it was read
-//	errors.go     the error of a failed read
+//	errors.go     the error of a failed read; which refusals are permanent
 package live

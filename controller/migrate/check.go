@@ -20,8 +20,9 @@ import (
 type candidate struct {
 	subject
 	Entry
-	next *corev1.PersistentVolume // the PV that replaces it, if it is Ready
-	job  *job                     // of a migration in progress
+	next  *corev1.PersistentVolume // the PV that replaces it, if it is Ready
+	job   *job                     // of a migration in progress
+	retry bool                     // the API server refused it, and may be asked again
 }
 
 // check returns the PVs of this node that are or were hostPath PVs, with their
@@ -50,7 +51,9 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 		if pv.Spec.CSI != nil && s.v.Migration == nil {
 			continue // never a hostPath PV
 		}
-		all = append(all, n.candidate(s))
+		f := n.candidate(s)
+		f.retry = m.refused(&f)
+		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.PV, b.PV))

@@ -12,6 +12,7 @@
 //	plan.go               the verdicts of all PVs, as a table
 //	journal.go            the volume's journal, and the PVs in it
 //	other_provisioners.go volumes of other provisioners: taken over, given back
+//	admit.go              dry runs of what a migration writes, and refusals
 //	swap.go               the steps for one volume
 //	write.go              writes to the API server
 //	events.go, metrics.go

@@ -16,6 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 const (
@@ -84,7 +85,8 @@ type Migrator struct {
 	used   bool
 	step   func(string)
 
-	claims cache.Store // set by Run
+	claims   cache.Store        // set by Run
+	refusals map[string]refusal // by the PV's name; only Run uses it
 	wake   chan struct{}
 	report atomic.Pointer[Report]
 }
@@ -106,7 +108,7 @@ func New(c Config) (*Migrator, error) {
 	}
 	m := &Migrator{
 		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode, used: c.Used,
-		step: c.Step, wake: make(chan struct{}, 1),
+		step: c.Step, refusals: map[string]refusal{}, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})
 	return m, nil
@@ -169,16 +171,18 @@ func (m *Migrator) publish(ctx context.Context, all []candidate) {
 	}
 }
 
-// work continues the migrations in progress, and then begins others. If a claim is not
-// bound again it begins none, so that the cause does not affect all claims.
+// work continues the migrations in progress, and then begins others. If one of them
+// cannot go on past the deletion of its old PV, it begins none, so that the cause does
+// not affect all claims.
 func (m *Migrator) work(ctx context.Context, all []candidate) {
 	m.tidy(ctx, all)
+	m.forgetRefusals(all)
 	var open, ready []candidate
 	for _, f := range all {
 		switch {
 		case f.job != nil:
 			open = append(open, f)
-		case f.Verdict == Ready && m.mode.moves() && len(ready) < batch:
+		case (f.Verdict == Ready || f.retry) && m.mode.moves() && len(ready) < batch:
 			ready = append(ready, f)
 		}
 	}
@@ -187,30 +191,41 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 	}
 }
 
-// migrate migrates volumes one after another. If a claim is not bound again, it begins
-// no further migration and returns false.
-func (m *Migrator) migrate(ctx context.Context, all []candidate) (bound bool) {
-	bound = true
+// forgetRefusals forgets those of PVs that are gone.
+func (m *Migrator) forgetRefusals(all []candidate) {
+	for name := range m.refusals {
+		if !slices.ContainsFunc(all, func(f candidate) bool { return f.PV == name }) {
+			delete(m.refusals, name)
+		}
+	}
+}
+
+// migrate migrates volumes one after another. If one cannot go on past the deletion of
+// its old PV, it begins no further migration and returns false.
+func (m *Migrator) migrate(ctx context.Context, all []candidate) (went bool) {
+	went = true
 	for _, f := range all {
 		if ctx.Err() != nil {
 			return false
 		}
-		if f.job == nil && !bound {
+		if f.job == nil && !went {
 			continue
 		}
-		if errors.Is(m.one(ctx, f), errUnbound) {
-			bound = false
+		if errors.Is(m.one(ctx, f), errHalfway) {
+			went = false
 		}
 	}
-	return bound
+	return went
 }
 
 // one migrates a volume, or continues its migration. It logs errors that the next check
-// may not have.
+// may not have. The error is an errHalfway if the old PV may be gone and the migration is
+// not over.
 func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	j := f.job
 	if j == nil {
-		if f.v.State == "" {
+		f, err = m.prepare(ctx, f)
+		if err == nil && f.v.State == "" {
 			f, err = m.adopt(ctx, f)
 		}
 		if err == nil {
@@ -220,8 +235,14 @@ func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	if err == nil {
 		err = m.move(ctx, j)
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errStopped) && !errors.Is(err, errCancelled) {
+	if err == nil || errors.Is(err, errCancelled) {
+		return err
+	}
+	if ctx.Err() == nil && !errors.Is(err, errStopped) {
 		klog.FromContext(ctx).Error(err, "Cannot migrate a volume; trying again", "PV", f.PV)
+	}
+	if j != nil && j.step == record.MigrationCutover {
+		err = errors.Join(errHalfway, err)
 	}
 	return err
 }

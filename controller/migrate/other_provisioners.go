@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-
-	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // A volume of another provisioner has a record only while its PV is a CSI PV of this
@@ -15,25 +13,13 @@ import (
 // hostPath PV is back. In between it is migrated like any other.
 
 // adopt creates the record of a volume of another provisioner, and returns its new
-// verdict. It reads the PV again, because the candidate may be minutes old.
+// verdict.
 func (m *Migrator) adopt(ctx context.Context, f candidate) (candidate, error) {
-	pv, err := live.PV(ctx, m.client, f.pv.Name)
-	if err != nil {
-		return f, err
-	}
-	if pv == nil {
-		return f, errCancelled
-	}
-	n := m.node(ctx)
-	if f = n.candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
-		klog.FromContext(ctx).V(2).Info("Cannot take over a PV now", "PV", pv.Name, "verdict", f.Verdict, "why", f.Reason)
-		return f, errCancelled
-	}
 	m.step("migrate.adopt")
-	if err := m.pvs.Adopt(ctx, pv); err != nil {
-		return f, fmt.Errorf("take over PV %s: %w", pv.Name, err)
+	if err := m.pvs.Adopt(ctx, f.pv); err != nil {
+		return f, fmt.Errorf("take over PV %s: %w", f.PV, err)
 	}
-	if f = n.candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
+	if f = m.node(ctx).candidate(m.subject(ctx, f.pv, true)); f.Verdict != Ready {
 		return f, errCancelled
 	}
 	return f, nil

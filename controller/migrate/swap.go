@@ -21,6 +21,10 @@ const (
 	// bindWithin is how long the controller-manager may take to bind before the
 	// migration stops with an event.
 	bindWithin = time.Minute
+	// failsFor is how long an error may last after the cutover before the migration stops
+	// with an event, and retryEvery the pause between two attempts.
+	failsFor   = 10 * time.Second
+	retryEvery = time.Second
 )
 
 // state is the state of a migration after a step.
@@ -54,21 +58,34 @@ func (m *Migrator) begin(f candidate) (*job, error) {
 	return readJob(f.pool, hold)
 }
 
-// move runs a migration to its end, or until a person has to act.
+// move runs a migration to its end, or until a person has to act. Before the cutover it
+// cancels the migration if the API server refuses a step. After that the old PV may be
+// gone: any error that lasts stops the migration, with an event.
 func (m *Migrator) move(ctx context.Context, j *job) error {
 	begin := time.Now()
+	var failing time.Time // since when
 	for ctx.Err() == nil {
 		s, err := m.next(ctx, j)
+		pause := pollEvery
 		var why stopped
 		switch {
+		case err == nil:
+			failing = time.Time{}
 		case errors.As(err, &why):
 			return m.stop(ctx, j, string(why))
+		case errors.Is(err, errCancelled):
+			return err
 		case apierrors.IsConflict(err):
 			s = waits // the next read shows what another writer changed
-		case apierrors.IsForbidden(err):
-			return m.stop(ctx, j, fmt.Sprintf("a permission is missing: %v; grant it (docs/migration.md)", err))
-		case err != nil:
+		case j.step == record.MigrationPrepared:
 			return err
+		case failing.IsZero() && j.stopped == "":
+			failing = time.Now()
+			fallthrough
+		case j.stopped == "" && time.Since(failing) < failsFor:
+			s, pause = waits, retryEvery
+		default:
+			return m.stop(ctx, j, fmt.Sprintf("%v; see docs/migration.md", err))
 		}
 		switch {
 		case s == over:
@@ -76,11 +93,11 @@ func (m *Migrator) move(ctx context.Context, j *job) error {
 		case s == again:
 			continue
 		case time.Since(begin) > bindWithin:
-			return errors.Join(errUnbound, m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; check that it runs"))
+			return m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; check that it runs")
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pollEvery):
+		case <-time.After(pause):
 		}
 	}
 	return ctx.Err()
@@ -124,16 +141,32 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	}
 	switch {
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
-		return again, m.retain(ctx, pv)
+		return again, m.unlessRefused(ctx, j, pv, m.retain(ctx, pv))
 	case j.step == record.MigrationPrepared:
-		m.announce(ctx, j, s.claim)
 		if err := j.hold.CutOver(); err != nil {
 			return over, err
 		}
 		j.step = record.MigrationCutover
 		return again, nil
 	}
-	return again, m.remove(ctx, pv)
+	if err := m.admitNew(ctx, j.new); err != nil {
+		return over, m.unlessRefused(ctx, j, pv, err)
+	}
+	m.announce(ctx, j, s.claim)
+	return again, m.unlessRefused(ctx, j, pv, m.remove(ctx, pv))
+}
+
+// unlessRefused cancels the migration if err is an answer by which the API server does not admit a step of it. It
+// returns err otherwise. The old PV is there.
+func (m *Migrator) unlessRefused(ctx context.Context, j *job, pv *corev1.PersistentVolume, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = m.refuse(ctx, pv, j.to, err); !errors.Is(err, errCancelled) {
+		return err
+	}
+	_, err = m.cancel(ctx, j, pv, m.refusals[pv.Name].reason)
+	return err
 }
 
 // finalize removes the finalizers of the deleted old PV. A deletion cannot be undone, so
@@ -219,19 +252,19 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 var (
 	errCancelled = errors.New("the migration is cancelled")
 	errStopped   = errors.New("the migration is stopped")
-	errUnbound   = errors.New("the claim is not bound again")
+	errHalfway   = errors.New("the old PV may be gone, and the migration is not over")
 )
 
 // stop writes to the journal why a migration cannot continue, and records it in the log
-// and on the objects.
+// and on the objects, also if the journal cannot be written.
 func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
-	if err := j.hold.Stop(why); err != nil {
-		return err
-	}
 	if why != j.stopped {
 		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
 	}
 	m.halted(ctx, j, why)
+	if err := j.hold.Stop(why); err != nil {
+		return errors.Join(errStopped, err)
+	}
 	return errStopped
 }
 

@@ -21,8 +21,12 @@ import (
 // retain sets the policy to Retain, and the annotation AnnPolicy to the former policy.
 func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.retain")
+	return m.setRetain(ctx, pv, metav1.PatchOptions{})
+}
+
+func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o metav1.PatchOptions) error {
 	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: class.Policy(pv)}},
-		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain}, o)
 }
 
 // restore sets the policy of the annotation AnnPolicy. With the policy Delete it also
@@ -39,7 +43,7 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
 		meta["finalizers"] = append(slices.Clone(pv.Finalizers), class.Finalizer)
 	}
-	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy})
+	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
 }
 
 // remove deletes the PV.
@@ -52,7 +56,7 @@ func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) erro
 // release removes the finalizers of a PV that is being deleted.
 func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.release")
-	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil), "")
+	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")
 }
 
 // create creates the new PV. It does nothing if a PV has that name; the next step checks
@@ -80,12 +84,12 @@ func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClai
 	return err
 }
 
-func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
+func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any, o metav1.PatchOptions) error {
 	patch, err := patchOf(pv.UID, pv.ResourceVersion, meta, spec)
 	if err != nil {
 		return err
 	}
-	if _, err = m.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err = m.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o); err != nil {
 		return fmt.Errorf("change PV %s: %w", pv.Name, err)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/live"
 )
 
 // libraryClient is the client of the provisioner library. The library takes any PV of
@@ -96,7 +97,7 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o m
 			"delete that PV once its data is safe", pv.Name, cmp.Or(class.Hostname(there), class.TopologyOf(there)), class.ClaimUID(there))
 		l.warn(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
-	case permanent(err):
+	case live.Permanent(err):
 		l.warn(ctx, pv, fmt.Sprintf("the volume exists but its PV cannot be saved: %v; "+
 			"the agent retries until that is mended", err))
 	}
@@ -173,12 +174,6 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 // letGo reports whether a PV is deleted and has no finalizer of the library.
 func letGo(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, class.Finalizer)
-}
-
-// permanent reports whether a retry can only succeed after a change elsewhere.
-func permanent(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsMethodNotSupported(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 func (l libraryPVs) warn(ctx context.Context, pv *corev1.PersistentVolume, message string) {

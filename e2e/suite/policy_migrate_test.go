@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,17 +42,12 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 			s.Errorf("somebody wrote PV %+v", pv)
 		}
 	}
-	patch := []byte(`{"data":{"MIGRATE_FROM":"hostpath, rancher.io/local-path"}}`)
-	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
-		types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	listed(s, "hostpath, rancher.io/local-path")
+	a.Restart() // otherwise it asks again in some minutes
 	for _, h := range all {
 		s.Eventually("taken over", h.isOurs)
 	}
-	a.Stop()
-	a.RestartAs(as("back"))
+	policedWayBack(s, a, as("back"), all)
 	for i, h := range all {
 		s.Eventually("given back", h.isTheirs)
 		if got := h.find(); got != inodes[i] {
@@ -61,6 +57,44 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 	a.Stop()
 	try(s, kubeconfig, othersDeeds(s, node, other, all))
 	policedCompat(s, kubeconfig, node, other)
+}
+
+// listed has the policy admit the PVs of these other provisioners, and no others.
+func listed(s *harness.Scene, provisioners string) {
+	s.Helper()
+	patch := fmt.Appendf(nil, `{"data":{"MIGRATE_FROM":%q}}`, provisioners)
+	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
+		types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// policedWayBack: where the other provisioners are not listed any more, the volumes keep their CSI PVs, and events have the
+// rule. It leaves the agent on the way back, with the provisioners listed.
+func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, all []*theirs) {
+	s.Helper()
+	a.Stop()
+	listed(s, "")
+	var before []*corev1.PersistentVolume
+	for _, h := range all {
+		before = append(before, s.PV(h.pv.Name))
+	}
+	time.Sleep(2 * time.Second) // the API server reads the ConfigMap through a watch
+	a.RestartAs(back)
+	for i, h := range all {
+		s.Eventually("refused", func() error {
+			return s.Warned(h.claim.UID, reasonMigrationStopped, "does not begin", "MIGRATE_FROM lists", "docs/migration.md")
+		})
+		if pv := s.PV(h.pv.Name); pv.UID != before[i].UID || pv.ResourceVersion != before[i].ResourceVersion {
+			s.Errorf("somebody wrote PV %+v", pv)
+		}
+		if err := h.isOurs(); err != nil {
+			s.Error(err)
+		}
+	}
+	listed(s, "hostpath, rancher.io/local-path")
+	a.Restart()
 }
 
 // policedCompat: the agent of a node may write the PVs of a provisioner that COMPAT names, of its own node alone.
