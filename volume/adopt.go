@@ -66,6 +66,25 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 	})
 }
 
+// Born returns when the directory of a volume was created, the zero time if its filesystem
+// does not know; see statx(2). It follows no link.
+func (p *Pool) Born(name string) (time.Time, error) {
+	const op = "read the birth time of directory"
+	if err := p.checkName(name); err != nil {
+		return time.Time{}, fault.Failed(op, name, err)
+	}
+	return ask(p.enter, op, name, func(c *call) (time.Time, error) {
+		var st unix.Statx_t
+		if err := unix.Statx(c.Base, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil {
+			return time.Time{}, fault.Path("statx", name, err)
+		}
+		if st.Mask&unix.STATX_BTIME == 0 {
+			return time.Time{}, nil
+		}
+		return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC(), nil
+	})
+}
+
 // Disown reverses Adopt, because another program manages the directory: it removes the
 // volume's record and so its allocation. It does not change the directory, which may be
 // gone. It does nothing if there is no record.
@@ -89,8 +108,8 @@ func (p *Pool) Disown(name string) error {
 	})
 }
 
-// Bind records that a PV names the volume: the PV's name and reclaim policy, and claim and
-// cluster if they were not known. The volume is no orphan then. Bind reports whether the
+// Bind records that a PV names the volume: the PV's name and reclaim policy, the claim if it
+// was not known, and UID and cluster as the binding says. The volume is no orphan then. Bind reports whether the
 // record changed, and does nothing if it has all of that. The write is deferred to the next
 // Purge, because the PV has the same content.
 //
@@ -148,9 +167,6 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		}
 		to := r
 		to.Owner = b.Owner
-		if b.Cluster != "" {
-			to.Cluster = b.Cluster // the claim's
-		}
 		if to = bind(to, b); to == r {
 			return nil
 		}
@@ -165,8 +181,11 @@ func bind(r record.Record, b Binding) record.Record {
 	if r.Owner.UID == "" || r.Owner.Name == "" && b.Owner.Name != "" {
 		r.Owner = b.Owner
 	}
-	if r.Cluster == "" {
-		r.Cluster = b.Cluster
+	if b.UID != "" && (b.Bound || r.PVUID == "" || r.PVUID == b.UID) {
+		r.PVUID = b.UID
+		if b.Cluster != "" {
+			r.Cluster = b.Cluster
+		}
 	}
 	if b.ReclaimPolicy != "" {
 		r.ReclaimPolicy = b.ReclaimPolicy

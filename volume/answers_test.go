@@ -64,7 +64,7 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	case "cut over":
 		return "", onHold(p, o.name, (*migration.Hold).CutOver)
 	case "finish migration":
-		return "", done(onHold(p, o.name, func(h *migration.Hold) error { return h.Finish("") }), volume.ErrConflict)
+		return "", done(onHold(p, o.name, func(h *migration.Hold) error { return h.Finish("uid", "") }), volume.ErrConflict)
 	case "cancel migration":
 		return "", done(onHold(p, o.name, (*migration.Hold).Release), volume.ErrConflict)
 	case "purge":

@@ -61,7 +61,7 @@ func spec(name string, bytes int64) volume.Spec {
 
 func binding(name string) volume.Binding {
 	s := spec(name, 1)
-	return volume.Binding{PV: s.PV, ReclaimPolicy: s.ReclaimPolicy, Owner: s.Owner, Cluster: s.Cluster}
+	return volume.Binding{PV: s.PV, ReclaimPolicy: s.ReclaimPolicy, Owner: s.Owner, UID: "uid-" + s.PV, Cluster: s.Cluster, Bound: true}
 }
 
 func create(t *testing.T, p *volume.Pool, name string) volume.Volume {

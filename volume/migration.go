@@ -58,7 +58,7 @@ func (p *Pool) hold(r record.Record) *migration.Hold {
 	})
 }
 
-// migrate changes a record's journal and nothing else of it.
+// migrate changes a record's journal, and at its end the PV's UID.
 func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record) error) error {
 	return p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)

@@ -19,7 +19,7 @@ func begin(p *volume.Pool) error   { return beginAs(p, "v", journal) }
 func cutOver(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).CutOver) }
 func release(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).Release) }
 func finish(p *volume.Pool) error {
-	return onHold(p, "v", func(h *migration.Hold) error { return h.Finish("") })
+	return onHold(p, "v", func(h *migration.Hold) error { return h.Finish("uid", "") })
 }
 func stop(p *volume.Pool, why string) error {
 	return onHold(p, "v", func(h *migration.Hold) error { return h.Stop(why) })
@@ -88,7 +88,7 @@ func TestMigration(t *testing.T) {
 	}
 	holds, err := p.Migrations()
 	ok(t, err)
-	ok(t, holds[0].Finish(""))
+	ok(t, holds[0].Finish("uid", ""))
 	is(t, holds[0].CutOver(), volume.ErrConflict)
 	is(t, holds[0].Stop("x"), volume.ErrConflict)
 	p = reopened(t, p)
@@ -125,7 +125,7 @@ func TestMigrationBack(t *testing.T) {
 	if m := journalOf(t, p); m == nil || m.To != "csi" || m.Step != record.MigrationDone || !strings.Contains(string(m.Old), "pv-v") {
 		t.Fatalf("journal %+v, want the first one's", m)
 	}
-	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", (*migration.Hold).FinishReturn)))
+	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back") })))
 	p = reopened(t, p)
 	if m := journalOf(t, p); m != nil {
 		t.Errorf("journal %+v, want none", m)
@@ -144,7 +144,7 @@ func TestMigrationRefused(t *testing.T) {
 	ok(t, err)
 	ok(t, h.Release())
 	is(t, h.Release(), volume.ErrConflict)
-	is(t, h.Finish(""), volume.ErrConflict)
+	is(t, h.Finish("uid", ""), volume.ErrConflict)
 	if holds, err := p.Migrations(); err != nil || len(holds) > 0 {
 		t.Errorf("holds %+v, %v", holds, err)
 	}

@@ -212,7 +212,7 @@ func TestDisown(t *testing.T) {
 	ok(t, finish(p))
 	is(t, p.Disown("v"), volume.ErrMigrating)
 	ok(t, begin(p))
-	ok(t, onHold(p, "v", (*migration.Hold).FinishReturn))
+	ok(t, onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back") }))
 	for range 2 {
 		ok(t, p.Disown("v"))
 	}

@@ -49,7 +49,11 @@ type Binding struct {
 	PV            string
 	ReclaimPolicy string
 	Owner         record.Owner
-	Cluster       string
+	// UID is that of the PV, "" if it may not delete the volume. Cluster is recorded with it.
+	UID, Cluster string
+	// Bound is set if the PV is Bound to a claim that exists. UID and Cluster then replace
+	// what is recorded.
+	Bound bool
 }
 
 // The sentinels of errors, which package fault describes. Every error of this package is a

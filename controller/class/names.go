@@ -57,6 +57,9 @@ const (
 	// AnnGivenUp on a PV is the UID of the Node whose AnnGiveUp gave the volume up. The agent of
 	// that Node does not expect the PV's pool any more.
 	AnnGivenUp = "hostpath-provisioner.kubevirt.io/given-up"
+	// AnnDeleteVolume on a PV is its own UID: an administrator's word that this PV, which its
+	// agent cannot know for the volume's, may delete the volume.
+	AnnDeleteVolume = "hostpath-provisioner.kubevirt.io/delete-volume"
 	// AnnNodeGone on a class is the policy for its volumes on nodes that are gone.
 	AnnNodeGone = "hostpath-provisioner.kubevirt.io/node-gone"
 	// AnnFormerPolicy on a PV is the reclaim policy that it had before the operator set Retain, to

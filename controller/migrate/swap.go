@@ -215,12 +215,12 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) error {
 	var err error
 	if j.to == toHostPath {
-		err = j.hold.FinishReturn()
+		err = j.hold.FinishReturn(string(pv.UID))
 		if err == nil {
 			err = m.disown(j, pv)
 		}
 	} else {
-		err = j.hold.Finish(note)
+		err = j.hold.Finish(string(pv.UID), note)
 	}
 	if err != nil {
 		return err

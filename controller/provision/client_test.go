@@ -115,7 +115,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 	c := examiner(t)
 	pv := goodPV(c, "now")
 	pv.UID = "first"
-	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: record.Owner{UID: testUID}}); err != nil {
+	if _, err := c.pools.Create(c.pools.All()[0], volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: record.Owner{UID: testUID}, Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	deleted := metav1.Now()

@@ -129,7 +129,7 @@ func TestBackendsAreSeparate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: good.Name, Owner: ownerOf(good)})
+		v, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: good.Name, Owner: ownerOf(good), Cluster: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,9 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	p.warnUndeletable(ctx, b, pv)
+	if pv.DeletionTimestamp == nil {
+		p.warnUndeletable(ctx, pv, b.deletable(pv))
+	}
 	v, err := pool.Get(directory)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
@@ -80,14 +82,26 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	case v.State == record.Deleting:
 		return nil
 	}
-	changed, err := pool.Bind(directory, p.binding(pv, cmp.Or(ownerOf(pv), v.Owner)))
-	if err != nil {
+	if err := p.bind(ctx, pv, pool, v); err != nil {
 		return err
 	}
+	return p.annotate(ctx, pv, pool)
+}
+
+// bind binds the record of a volume to a PV that it names.
+func (p *PVs) bind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
+	binding := p.binding(pv, cmp.Or(ownerOf(pv), v.Owner))
+	if err := p.recognize(ctx, pv, pool, v.Record, &binding); err != nil {
+		return err
+	}
+	if binding.UID == "" {
+		p.warnUndeletable(ctx, pv, p.mayDelete(pv, p.object(pv, pool, v.Record)))
+	}
+	changed, err := pool.Bind(v.Name, binding)
 	if changed {
 		p.changed(pool)
 	}
-	return p.annotate(ctx, pv, pool)
+	return err
 }
 
 // binding returns the fields of a record whose volume is bound to the PV and the claim.
@@ -95,17 +109,6 @@ func (p *PVs) binding(pv *corev1.PersistentVolume, owner record.Owner) volume.Bi
 	return volume.Binding{
 		PV: pv.Name, Owner: owner, Cluster: p.node.Cluster(),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
-	}
-}
-
-// warnUndeletable records an event if the PV is released with policy Delete but its
-// backend does not allow the deletion.
-func (p *PVs) warnUndeletable(ctx context.Context, b *backend, pv *corev1.PersistentVolume) {
-	if pv.DeletionTimestamp != nil || !class.Leaving(pv) {
-		return
-	}
-	if err := b.deletable(pv); err != nil {
-		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete, fmt.Sprintf("node %s: %v", p.node.Name(), err))
 	}
 }
 

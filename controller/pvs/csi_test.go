@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -138,9 +139,15 @@ func TestHandmade(t *testing.T) {
 	}
 	bound := pv.DeepCopy()
 	bound.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "data", UID: testUID}
-	if v := sync(bound); v.Owner != (record.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
+	bound.Status.Phase = corev1.VolumeBound
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: testUID}}
+	claim.Spec.VolumeName = bound.Name
+	setObjects(t, c, claim)
+	if v := sync(bound); v.PVUID != "pv-uid" || v.Owner != (record.Owner{Namespace: "default", Name: "data", UID: testUID}) || v.Bytes != 3<<30 {
 		t.Errorf("bound to %v with %d bytes", v.Owner, v.Bytes)
 	}
+	setObjects(t, c)
+	bound.Status.Phase = corev1.VolumeReleased
 	if c.Deletable(bound) == nil || c.Delete(t.Context(), bound) == nil {
 		t.Error("a PV that no provisioner made is deleted")
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -21,6 +22,7 @@ type deletion struct {
 	pool     *volume.Pool
 	name     string // of the directory
 	vanished bool   // an earlier call deleted the volume
+	object   identity.Object
 }
 
 // Kept is the error of a deletion that must wait until the PV or a claim changes.
@@ -51,7 +53,11 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 		return err
 	}
 	err = d.pool.DeleteIf(d.name, func(now record.Record) error { // its claim may have changed since
-		return d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv)
+		if err := d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv); err != nil {
+			return err
+		}
+		d.object.Recorded, d.object.RecordedCluster = now.PVUID, now.Cluster
+		return p.mayDelete(pv, d.object)
 	})
 	if err != nil {
 		return fmt.Errorf("node %s: %w", p.node.Name(), err)
@@ -75,7 +81,7 @@ func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1
 // PV names, nil if it is gone or unknown. deletable asks no API server and changes
 // nothing. The error is a Kept if the volume waits for a claim or a claim uses it, and an
 // ErrNotReady while the pool is not ready. A volume whose record does not name the PV and
-// its claim waits until sync has adopted or rebound it.
+// its claim waits until sync has adopted or rebound it. One that is another PV object's stays.
 func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
 	switch {
 	case class.ClaimUID(pv) == "": // the PV may have the phase Released all the same
@@ -102,5 +108,9 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	case v.Held() != nil:
 		return d, fmt.Errorf("PV %s: %w", pv.Name, v.Held())
 	}
-	return d, d.backend.matches(v, pv)
+	if err := d.backend.matches(v, pv); err != nil {
+		return d, err
+	}
+	d.object = p.object(pv, d.pool, v.Record)
+	return d, p.mayDelete(pv, d.object)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -63,6 +64,7 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		setObjects(t, c)
 		pv := validPV(c, "wait")
 		pv.UID, pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = "pv-uid", corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+		pv.CreationTimestamp = metav1.Now()
 		if !uuid {
 			delete(pv.Annotations, class.AnnPool)
 		}

@@ -72,11 +72,15 @@ func (p *PVs) reconcileClaim(ctx context.Context, b *backend, pv *corev1.Persist
 // are still changing, an ErrNotReady if the API server does not answer, and another error
 // if the claim must not get the volume.
 func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (volume.Volume, error) {
-	next, err := p.nextClaim(ctx, pv, pool, v, mismatch)
+	next, bound, err := p.nextClaim(ctx, pv, pool, v, mismatch)
 	if err != nil {
 		return v, err
 	}
-	if err := pool.Transfer(v.Name, v.Owner.UID, p.binding(pv, next)); err != nil {
+	binding := p.binding(pv, next)
+	if bound {
+		binding.UID, binding.Bound = string(pv.UID), true
+	}
+	if err := pool.Transfer(v.Name, v.Owner.UID, binding); err != nil {
 		return v, fmt.Errorf("%w: %w", errPending, err)
 	}
 	klog.FromContext(ctx).Info("Rebound a retained volume to its next claim", "PV", pv.Name, "volume", v.Name, "from", v.Owner, "to", next)
@@ -85,42 +89,42 @@ func (p *PVs) rebind(ctx context.Context, pv *corev1.PersistentVolume, pool *vol
 }
 
 // nextClaim returns the claim that a PV was given to and that the volume's record does not
-// name yet. It changes nothing. The errors are those of rebind.
-func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (record.Owner, error) {
+// name yet, and whether that claim exists and is bound to the PV. It changes nothing. The errors are those of rebind.
+func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume, mismatch error) (next record.Owner, bound bool, err error) {
 	var none record.Owner
 	if v.State == record.Deleting || v.PV != pv.Name {
-		return none, mismatch
+		return none, false, mismatch
 	}
 	if pv.Annotations[class.AnnPool] != pool.ID() {
-		return none, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID that it belongs to the PV: "+
+		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID that it belongs to the PV: "+
 			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, class.AnnPool, pool.ID())
 	}
 	before, err := live.Claim(ctx, p.client, v.Owner)
 	if err != nil {
-		return none, err
+		return none, false, err
 	}
 	now, err := live.PV(ctx, p.client, pv.Name)
 	switch {
 	case err != nil:
-		return none, err
+		return none, false, err
 	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), class.ClaimUID(now) == "":
-		return none, errPending
+		return none, false, errPending
 	}
 	claim, err := live.ClaimOf(ctx, p.client, now)
 	if err != nil {
-		return none, err
+		return none, false, err
 	}
 	if err := checkNextClaim(now, claim, v.Cluster == "" || v.Cluster == p.node.Cluster()); err != nil {
-		return none, err
+		return none, false, err
 	}
-	next := ownerOf(now)
+	next = ownerOf(now)
 	switch {
 	case before == nil:
-		return next, nil
+		return next, claim != nil, nil
 	case claim == nil:
-		return none, fmt.Errorf("%w; the recorded claim is still there, and must be deleted before another claim can get the volume", mismatch)
+		return none, false, fmt.Errorf("%w; the recorded claim is still there, and must be deleted before another claim can get the volume", mismatch)
 	}
-	return next, p.unused(ctx, now, before)
+	return next, true, p.unused(ctx, now, before)
 }
 
 // unused returns nil if no pod of this node uses the claim. The error is an errPending if a

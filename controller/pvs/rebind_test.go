@@ -111,11 +111,11 @@ func TestRebindWithoutName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Owner = record.Owner{UID: testUID}
-		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); (err != nil) != there {
+		if _, _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); (err != nil) != there {
 			t.Errorf("the claim is there: %v, %v", there, err)
 		}
 		v.PV = "" // then no record names this PV
-		if _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); !errors.As(err, new(claimMismatch)) {
+		if _, _, err := k.nextClaim(t.Context(), k.seen, k.pool, v, claimMismatch{}); !errors.As(err, new(claimMismatch)) {
 			t.Errorf("no PV is recorded: %v", err)
 		}
 	}

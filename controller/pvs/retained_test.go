@@ -28,7 +28,7 @@ func newRetained(t *testing.T, className string) *retained {
 	t.Helper()
 	k := &retained{PVs: newPVs(t)}
 	k.seen = validPV(k.PVs, className)
-	k.seen.UID, k.seen.Status.Phase = "pv-uid", corev1.VolumeBound
+	k.seen.UID, k.seen.CreationTimestamp, k.seen.Status.Phase = "pv-uid", metav1.Now(), corev1.VolumeBound
 	k.pool, k.name = k.backendOf(k.seen).names(k.seen)
 	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
 		t.Fatal(err)

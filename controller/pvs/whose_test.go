@@ -30,7 +30,7 @@ const labelPatch = `{"metadata":{"labels":{"hostpath-provisioner.kubevirt.io/nod
 func recorded(t *testing.T, c *PVs, pv *corev1.PersistentVolume) *volume.Pool {
 	t.Helper()
 	pool, name := c.Names(pv)
-	if _, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv)}); err != nil {
+	if _, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv), Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	return pool
@@ -201,7 +201,8 @@ func TestHostnameChanged(t *testing.T) {
 		if what == "listed as a former one" {
 			listed["node-01"] = "host-a, older, former"
 		}
-		info := nodeinfo.New(fake.NewClientset(apitest.Node("node-01", "host-a", "c")[0].(*corev1.Node), &corev1.ConfigMap{
+		here := apitest.Node("node-01", "host-a", "c")
+		info := nodeinfo.New(fake.NewClientset(here[0].(*corev1.Node), here[1].(*corev1.Namespace), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: class.HostnamesNamespace, Name: class.HostnamesConfigMap}, Data: listed,
 		}), "node-01")
 		if err := info.Read(t.Context()); err != nil {

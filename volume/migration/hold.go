@@ -48,10 +48,11 @@ func (h *Hold) Stop(why string) error {
 	})
 }
 
-// Finish ends the hold: the caller has seen the new PV. The journal keeps the old one, for
-// a way back, and a note of what is left to do, which may be "".
-func (h *Hold) Finish(note string) error {
-	return h.advance("finish the migration of volume", "finish", func(m *record.Migration) *record.Migration {
+// Finish ends the hold: the caller has seen the new PV, whose UID the record gets. The
+// journal keeps the old one, for a way back, and a note of what is left to do, which may be
+// "".
+func (h *Hold) Finish(uid, note string) error {
+	return h.finish(uid, func(m *record.Migration) *record.Migration {
 		m.Step, m.Changed, m.Stopped = record.MigrationDone, now(), note
 		m.New, m.Before = nil, nil
 		return m
@@ -60,8 +61,15 @@ func (h *Hold) Finish(note string) error {
 
 // FinishReturn is Finish for a migration that restored the PV of the one before. It keeps
 // the journal of neither.
-func (h *Hold) FinishReturn() error {
-	return h.advance("finish the migration of volume", "finish", func(*record.Migration) *record.Migration { return nil })
+func (h *Hold) FinishReturn(uid string) error {
+	return h.finish(uid, func(*record.Migration) *record.Migration { return nil })
+}
+
+func (h *Hold) finish(uid string, change func(*record.Migration) *record.Migration) error {
+	return h.change("finish the migration of volume", "finish", func(r *record.Record) error {
+		r.PVUID = uid
+		return r.Advance(change)
+	})
 }
 
 // Release ends the hold and restores the journal of before. The caller has seen that the

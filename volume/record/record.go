@@ -48,6 +48,7 @@ type Record struct {
 	Bytes         int64  `json:"bytes"`                   // as requested
 	Owner         Owner  `json:"owner,omitzero"`          // the claim
 	PV            string `json:"pv,omitempty"`            // the PV's name
+	PVUID         string `json:"pvUID,omitempty"`         // of the PV that may delete the volume; older versions write none
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty"` // as last seen on the PV
 	Cluster       string `json:"cluster,omitempty"`       // UID of the cluster
 	Adopted       bool   `json:"adopted,omitempty"`       // the directory was there before us
