@@ -17,6 +17,7 @@ const (
 	disksDir     = "local-pv"
 	disksName    = "hostpath-provisioner-disks"
 	disksAccount = "hostpath-provisioner-admin-disks"
+	leasesPolicy = "hostpath-provisioner-disk-leases"
 )
 
 // The whole of what disks need, and nothing of what directories need.
@@ -27,7 +28,10 @@ func TestDisksRulesAreTheTable(t *testing.T) {
 		"/nodes":                  "get list watch",
 		"/events":                 "create",
 	})
-	wantRules(t, disksDir, one[*rbacv1.Role](t, disksDir).Rules, map[string]string{"/configmaps": "get list watch"})
+	wantRules(t, disksDir, one[*rbacv1.Role](t, disksDir).Rules, map[string]string{
+		"/configmaps":                "get list watch",
+		"coordination.k8s.io/leases": "get list create delete",
+	})
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: disksAccount, Namespace: name}}
 	cluster, own := one[*rbacv1.ClusterRoleBinding](t, disksDir), one[*rbacv1.RoleBinding](t, disksDir)
 	if cluster.RoleRef.Name != disksName || own.RoleRef.Name != disksName || own.Namespace != name ||
@@ -79,25 +83,24 @@ func TestDisksSamples(t *testing.T) {
 	}
 }
 
-// The third account is held by a policy of its own, and by no other.
+// The third account is held by policies of its own, and by no others.
 func TestDisksPolicy(t *testing.T) {
-	var policy *admissionv1.ValidatingAdmissionPolicy
 	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t, "policy") {
+		own := p.Name == disksName || p.Name == leasesPolicy
 		quoted := regexp.MustCompile(`matches\(\s*'([^']+)'\)$`).FindStringSubmatch(p.Spec.MatchConditions[0].Expression)
-		if holds := regexp.MustCompile(quoted[1]).MatchString("system:serviceaccount:any:" + disksAccount); holds != (p.Name == disksName) {
+		if holds := regexp.MustCompile(quoted[1]).MatchString("system:serviceaccount:any:" + disksAccount); holds != own {
 			t.Errorf("%s holds the account: %v", p.Name, holds)
 		}
-		if p.Name == disksName {
-			policy = p
+		if own && (*p.Spec.FailurePolicy != admissionv1.Fail || len(p.Spec.MatchConstraints.ResourceRules[0].Operations) != 3) {
+			t.Errorf("policy %+v", p)
 		}
 	}
-	if policy == nil || *policy.Spec.FailurePolicy != admissionv1.Fail || len(policy.Spec.MatchConstraints.ResourceRules[0].Operations) != 3 {
-		t.Fatalf("policy %+v", policy)
-	}
+	denies := map[string]bool{}
 	for _, b := range all[*admissionv1.ValidatingAdmissionPolicyBinding](t, "policy") {
-		if b.Spec.PolicyName == disksName && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && *b.Spec.ParamRef.ParameterNotFoundAction == admissionv1.DenyAction {
-			return
-		}
+		denies[b.Spec.PolicyName] = slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) &&
+			(b.Spec.ParamRef == nil || *b.Spec.ParamRef.ParameterNotFoundAction == admissionv1.DenyAction)
 	}
-	t.Error("no binding denies")
+	if !denies[disksName] || !denies[leasesPolicy] {
+		t.Errorf("bindings that deny: %v", denies)
+	}
 }

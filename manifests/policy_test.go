@@ -14,12 +14,12 @@ import (
 )
 
 // policies are those of manifests/policy that hold the agents of directories, by the one resource that
-// each is for. That of the processes that offer disks is another one for PVs.
+// each is for. The processes that offer disks have others.
 func policies(t *testing.T) map[string]*admissionv1.ValidatingAdmissionPolicy {
 	t.Helper()
 	found := map[string]*admissionv1.ValidatingAdmissionPolicy{}
 	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t, "policy") {
-		if p.Name == disksName {
+		if p.Name == disksName || p.Name == leasesPolicy {
 			continue
 		}
 		rules := p.Spec.MatchConstraints.ResourceRules

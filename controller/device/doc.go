@@ -11,6 +11,7 @@
 //	offer.go       a device without a PV: probed, wiped, offered
 //	release.go     a device whose PV is Released: wiped, and its PV deleted
 //	licence.go     what the API server is asked before a write
+//	lease.go       which node has a disk that several reach
 //	report.go      states of devices, for inspect and for metrics.go
 //	events.go      events
 //

@@ -22,6 +22,7 @@ type job struct {
 	uid      types.UID // of the Released PV that it is for, "" for a device without a PV
 	spec     spec      // that it was begun with
 	sequence uint64    // of the device
+	identity string    // of the device
 	began    time.Time
 	cancel   context.CancelCauseFunc
 	running  bool
@@ -40,6 +41,7 @@ type work func(ctx context.Context, report func(disk.Progress)) error
 type cleaned struct {
 	sequence uint64
 	bytes    int64
+	identity string
 	name     string // of the PV that it had
 	version  string // of that PV, if it could not be deleted after the wipe
 }
@@ -70,7 +72,7 @@ func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, d
 		return
 	}
 	ctx, cancel := context.WithCancelCause(c.jobsContext)
-	j.uid, j.spec, j.sequence, j.began = uid, *s, d.Sequence, time.Now()
+	j.uid, j.spec, j.sequence, j.identity, j.began = uid, *s, d.Sequence, d.Identity, time.Now()
 	j.cancel, j.running, j.progress = cancel, true, disk.Progress{}
 	c.jobs[d.Number] = j
 	c.running.Go(func() {
@@ -239,5 +241,5 @@ func (c *Controller) noteWiped(d disk.Device, uid types.UID, name, version strin
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.begun, uid)
-	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, name, version}
+	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, d.Identity, name, version}
 }

@@ -14,11 +14,13 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// free returns nil if the API server itself, and no cache, knows nothing against a wipe: no PV of
-// the node but the one with the UID `own` is on the device, on the disk that it is a partition of,
-// or on a partition of it, and no claim names the PV. The error is disk.ErrBusy otherwise, or that
-// of the API server.
-func (c *Controller) free(ctx context.Context, node *corev1.Node, d disk.Device, pv string, own types.UID) error {
+// takeDisk returns nil if the API server itself, and no cache, knows nothing against a wipe: the node has the Lease of a disk that
+// others may reach, no PV but the one with the UID `own` is on the device, on the disk that it is a partition of, or on a partition
+// of it, and no claim names the PV. The error is disk.ErrBusy otherwise, or that of the API server.
+func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Device, pv string, own types.UID) error {
+	if err := c.lease(ctx, d); err != nil {
+		return err
+	}
 	var busy error
 	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
 		if other.UID != own {
@@ -42,15 +44,19 @@ func (c *Controller) free(ctx context.Context, node *corev1.Node, d disk.Device,
 	return busy
 }
 
-// onDevice returns a BusyError if a PV may be on the device, nil if it is of another node or another device. A PV with the node's
-// label may be, whatever hostname it requires.
+// onDevice returns a BusyError if a PV may be on the device, nil if it is of another device, or of another node that does not reach
+// the disk. A PV with the node's label may be, whatever hostname it requires.
 func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) error {
 	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == class.LabelValue(node.Name)
-	if path == "" || elsewhere(pv, node) && !labelled {
-		return nil
-	}
 	busy := func(format string, args ...any) error {
 		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
+	}
+	if !labelled && recorded(pv).IsOf(d.Identity) {
+		return busy("was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
+			"if the PV's node is gone for good, delete the PV", d.Identity, keyFilter)
+	}
+	if path == "" || elsewhere(pv, node) && !labelled {
+		return nil
 	}
 	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
 		return busy("was made for the disk %s, and names %s", id, path)

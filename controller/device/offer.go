@@ -50,7 +50,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		if found, err := disk.Probe(ctx, d, s.wipe); err != nil {
 			return err
 		} else if !found.Found() {
-			return c.free(ctx, node, d, *name, "")
+			return c.takeDisk(ctx, node, d, *name, "")
 		}
 	}
 	x, err := disk.Open(d)
@@ -58,7 +58,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		return err
 	}
 	defer x.Close()
-	if err := c.free(ctx, node, d, *name, ""); err != nil {
+	if err := c.takeDisk(ctx, node, d, *name, ""); err != nil {
 		return err
 	}
 	if err := c.checkEmpty(ctx, x, d, s); err != nil {

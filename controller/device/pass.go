@@ -44,10 +44,12 @@ func (c *Controller) compare(ctx context.Context) error {
 		c.warnNode(ctx, "spec", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
+	leases := c.leasesOfJobs()
 	pvs, err := c.ownPVs(ctx)
 	if err != nil {
 		return err
 	}
+	c.releaseLeases(ctx, leases, pvs)
 	var devices []disk.Device
 	if s != nil {
 		if devices, err = disk.List(s.dir, s.filter); err != nil {

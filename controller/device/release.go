@@ -43,7 +43,7 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 	if note, clean := c.wipedBefore(d); clean && note.version != "" && note.version == now.ResourceVersion {
 		return nil // the API server refused to delete the PV, which did not change since
 	}
-	if err := c.free(ctx, node, d, pv.Name, pv.UID); err != nil {
+	if err := c.takeDisk(ctx, node, d, pv.Name, pv.UID); err != nil {
 		return err
 	}
 	began := time.Now()

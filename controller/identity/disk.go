@@ -79,7 +79,30 @@ func orNone(s string) string {
 	return s
 }
 
+// SharedDisk returns the ID by which a whole disk is known on every node that reaches it, "" if two disks of two nodes can have that
+// ID. Serial numbers and the IDs made of them are alike on many virtual machines, IDs of device mapper and md are cloned with
+// images, a name of NAA 3 is the administrator's, and QEMU gives the same EUI-64 to the disks of all its machines. The ID of a
+// partition is taken for that of its disk.
+func SharedDisk(id string) string {
+	id = partitionOfID.ReplaceAllString(id, "")
+	if !sharedID.MatchString(id) || strings.HasPrefix(id, "eui.5254000000") {
+		return ""
+	}
+	return id
+}
+
+// IsOf reports whether the PV, which may be another node's, was made for the disk with that ID, or for a partition of it. It is false
+// for a disk that no other node can have.
+func (r RecordedDisk) IsOf(id string) bool {
+	shared := SharedDisk(id)
+	if own := r.LastingID(); own != "" || shared == "" {
+		return shared != "" && SharedDisk(own) == shared
+	}
+	return names(partitionOfID.ReplaceAllString(r.Path, ""), shared)
+}
+
 var (
+	sharedID      = regexp.MustCompile(`^(naa\.[256]|eui\.|uuid\.)`)
 	kindOfID      = regexp.MustCompile(`^(naa\.|eui\.|nvme\.|uuid\.|serial:|dm:|md:)`)
 	partitionOfID = regexp.MustCompile(`-part[0-9]+$`)
 )

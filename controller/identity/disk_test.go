@@ -70,3 +70,54 @@ func TestOfDisk(t *testing.T) {
 		})
 	}
 }
+
+// A disk has one ID on all nodes only if its maker gives no two disks the same.
+func TestSharedDisk(t *testing.T) {
+	for id, want := range map[string]string{
+		"naa.5000c500a1b2c3d4":                      "naa.5000c500a1b2c3d4",
+		"naa.5000c500a1b2c3d4-part2":                "naa.5000c500a1b2c3d4",
+		"naa.20000000c9a1b2c3":                      "naa.20000000c9a1b2c3",
+		"naa.600a098038303053453f463045727a2e":      "naa.600a098038303053453f463045727a2e",
+		"naa.3000c500a1b2c3d4":                      "",
+		"eui.0025385b71b0a2f1":                      "eui.0025385b71b0a2f1",
+		"eui.0025385b71b0a2f10025385b71b0a2f1":      "eui.0025385b71b0a2f10025385b71b0a2f1",
+		"eui.5254000000000001":                      "",
+		"uuid.6fe5a1f6-12f5-4b4a-9fd4-4f8d2f1f3e11": "uuid.6fe5a1f6-12f5-4b4a-9fd4-4f8d2f1f3e11",
+		"nvme.8086-1234-5678-00000001":              "",
+		"t10.ATA_Disk_WD-WX41A12B":                  "",
+		"serial:data-1":                             "",
+		"dm:LVM-abc":                                "",
+		"md:1:2:3:4":                                "",
+		"":                                          "",
+	} {
+		if got := SharedDisk(id); got != want {
+			t.Errorf("%q: %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestIsOf(t *testing.T) {
+	const id, other = "naa.5000c500a1b2c3d4", "naa.5000c500ffffffff"
+	for name, row := range map[string]struct {
+		pv   RecordedDisk
+		id   string
+		want bool
+	}{
+		"the disk":                      {RecordedDisk{Disk: Disk{ID: id}}, id, true},
+		"a partition of it":             {RecordedDisk{Disk: Disk{ID: id + "-part1"}}, id, true},
+		"the disk, and a partition now": {RecordedDisk{Disk: Disk{ID: id}}, id + "-part1", true},
+		"another disk":                  {RecordedDisk{Disk: Disk{ID: other}}, id, false},
+		"another disk by this path":     {RecordedDisk{Disk: Disk{ID: other}, Path: "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"}, id, false},
+		"confirmed":                     {RecordedDisk{Confirmed: id}, id, true},
+		"confirmed by its attachment":   {RecordedDisk{Confirmed: "boot/7"}, id, false},
+		"an older PV by WWN":            {RecordedDisk{Path: "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4"}, id, true},
+		"an older PV of a partition":    {RecordedDisk{Path: "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4-part1"}, id, true},
+		"an older PV by another path":   {RecordedDisk{Path: "/dev/sdb"}, id, false},
+		"equal serial numbers":          {RecordedDisk{Disk: Disk{ID: "serial:data-1"}}, "serial:data-1", false},
+		"no IDs":                        {RecordedDisk{Path: "/dev/sdb"}, "", false},
+	} {
+		if got := row.pv.IsOf(row.id); got != row.want {
+			t.Errorf("%s: %v, want %v", name, got, row.want)
+		}
+	}
+}

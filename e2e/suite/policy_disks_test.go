@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -125,6 +128,53 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"delete its own that a claim is getting", "has a claim", deletePV(claimed)},
 		{"delete another's", "labels", deletePV(others)},
 		{"delete a hostPath PV", "labels", deletePV(save(s, hostPathPVOf(s, a)))},
+	})
+}
+
+// leaseDeeds: what the account of the command disks may do to Leases of disks that several nodes reach.
+func leaseDeeds(s *harness.Scene, a, b harness.Node) {
+	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.DiskAccount))
+	of := func(name string, holder *string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
+	}
+	leases := func(client kubernetes.Interface) coordinationclient.LeaseInterface {
+		return client.CoordinationV1().Leases(harness.Namespace)
+	}
+	create := func(l *coordinationv1.Lease) func(context.Context, kubernetes.Interface) error {
+		return func(ctx context.Context, client kubernetes.Interface) error {
+			_, err := leases(client).Create(ctx, l, metav1.CreateOptions{DryRun: dry})
+			return err
+		}
+	}
+	remove := func(l *coordinationv1.Lease) func(context.Context, kubernetes.Interface) error {
+		there, err := leases(s.Client).Create(s.Context(), l, metav1.CreateOptions{})
+		if err != nil {
+			s.Fatal(err)
+		}
+		return func(ctx context.Context, client kubernetes.Interface) error {
+			return leases(client).Delete(ctx, there.Name, metav1.DeleteOptions{DryRun: dry})
+		}
+	}
+	disk := func(last string) string { return "disk-" + strings.Repeat("0", 39) + last }
+	s.Eventually("policy in force", func() error {
+		if err := create(of(disk("0"), &b.Name))(s.Context(), s.As(kubeconfig)); !apierrors.IsForbidden(err) {
+			return errors.Join(errors.New("not yet"), err)
+		}
+		return nil
+	})
+	mine := of(disk("1"), &a.Name)
+	try(s, kubeconfig, []deed{
+		{"take a disk for its own node", "", create(of(disk("0"), &a.Name))},
+		{"take one for another node", "has to be the own node", create(of(disk("0"), &b.Name))},
+		{"take one for none", "has to be the own node", create(of(disk("0"), nil))},
+		{"take a Lease of something else", "has to be that of a disk", create(of("an-operator", &a.Name))},
+		{"give up its own", "", remove(mine)},
+		{"give it to another node", "cannot update|not changed", func(ctx context.Context, client kubernetes.Interface) error {
+			_, err := leases(client).Update(ctx, of(mine.Name, &b.Name), metav1.UpdateOptions{DryRun: dry})
+			return err
+		}},
+		{"give up another node's", "has to be the own node", remove(of(disk("2"), &b.Name))},
+		{"delete a Lease of something else", "has to be that of a disk", remove(of("the-operator", &a.Name))},
 	})
 }
 

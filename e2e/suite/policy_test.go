@@ -68,6 +68,7 @@ func TestPolicy(t *testing.T) {
 		"hostname":           func(t *testing.T) { policedHostname(e.Scene(t)) },
 		"other provisioners": func(t *testing.T) { policedMigration(e.Scene(t), b) },
 		"disks":              func(t *testing.T) { diskDeeds(e.Scene(t), a, b) },
+		"leases of disks":    func(t *testing.T) { leaseDeeds(e.Scene(t), a, b) },
 		"life of a disk":     func(t *testing.T) { policedDisk(e.Scene(t)) },
 		"no node":            func(t *testing.T) { unboundToken(e.Scene(t), a) },
 	})
