@@ -163,19 +163,16 @@ func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner)
 
 // wait keeps the agents, and names the volumes in the conditions.
 func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
+	waiting, without, err := r.clear(ctx)
+	if err != nil {
+		return err
+	}
 	l, err := r.layout(ctx, cr)
 	if err != nil {
 		return err
 	}
-	admitted := r.admit(ctx, cr)
-	if _, err := r.applyAll(ctx, cr, l); err != nil || admitted != nil {
-		return errors.Join(admitted, err)
-	}
-	observed, err := r.observe(ctx)
-	if err != nil {
-		return err
-	}
-	if err := r.keepClaims(ctx, cr, &l, rollout.Judge(observed)); err != nil {
+	l.without = without
+	if err := r.keepWhileWaiting(ctx, cr, &l, waiting); err != nil {
 		return err
 	}
 	status := *cr.Status.DeepCopy()
@@ -184,6 +181,22 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
 		events.Count(len(used), "volume"), names(used), forced)}, nil)
 	return r.writeStatus(ctx, cr, status)
+}
+
+// keepWhileWaiting applies what the layout has. A webhook that cannot be applied does not keep the agents from their objects.
+func (r *Reconciler) keepWhileWaiting(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, waiting string) error {
+	admitted := r.admit(ctx, cr)
+	if waiting != "" {
+		return admitted
+	}
+	if _, err := r.applyAll(ctx, cr, *l); err != nil || admitted != nil {
+		return errors.Join(admitted, err)
+	}
+	observed, err := r.observe(ctx)
+	if err != nil {
+		return err
+	}
+	return r.keepClaims(ctx, cr, l, rollout.Judge(observed))
 }
 
 // releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".

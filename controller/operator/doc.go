@@ -9,7 +9,8 @@
 //	tune.go       settings of the ConfigMap, which agentenv validates
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
-//	takeover.go   takes fields over from others, and removes what an older operator left
+//	takeover.go   takes fields over from others, and replaces what cannot be changed
+//	former.go     removes what an older operator left, and waits for the pods of replaced agents
 //	reconcile.go  the order of the steps; rollout judges the agents
 //	delete.go     a resource that is deleted waits for its volumes
 //	volumes.go    finds the volumes that are in use

@@ -81,6 +81,64 @@ func TestTakeOverBesideADeadNode(t *testing.T) {
 	installed("when all is gone", true)
 }
 
+// A DaemonSet that cannot be changed into the wanted one is replaced, although the pod of a node that does not answer never ends.
+// That node gets no agent before the pod has, also when it answers again.
+func TestReplaceBesideADeadNode(t *testing.T) {
+	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "old", Finalizers: []string{metav1.FinalizerDeleteDependents}},
+		Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"of": "another operator"}}}}
+	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}),
+		node("alive", corev1.ConditionTrue), node("dead", corev1.ConditionUnknown), set)
+	former := func(node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "old-" + node, Finalizers: []string{"test/hangs"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	o.add(former("alive"))
+	o.add(former("dead"))
+	installed := func(when string, want bool, without ...string) {
+		t.Helper()
+		for range 3 {
+			o.pass("hpp")
+		}
+		set, err := o.installed(t.Context())
+		is := err == nil && set != nil && set.UID != "old"
+		if is != want || is && !slices.Equal(leftOutBy(set), without) {
+			t.Errorf("%s: %+v, want installed %v without %v", when, set, want, without)
+		}
+	}
+	end := func(node string) {
+		pod := former(node)
+		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			t.Fatal(err)
+		}
+		pod.Finalizers = nil
+		if err := o.client.Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	installed("at first", false)
+	for _, node := range []string{"alive", "dead"} {
+		if err := o.client.Delete(t.Context(), former(node)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	installed("while a pod of a node that answers ends", false)
+	end("alive")
+	installed("with the dead node's pod", true, "dead")
+	back := node("dead", corev1.ConditionTrue)
+	if err := o.client.Status().Update(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	installed("when the node answers, and its kubelet ends the pod", true, "dead")
+	o.add(pvOf("a"))
+	o.deletes(nil)
+	installed("when the resource is deleted and waits for a volume", true, "dead")
+	end("dead")
+	installed("when all is gone", true)
+}
+
 // The nodes are left out of every way in which the resource's affinity admits nodes.
 func TestNotOn(t *testing.T) {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}

@@ -51,7 +51,7 @@ type layout struct {
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
 	tuned   []agentenv.Variable
 	invalid []string
-	// without are nodes that get no agent yet, because a pod of the older operator is there.
+	// without are nodes that get no agent yet, because the pod of a former agent is there.
 	without []string
 	// tlsVersion is the oldest version of the agents' metrics, "" for the agent's default.
 	tlsVersion string

@@ -120,7 +120,7 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 			return 0, fmt.Errorf("add the finalizer: %w", err)
 		}
 	}
-	waiting, without, err := r.removeOlder(ctx)
+	waiting, without, err := r.clear(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 	status.StoragePoolStatuses = l.statuses(a)
 	v := verdictOf(status, l, a, ready)
 	if len(l.without) > 0 {
-		v.message += "; without an agent until the older operator's pod there ends: " + names(l.without)
+		v.message += "; without an agent until the former agent's pod there ends: " + names(l.without)
 	}
 	r.conditions(&status, v, notes(cr))
 	return status

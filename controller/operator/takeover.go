@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -150,100 +148,4 @@ func (r *Reconciler) replace(ctx context.Context, have *unstructured.Unstructure
 		return fmt.Errorf("replace %s %s: %w", have.GetKind(), have.GetName(), err)
 	}
 	return nil
-}
-
-// older are the objects of the existing operator that one agent for both kinds of volumes replaces, its DaemonSet first.
-var older = []struct{ apiVersion, kind, name string }{
-	{"apps/v1", "DaemonSet", "hostpath-provisioner"},
-	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "hostpath-provisioner"},
-	{"rbac.authorization.k8s.io/v1", "ClusterRole", "hostpath-provisioner"},
-	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
-}
-
-// managedBy is the label of what an operator installed.
-const managedBy = "app.kubernetes.io/managed-by"
-
-// removeOlder deletes objects of the existing operator, and returns what has to be gone before the agents are installed: two
-// agents on one node would serve a claim twice. If only pods on nodes that do not answer are left, which nothing can end, it
-// returns these nodes instead: they get no agent yet.
-func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, without []string, err error) {
-	for _, old := range older {
-		o := &unstructured.Unstructured{}
-		o.SetAPIVersion(old.apiVersion)
-		o.SetKind(old.kind)
-		key := client.ObjectKey{Name: old.name}
-		if old.kind == "DaemonSet" || old.kind == "ServiceAccount" {
-			key.Namespace = r.Namespace
-		}
-		err := r.Client.Get(ctx, key, o)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[managedBy] != owner:
-			continue
-		case err != nil:
-			return "", nil, err
-		case o.GetDeletionTimestamp() == nil:
-			if err := r.replace(ctx, o); err != nil {
-				return "", nil, err
-			}
-		}
-		if old.kind == "DaemonSet" {
-			return r.olderPods(ctx, o)
-		}
-	}
-	return "", nil, nil
-}
-
-// olderPods returns what removeOlder does about the pods of a DaemonSet that is deleted.
-func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured) (waiting string, without []string, err error) {
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return "", nil, fmt.Errorf("list the pods of DaemonSet %s: %w", set.GetName(), err)
-	}
-	waiting = "the pods of the older DaemonSet " + set.GetName()
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !metav1.IsControlledBy(pod, set) {
-			continue
-		}
-		dead, err := r.onDeadNode(ctx, pod)
-		if err != nil || !dead || pod.DeletionTimestamp == nil {
-			return waiting, nil, err
-		}
-		without = append(without, pod.Spec.NodeName)
-	}
-	if len(without) == 0 { // the DaemonSet itself is on its way
-		return waiting, nil, nil
-	}
-	slices.Sort(without)
-	return "", slices.Compact(without), nil
-}
-
-// notOn returns the affinity without the nodes.
-func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
-	if len(nodes) == 0 {
-		return affinity
-	}
-	var fields []corev1.NodeSelectorRequirement
-	for _, node := range nodes { // a field takes one value
-		fields = append(fields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
-	}
-	a := &corev1.Affinity{}
-	if affinity != nil {
-		a = affinity.DeepCopy()
-	}
-	if a.NodeAffinity == nil {
-		a.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: fields}}}
-		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
-		return a
-	}
-	for i := range required.NodeSelectorTerms {
-		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 { // an empty one matches no node
-			term.MatchFields = append(term.MatchFields, fields...)
-		}
-	}
-	return a
 }

@@ -1,0 +1,206 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// older are the objects of the existing operator that one agent for both kinds of volumes replaces, its DaemonSet first.
+var older = []struct{ apiVersion, kind, name string }{
+	{"apps/v1", "DaemonSet", "hostpath-provisioner"},
+	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "hostpath-provisioner"},
+	{"rbac.authorization.k8s.io/v1", "ClusterRole", "hostpath-provisioner"},
+	{"v1", "ServiceAccount", "hostpath-provisioner-admin"},
+}
+
+// managedBy is the label of what an operator installed.
+const managedBy = "app.kubernetes.io/managed-by"
+
+// clear removes what the agents replace. It returns what has to be gone before they are installed, or "", and the nodes that get no
+// agent yet: a former pod is there, which nothing can end.
+func (r *Reconciler) clear(ctx context.Context) (waiting string, without []string, err error) {
+	waiting, without, err = r.removeOlder(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	former, err := r.formerPods(ctx)
+	return waiting, slices.Compact(slices.Sorted(slices.Values(append(without, former...)))), err
+}
+
+// removeOlder deletes objects of the existing operator, and returns what has to be gone before the agents are installed: two
+// agents on one node would serve a claim twice. If only pods on nodes that do not answer are left, which nothing can end, it
+// returns these nodes instead: they get no agent yet.
+func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, without []string, err error) {
+	for _, old := range older {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(old.apiVersion)
+		o.SetKind(old.kind)
+		key := client.ObjectKey{Name: old.name}
+		if old.kind == "DaemonSet" || old.kind == "ServiceAccount" {
+			key.Namespace = r.Namespace
+		}
+		err := r.Client.Get(ctx, key, o)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[managedBy] != owner:
+			continue
+		case err != nil:
+			return "", nil, err
+		case o.GetDeletionTimestamp() == nil:
+			if err := r.replace(ctx, o); err != nil {
+				return "", nil, err
+			}
+		}
+		if old.kind == "DaemonSet" {
+			return r.olderPods(ctx, o)
+		}
+	}
+	return "", nil, nil
+}
+
+// olderPods returns what removeOlder does about the pods of a DaemonSet that is deleted.
+func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured) (waiting string, without []string, err error) {
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return "", nil, fmt.Errorf("list the pods of DaemonSet %s: %w", set.GetName(), err)
+	}
+	waiting = "the pods of the older DaemonSet " + set.GetName()
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !metav1.IsControlledBy(pod, set) {
+			continue
+		}
+		dead, err := r.onDeadNode(ctx, pod)
+		if err != nil || !dead || pod.DeletionTimestamp == nil {
+			return waiting, nil, err
+		}
+		without = append(without, pod.Spec.NodeName)
+	}
+	if len(without) == 0 { // the DaemonSet itself is on its way
+		return waiting, nil, nil
+	}
+	slices.Sort(without)
+	return "", slices.Compact(without), nil
+}
+
+// notOn returns the affinity without the nodes.
+func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
+	if len(nodes) == 0 {
+		return affinity
+	}
+	var fields []corev1.NodeSelectorRequirement
+	for _, node := range nodes { // a field takes one value
+		fields = append(fields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{node}})
+	}
+	a := &corev1.Affinity{}
+	if affinity != nil {
+		a = affinity.DeepCopy()
+	}
+	if a.NodeAffinity == nil {
+		a.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: fields}}}
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+		return a
+	}
+	for i := range required.NodeSelectorTerms {
+		if term := &required.NodeSelectorTerms[i]; len(term.MatchExpressions)+len(term.MatchFields) > 0 { // an empty one matches no node
+			term.MatchFields = append(term.MatchFields, fields...)
+		}
+	}
+	return a
+}
+
+// formerPods returns the nodes that get no agent yet, because a pod of an agents' DaemonSet that was replaced is there. A DaemonSet
+// that is deleted to be replaced stays until its pods have ended, and with it its name. If only pods on nodes that do not answer
+// are left, which nothing can end, it is let go.
+func (r *Reconciler) formerPods(ctx context.Context) (without []string, err error) {
+	set, err := r.installed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deleted := set != nil && set.DeletionTimestamp != nil
+	var leftOut []string
+	if set != nil && !deleted {
+		if leftOut = leftOutBy(set); len(leftOut) == 0 {
+			return nil, nil
+		}
+	}
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the pods of DaemonSet %s: %w", daemonSetName, err)
+	}
+	ends := 0
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		by := metav1.GetControllerOf(pod)
+		if by == nil || by.Kind != "DaemonSet" || by.Name != daemonSetName || pod.Spec.NodeName == "" {
+			continue
+		}
+		own := set != nil && by.UID == set.UID
+		if own && !deleted {
+			continue
+		}
+		dead, err := r.onDeadNode(ctx, pod)
+		switch dead = dead && pod.DeletionTimestamp != nil; {
+		case err != nil:
+			return nil, err
+		case own && !dead:
+			return nil, nil // the DaemonSet waits for it
+		case own:
+			ends++
+		case !dead && !slices.Contains(leftOut, pod.Spec.NodeName):
+			continue
+		}
+		without = append(without, pod.Spec.NodeName)
+	}
+	if ends > 0 {
+		return without, r.orphan(ctx, set)
+	}
+	return without, nil
+}
+
+// orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
+func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
+	rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	if len(rest) == len(set.Finalizers) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": set.UID, "resourceVersion": set.ResourceVersion, "finalizers": rest}})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let DaemonSet %s go without its pods on nodes that do not answer: %w", set.Name, err)
+	}
+	return nil
+}
+
+// leftOutBy returns the nodes that the DaemonSet leaves out by their names, as notOn writes it.
+func leftOutBy(set *appsv1.DaemonSet) (nodes []string) {
+	a := set.Spec.Template.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, field := range term.MatchFields {
+			if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpNotIn {
+				nodes = append(nodes, field.Values...)
+			}
+		}
+	}
+	return nodes
+}
