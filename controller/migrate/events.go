@@ -31,6 +31,20 @@ func (m *Migrator) finished(ctx context.Context, j *job, pv *corev1.PersistentVo
 	}
 }
 
+// unreadable records on claim and PV that the journal of a volume cannot be read.
+func (m *Migrator) unreadable(ctx context.Context, f candidate) {
+	message := fmt.Sprintf("node %s: a migration stopped: %s", m.name, f.Reason)
+	topic := "unreadable " + f.v.Name
+	if owner := f.v.Owner; owner.Name != "" {
+		if claim, err := live.Claim(ctx, m.client, owner); err == nil && claim != nil {
+			m.events.Warn(ctx, events.Claim(claim), topic, events.MigrationStopped, message)
+		}
+	}
+	if pv, err := live.PV(ctx, m.client, f.PV); err == nil && pv != nil {
+		m.events.Warn(ctx, events.PV(pv), topic, events.MigrationStopped, message)
+	}
+}
+
 // halted records on claim and PV why a migration cannot continue.
 func (m *Migrator) halted(ctx context.Context, j *job, why string) {
 	message := fmt.Sprintf("node %s: the migration to a %s PV stopped: %s; it continues when the cause is gone", m.name, backend(j.to), why)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -28,17 +30,33 @@ type job struct {
 	new     *corev1.PersistentVolume // as it is created
 }
 
-// readJob reads the journal of a volume that a migration holds.
+// readJob reads the journal of a volume that a migration holds. Another version or a
+// person may have written it.
 func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
 	name, journal := h.Volume.Name, h.Volume.Migration
 	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, stopped: journal.Stopped}
 	var errs [2]error
 	j.old, errs[0] = parsePV(journal.Old)
 	j.new, errs[1] = parsePV(journal.New)
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, fmt.Errorf("journal of volume %s in pool %s: %w", name, pool.Path(), err)
+	err := errors.Join(errs[:]...)
+	switch {
+	case err != nil:
+	case j.old.Name != h.Volume.PV || j.new.Name != j.old.Name:
+		err = fmt.Errorf("its PVs are %q and %q, and the volume's is %q", j.old.Name, j.new.Name, h.Volume.PV)
+	case j.old.UID == "":
+		err = errors.New("its old PV has no UID")
+	case j.to != toCSI && j.to != toHostPath:
+		err = fmt.Errorf("it leads to %q, and must to %q or %q", j.to, toCSI, toHostPath)
+	default:
+		return j, nil
 	}
-	return j, nil
+	return nil, fmt.Errorf("the journal of volume %s cannot be read: %w; stop the agent and correct the key migration of %s, "+
+		"or remove it if its PV is there; see docs/migration.md", name, err, recordPath(pool, name))
+}
+
+// recordPath returns the path of a volume's record, for people.
+func recordPath(pool *volume.Pool, name string) string {
+	return filepath.Join(pool.Path(), pooldir.PrivateName, "records", name)
 }
 
 func parsePV(data []byte) (*corev1.PersistentVolume, error) {

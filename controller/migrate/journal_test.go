@@ -1,11 +1,15 @@
 package migrate
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 func TestEdited(t *testing.T) {
@@ -63,5 +67,56 @@ func TestIsNew(t *testing.T) {
 	j.new.Spec.ClaimRef.UID = ""
 	if !j.isNew(made) {
 		t.Error("the new PV that got its next claim is taken for a stranger's")
+	}
+}
+
+// A journal that cannot be read stops its volume, with words, and no other: neither another version's nor one that a person edited.
+func TestUnreadableJournal(t *testing.T) {
+	encode := func(edit func(*corev1.PersistentVolume)) json.RawMessage {
+		pv := older()
+		edit(pv)
+		data, err := encodePV(pv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	plain := encode(func(*corev1.PersistentVolume) {})
+	for name, journal := range map[string]record.Migration{
+		"no PV":         {To: toCSI, Old: plain, New: json.RawMessage(`{"metadata":{}}`)},
+		"not a PV":      {To: toCSI, Old: json.RawMessage(`[]`), New: plain},
+		"nothing":       {To: toCSI},
+		"another PV":    {To: toCSI, Old: plain, New: encode(func(pv *corev1.PersistentVolume) { pv.Name = "pvc-other" })},
+		"no UID":        {To: toCSI, Old: encode(func(pv *corev1.PersistentVolume) { pv.UID = "" }), New: plain},
+		"another place": {To: "tape", Old: plain, New: plain},
+	} {
+		for _, mode := range []Mode{Off, Run} {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, pvs := many(t, 1)
+					if _, err := pvs.pool.BeginMigration(pvName, journal); err != nil {
+						t.Fatal(err)
+					}
+					m.mode = mode
+					said := &warnings{Events: m.events}
+					m.events = said
+					all := m.check(t.Context())
+					if f := all[0]; f.PV != pvName || f.Verdict != Stopped || !strings.Contains(f.Reason, "records/"+pvName) {
+						t.Errorf("%s: %s, %s", f.PV, f.Verdict, f.Reason)
+					}
+					m.work(t.Context(), all)
+					if !strings.Contains(said.claim, "records/"+pvName) || !strings.Contains(said.pv, "records/"+pvName) {
+						t.Errorf("event on the claim %q, on the PV %q", said.claim, said.pv)
+					}
+					if pv := readPV(t, m.client); pv.UID != older().UID {
+						t.Errorf("the PV is %s", pv.UID)
+					}
+					v, err := pvs.pool.Get("pvc-v0")
+					if begun := v.Migration != nil; err != nil || begun != (mode == Run) {
+						t.Errorf("the other volume: %+v, %v", v.Migration, err)
+					}
+				})
+			})
+		}
 	}
 }

@@ -182,6 +182,8 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 		switch {
 		case f.job != nil:
 			open = append(open, f)
+		case f.Verdict == Stopped:
+			m.unreadable(ctx, f)
 		case (f.Verdict == Ready || f.retry) && m.mode.moves() && len(ready) < batch:
 			ready = append(ready, f)
 		}

@@ -44,7 +44,7 @@ func (m *Migrator) disown(j *job, pv *corev1.PersistentVolume) error {
 // Ready.
 func (m *Migrator) tidy(ctx context.Context, all []candidate) {
 	for _, f := range all {
-		if f.job != nil || f.Verdict == Ready || f.v.State == "" || f.pv.Spec.CSI != nil || !m.pvs.IsForeign(f.pv) || !m.mode.moves() {
+		if f.job != nil || f.pv == nil || f.Verdict == Ready || f.v.State == "" || f.pv.Spec.CSI != nil || !m.pvs.IsForeign(f.pv) || !m.mode.moves() {
 			continue
 		}
 		if err := f.pool.Disown(f.v.Name); err != nil {

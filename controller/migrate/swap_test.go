@@ -160,7 +160,7 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 	}
 }
 
-// warnings are the last Warnings about a claim and a PV.
+// warnings are the Warnings about a claim and a PV.
 type warnings struct {
 	Events
 	claim, pv string
@@ -168,8 +168,8 @@ type warnings struct {
 
 func (w *warnings) Warn(_ context.Context, about corev1.ObjectReference, _, _, message string) {
 	if about.Kind == "PersistentVolume" {
-		w.pv = message
+		w.pv += message
 	} else {
-		w.claim = message
+		w.claim += message
 	}
 }

@@ -3,9 +3,9 @@ package suite
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,8 +42,9 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 			s.Errorf("somebody wrote PV %+v", pv)
 		}
 	}
-	listed(s, "hostpath, rancher.io/local-path")
-	a.Restart() // otherwise it asks again in some minutes
+	listed(s, kubeconfig, all, "hostpath, rancher.io/local-path")
+	a.Stop() // otherwise it asks again in some minutes
+	a.Restart()
 	for _, h := range all {
 		s.Eventually("taken over", h.isOurs)
 	}
@@ -59,8 +60,8 @@ func policedMigration(s *harness.Scene, other harness.Node) {
 	policedCompat(s, kubeconfig, node, other)
 }
 
-// listed has the policy admit the PVs of these other provisioners, and no others.
-func listed(s *harness.Scene, provisioners string) {
+// listed has the policy admit the PVs of these other provisioners, and no others, and waits until it does for the agent's token.
+func listed(s *harness.Scene, kubeconfig string, all []*theirs, provisioners string) {
 	s.Helper()
 	patch := fmt.Appendf(nil, `{"data":{"MIGRATE_FROM":%q}}`, provisioners)
 	_, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames",
@@ -68,6 +69,18 @@ func listed(s *harness.Scene, provisioners string) {
 	if err != nil {
 		s.Fatal(err)
 	}
+	client := s.As(kubeconfig)
+	s.Eventually("heeded", func() error {
+		for _, h := range all {
+			again := h.pv.DeepCopy()
+			again.ObjectMeta = metav1.ObjectMeta{Name: h.pv.Name, Annotations: h.pv.Annotations}
+			err := createPV(again)(s.Context(), client)
+			if refused := !apierrors.IsAlreadyExists(err); refused == (provisioners != "") {
+				return fmt.Errorf("listed %q: %w", provisioners, err)
+			}
+		}
+		return nil
+	})
 }
 
 // policedWayBack: where the other provisioners are not listed any more, the volumes keep their CSI PVs, and events have the
@@ -75,12 +88,11 @@ func listed(s *harness.Scene, provisioners string) {
 func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, all []*theirs) {
 	s.Helper()
 	a.Stop()
-	listed(s, "")
+	listed(s, back.Kubeconfig, all, "")
 	var before []*corev1.PersistentVolume
 	for _, h := range all {
 		before = append(before, s.PV(h.pv.Name))
 	}
-	time.Sleep(2 * time.Second) // the API server reads the ConfigMap through a watch
 	a.RestartAs(back)
 	for i, h := range all {
 		s.Eventually("refused", func() error {
@@ -93,7 +105,8 @@ func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, al
 			s.Error(err)
 		}
 	}
-	listed(s, "hostpath, rancher.io/local-path")
+	listed(s, back.Kubeconfig, all, "hostpath, rancher.io/local-path")
+	a.Stop()
 	a.Restart()
 }
 
