@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
@@ -126,6 +128,9 @@ func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) 
 	if f = m.node(ctx).candidate(m.subject(ctx, pv, true)); f.Verdict != Ready {
 		klog.FromContext(ctx).V(2).Info("Cannot migrate a PV now", "PV", f.PV, "verdict", f.Verdict, "why", f.Reason)
 		return f, errCancelled
+	}
+	if note(f.v) != "" && pv.Annotations[class.AnnPolicy] != "" { // see kept
+		return f, cmp.Or(m.keep(ctx, pv), errCancelled)
 	}
 	if err := m.admit(ctx, pv, f.next); err != nil {
 		return f, m.refuse(ctx, pv, f.To, err)

@@ -214,6 +214,36 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 	}
 }
 
+// Older versions left the annotation on a PV that was promised to stay with Retain. It goes before the next migration begins,
+// which restores the policy of the annotation if it is cancelled.
+func TestStalePolicyGoesFirst(t *testing.T) {
+	m, pvs := many(t, 1)
+	pv := pvs.all[0]
+	pv.Annotations[class.AnnMigrate], pv.Annotations[class.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
+	if err := m.client.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
+		t.Fatal(err)
+	}
+	data, err := encodePV(pv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := pvs.pool.BeginMigration(pv.Name, record.Migration{To: toCSI, Old: data, New: data})
+	if err == nil {
+		err = hold.Finish("the claim was deleted")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.work(t.Context(), m.check(t.Context()))
+	now, err := m.client.CoreV1().PersistentVolumes().Get(t.Context(), pv.Name, metav1.GetOptions{})
+	if err != nil || now.Annotations[class.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
+	}
+	if v, err := pvs.pool.Get(pv.Name); err != nil || v.Held() != nil {
+		t.Errorf("journal %+v, %v", v.Migration, err)
+	}
+}
+
 // An answer "already exists" admits the new PV: the API server compares names last.
 func TestNameIsComparedLast(t *testing.T) {
 	m, _ := many(t, 1)

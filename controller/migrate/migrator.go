@@ -87,8 +87,8 @@ type Migrator struct {
 
 	claims   cache.Store        // set by Run
 	refusals map[string]refusal // by the PV's name; only Run uses it
-	wake   chan struct{}
-	report atomic.Pointer[Report]
+	wake     chan struct{}
+	report   atomic.Pointer[Report]
 }
 
 // New returns a Migrator. The error names what is missing.

@@ -206,7 +206,11 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	case claim.Status.Phase != corev1.ClaimBound:
 		return waits, nil
 	}
-	if note == "" && pv.Annotations[class.AnnPolicy] != "" {
+	switch {
+	case pv.Annotations[class.AnnPolicy] == "":
+	case note != "":
+		return again, m.keep(ctx, pv)
+	default:
 		return again, m.restore(ctx, pv)
 	}
 	return over, m.finish(ctx, j, pv, claim, note)

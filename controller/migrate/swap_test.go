@@ -160,6 +160,36 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 	}
 }
 
+// The claim is deleted in the middle: the PV stays with Retain for good, and nothing on it says otherwise.
+func TestPolicyAfterLostClaim(t *testing.T) {
+	m, j := begun(t, func(*corev1.PersistentVolume) {})
+	c := m.client.(*fake.Clientset)
+	c.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
+		pv.UID, pv.Status.Phase = "new-uid", corev1.VolumeReleased // as the controller-manager: its claim is gone
+		return false, nil, nil
+	})
+	heedDryRuns(c)
+	for range 3 { // retain, cut over, delete
+		if _, err := m.next(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.CoreV1().PersistentVolumeClaims("default").Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.move(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	pv := readPV(t, m.client)
+	if pv.Annotations[class.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("policy %s, annotations %v", pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
+	}
+	if v, err := j.pool.Get(pvName); err != nil || v.Migration == nil || v.Migration.Stopped == "" {
+		t.Errorf("journal %+v, %v", v.Migration, err)
+	}
+}
+
 // warnings are the Warnings about a claim and a PV.
 type warnings struct {
 	Events

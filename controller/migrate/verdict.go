@@ -73,6 +73,9 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 	case to == "", to == toHostPath && !isCSI:
 		return "", nil, Left, ""
 	}
+	if note(s.v) != "" {
+		s.pv = kept(s.pv)
+	}
 	next, err = n.successor(s, to)
 	if err == nil {
 		err = s.check()
@@ -98,6 +101,14 @@ func note(v volume.Volume) string {
 	return v.Migration.Stopped
 }
 
+// kept returns a PV whose last migration ended with a note: it was promised the policy that it has. Older versions left
+// AnnPolicy on it.
+func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	pv = pv.DeepCopy()
+	delete(pv.Annotations, class.AnnPolicy)
+	return pv
+}
+
 // successor returns the PV that replaces the subject's, or why there can be none.
 func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error) {
 	at := class.Place{Node: n.name, Pool: s.pool.ID()}
@@ -118,16 +129,21 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 	return class.MigratedCSIPV(s.pv, n.driver, s.v.Name, s.pool.Name(), size(s), at), nil
 }
 
-// size returns the larger of the claim's request and the volume's size. The PV's own
-// capacity may be the size of the whole disk, if an older provisioner created it.
+// size returns what is allocated to the volume. If that is not known, it returns the smaller of the claim's request,
+// which may be a growth that was refused, and the PV's capacity, which may be the size of the whole disk.
 func size(s subject) resource.Quantity {
-	switch {
-	case s.claim != nil && class.Bytes(s.claim) >= s.v.Bytes:
-		return *s.claim.Spec.Resources.Requests.Storage()
-	case s.v.Bytes > 0:
-		return *resource.NewQuantity(s.v.Bytes, resource.BinarySI)
+	has := *s.pv.Spec.Capacity.Storage()
+	if s.v.Bytes > 0 {
+		has = *resource.NewQuantity(s.v.Bytes, resource.BinarySI)
 	}
-	return *s.pv.Spec.Capacity.Storage()
+	if s.claim == nil {
+		return has
+	}
+	switch asked := *s.claim.Spec.Resources.Requests.Storage(); {
+	case asked.Cmp(has) == 0, asked.Cmp(has) < 0 && s.v.Bytes == 0:
+		return asked
+	}
+	return has
 }
 
 // checkSupported returns nil if the CSI driver can publish a volume with the PV's modes

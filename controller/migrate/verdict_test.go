@@ -189,17 +189,44 @@ func TestSize(t *testing.T) {
 		edit func(*subject)
 		want string
 	}{
-		"as asked for":                  {func(*subject) {}, "10Mi"},
-		"grown, then less asked for":    {func(s *subject) { s.v.Bytes = 20 * mib }, "20Mi"},
-		"adopted, nothing is allocated": {func(s *subject) { s.v.Bytes = 0 }, "10Mi"},
-		"no claim":                      {func(s *subject) { s.claim = nil }, "10Mi"},
-		"no claim, nothing allocated":   {func(s *subject) { s.claim, s.v.Bytes = nil, 0 }, "251Gi"},
+		"as asked for":                        {func(*subject) {}, "10Mi"},
+		"asked for in another form":           {func(s *subject) { s.claim, s.v.Bytes = claimOf("10M"), 10_000_000 }, "10M"},
+		"grown, then less asked for":          {func(s *subject) { s.v.Bytes = 20 * mib }, "20Mi"},
+		"a growth that is refused":            {func(s *subject) { s.claim = claimOf("10Ti") }, "10Mi"},
+		"adopted, nothing is allocated":       {func(s *subject) { s.v.Bytes = 0 }, "10Mi"},
+		"nothing is allocated, and a growth ": {func(s *subject) { s.claim, s.v.Bytes = claimOf("10Ti"), 0 }, "251Gi"},
+		"no claim":                            {func(s *subject) { s.claim = nil }, "10Mi"},
+		"no claim, nothing allocated":         {func(s *subject) { s.claim, s.v.Bytes = nil, 0 }, "251Gi"},
 	} {
 		s := ordinary(pool)
 		row.edit(&s)
 		if got := size(s); got.String() != row.want {
 			t.Errorf("%s: %s, want %s", name, got.String(), row.want)
 		}
+	}
+}
+
+// A PV that was promised to stay with its policy Retain gets no other by a later migration.
+func TestPromisedRetain(t *testing.T) {
+	pool := openPool(t)
+	s := ordinary(pool)
+	was := older()
+	was.Spec.HostPath.Path = s.v.Path
+	old, err := encodePV(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pv = class.MigratedCSIPV(was, class.CSIProvisioner, pvName, "local", resource.MustParse("10Mi"), class.Place{Node: "node-01", Pool: pool.ID()})
+	s.pv.UID, s.pv.Status.Phase = "new-uid", corev1.VolumeBound // as an older version left it, given to another claim
+	s.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "restored", UID: "77"}
+	s.claim.Namespace, s.claim.Name, s.claim.UID = "shop", "restored", "77"
+	s.v.Migration = &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old, Stopped: "claim default/data was deleted during the migration"}
+	_, next, verdict, reason := served(Back).verdict(s)
+	if verdict != Ready {
+		t.Fatalf("%s: %s", verdict, reason)
+	}
+	if p := class.Policy(next); p != corev1.PersistentVolumeReclaimRetain {
+		t.Errorf("it gets the policy %s", p)
 	}
 }
 

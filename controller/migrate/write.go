@@ -46,6 +46,16 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
 }
 
+// keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later migration, or the end
+// of this one, would set another. It does nothing without the annotation.
+func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnPolicy] == "" {
+		return nil
+	}
+	m.step("migrate.keep")
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}, nil, metav1.PatchOptions{})
+}
+
 // remove deletes the PV.
 func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
 	m.step("migrate.delete")

@@ -72,13 +72,18 @@ func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, p
 	if err != nil {
 		return err
 	}
-	_, err = pool.Adopt(volume.Spec{
+	return p.adoptAs(pv, pool, directory, bytes)
+}
+
+// adoptAs is adoptDirectory with a given size.
+func (p *PVs) adoptAs(pv *corev1.PersistentVolume, pool *volume.Pool, directory string, bytes int64) error {
+	_, err := pool.Adopt(volume.Spec{
 		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: p.node.Cluster(), Owner: ownerOf(pv),
 		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
 	})
 	if err == nil {
 		p.changed(pool)
-		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
+		klog.Background().Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
 	}
 	return err
 }

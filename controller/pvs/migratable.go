@@ -75,7 +75,10 @@ func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (
 		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
 			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
 	}
-	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv)}, Path: path}, nil
+	// These provisioners write as the capacity what the claim requested. Its request now may be a growth, which none of
+	// them serves.
+	bytes := class.WholeBytes(pv.Spec.Capacity.Storage())
+	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv), Bytes: bytes}, Path: path}, nil
 }
 
 // Adopt creates a record for the directory of a PV of another provisioner, as the first
@@ -90,6 +93,5 @@ func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err != nil || v.State != "" {
 		return err
 	}
-	// These provisioners write the claim's request as the PV's capacity.
-	return p.adoptDirectory(ctx, pv, pool, v.Name, class.WholeBytes(pv.Spec.Capacity.Storage()))
+	return p.adoptAs(pv, pool, v.Name, v.Bytes)
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -102,6 +104,23 @@ func TestValidateOtherPoolNotReady(t *testing.T) {
 	}
 	if _, _, err := c.Validate(pv); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want that the pool is not ready", err)
+	}
+}
+
+// What such a PV has is allocated, whatever its claim requests now: a growth of that provisioner's volumes was never served.
+func TestAdoptWhatThePVHas(t *testing.T) {
+	c := newPVs(t)
+	c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
+	pv := otherPV(t, c)
+	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Mi")}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: testUID}}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Ti")}
+	c.client = fake.NewClientset(claim)
+	if err := c.Adopt(t.Context(), pv); err != nil {
+		t.Fatal(err)
+	}
+	if _, v, err := c.Validate(pv); err != nil || v.Bytes != 10<<20 || v.State == "" {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

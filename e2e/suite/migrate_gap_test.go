@@ -116,7 +116,7 @@ func TestMigrateClaimDeleted(t *testing.T) {
 			})
 			s.Released(h.pv.Name)
 			pv := s.PV(h.pv.Name)
-			if pv.Spec.CSI == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+			if pv.Spec.CSI == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || pv.Annotations[annPolicy] != "" {
 				t.Errorf("PV %+v", pv.Spec)
 			}
 			s.AwaitWarning(pv.UID, reasonMigrationStopped, "was deleted during the migration")
