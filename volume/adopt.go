@@ -37,7 +37,9 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		}
 		r := newRecord(s, record.Bound)
 		r.Adopted, r.Quota, r.Inodes = true, record.QuotaBestEffort, 0
-		p.step("adopt.record")
+		if err := p.begin(c, "adopt.record"); err != nil {
+			return Volume{}, err
+		}
 		return p.volume(c, r, false), p.put(c, r)
 	})
 }
@@ -104,6 +106,9 @@ func (p *Pool) Disown(name string) error {
 		case r.QuotaID != 0:
 			return fmt.Errorf("%w: it has a quota, which would outlive its record", ErrConflict)
 		}
+		if err := c.StillWanted(); err != nil {
+			return err
+		}
 		return p.drop(c, name)
 	})
 }
@@ -136,7 +141,9 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 			p.records.Defer(bound)
 			return true, nil
 		}
-		p.step("bind.record")
+		if err := p.begin(c, "bind.record"); err != nil {
+			return false, err
+		}
 		return true, p.put(c, bound)
 	})
 }
@@ -170,7 +177,9 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		if to = bind(to, b); to == r {
 			return nil
 		}
-		p.step("transfer.record")
+		if err := p.begin(c, "transfer.record"); err != nil {
+			return err
+		}
 		return p.put(c, to)
 	})
 }
@@ -215,7 +224,9 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 		default:
 			r.Orphan = record.Orphan{Since: now(), Why: why}
 		}
-		p.step("orphan.record")
+		if err := p.begin(c, "orphan.record"); err != nil {
+			return r, err
+		}
 		return r, p.put(c, r)
 	})
 }

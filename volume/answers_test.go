@@ -1,6 +1,7 @@
 package volume_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,13 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 		return "", orErr(os.MkdirAll(deep, 0o755), func() error { return os.WriteFile(filepath.Join(deep, "data"), []byte("x"), 0o600) })
 	case "lose":
 		return "", os.Remove(dir)
+	case "set aside": // as a deletion whose caller has left; the pool notices when it is opened
+		r, _ := p.Cached(o.name)
+		return "", os.Rename(dir, filepath.Join(p.Path(), trash, r.Trash))
+	case "restore":
+		if err = p.Restore(o.name); err == nil {
+			v, err = p.Get(o.name)
+		}
 	default:
 		return "", fmt.Errorf("no such op: %v", o)
 	}
@@ -104,6 +112,7 @@ func orErr(err error, next func() error) error {
 // is of one that is not there.
 type truth struct {
 	Record, Dir, Bound, Adopted, Orphan, Given bool
+	Aside                                      bool // in the trash; comes back or goes
 	Bytes                                      int64
 	Migration                                  record.MigrationStep
 }
@@ -128,6 +137,10 @@ func (o op) after(t truth) truth {
 		t.Dir = true
 	case "lose":
 		t.Dir = false
+	case "set aside":
+		t.Dir, t.Aside = false, true
+	case "restore":
+		t.Dir, t.Aside = true, false
 	case "note orphan":
 		t.Orphan = true
 	case "begin migration":
@@ -169,6 +182,12 @@ func (a *account) asked(o op) {
 	before := a.of(o.name)
 	a.were[o.name] = before
 	a.may[o.name] = append(slices.Clone(before), o.each(before)...)
+	for _, t := range before {
+		if o.do == "delete" && t.Dir || o.do == "restore" {
+			t.Dir, t.Aside = false, true
+			a.may[o.name] = append(a.may[o.name], t)
+		}
+	}
 	// What was lost is made again from nothing: nobody had used it.
 	if o.do == "create" && slices.ContainsFunc(before, func(t truth) bool { return t.Record && !t.Dir }) {
 		a.may[o.name] = append(a.may[o.name], truth{})
@@ -255,6 +274,7 @@ func truths(p *volume.Pool) (map[string]truth, error) {
 	all, err := recorded(p)
 	for _, r := range all {
 		t := truth{Record: true, Dir: is[r.Name].Dir, Bound: r.State == record.Bound, Adopted: r.Adopted,
+			Aside: there(filepath.Join(p.Path(), trash, cmp.Or(r.Returning, r.Trash))),
 			Bytes: r.Bytes, Orphan: r.Orphan.Why != "", Given: r.Owner.UID == nextUID}
 		if r.Migration != nil {
 			t.Migration = r.Migration.Step

@@ -33,6 +33,7 @@ var (
 	boundV   = op{do: "bind and purge", name: "v"}
 	loseV    = op{do: "lose", name: "v"}
 	deleteV  = op{do: "delete", name: "v"}
+	asideV   = op{do: "set aside", name: "v"}
 	expandV  = op{"expand", "v", 2 * size}
 	purgeAll = op{do: "purge"}
 	createW  = op{"create", "w", size}
@@ -51,6 +52,8 @@ var scenes = []scene{
 	{name: "undo", prepare: []op{createV}, call: op{do: "undo", name: "v"}, least: 8},
 	{name: "delete", prepare: []op{createV, fillV, boundV}, call: deleteV, least: 3},
 	{name: "delete what was lost", prepare: []op{createV, boundV, loseV}, call: deleteV, least: 3},
+	{name: "delete what was set aside", prepare: []op{createV, fillV, boundV, asideV}, call: deleteV, least: 1},
+	{name: "restore", prepare: []op{createV, fillV, boundV, asideV}, call: op{do: "restore", name: "v"}, least: 9},
 	{name: "adopt", prepare: []op{{do: "mkdir", name: "v"}}, call: op{"adopt", "v", size}, least: 4},
 	{name: "purge", prepare: []op{createV, fillV, deleteV}, call: purgeAll, least: 13},
 	{name: "note orphan", prepare: []op{createV, boundV}, call: op{do: "note orphan", name: "v"}, least: 4},

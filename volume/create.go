@@ -39,11 +39,14 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
-	return ask(p.on, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
+	return ask(p.onAny, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
 }
 
 func (p *Pool) create(c *call, s Spec) (Volume, error) {
 	known, ok := p.records.Get(s.Name)
+	if ok && known.InTrash() {
+		return Volume{}, fmt.Errorf("%w: %w", ErrConflict, ErrSetAside)
+	}
 	if ok {
 		if there, err := p.same(c, known, s); err != nil {
 			return Volume{}, err
@@ -63,6 +66,9 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 			return Volume{}, err
 		}
 		defer release()
+	}
+	if err := c.StillWanted(); err != nil {
+		return Volume{}, err
 	}
 	r, err := p.build(c, newRecord(s, record.Creating))
 	if err != nil {

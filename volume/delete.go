@@ -16,9 +16,12 @@ import (
 // Delete deletes the volume: its name and its allocation are free at once, and the next
 // Purge removes its data. It does nothing if the volume is gone, so callers may retry.
 //
+// With an ErrNotReady the directory may be in the trash. The deletion goes no further then:
+// the volume is set aside until Delete is called again, or Restore.
+//
 // The error is ErrInUse while anything is mounted on, in or from the volume, ErrMigrating
 // while its PV is being replaced, and ErrConflict if a directory without a record, or a file
-// or a link, has the name. With an error nothing is removed.
+// or a link, has the name. With any error all data is kept.
 func (p *Pool) Delete(name string) error {
 	return p.DeleteIf(name, func(record.Record) error { return nil })
 }
@@ -27,7 +30,7 @@ func (p *Pool) Delete(name string) error {
 // call works on the volume, and an error of may is returned with nothing removed. may must
 // not call the pool. DeleteIf waits for may without a bound.
 func (p *Pool) DeleteIf(name string, may func(record.Record) error) error {
-	return p.on("delete volume", name, func(c *call) error {
+	return p.onAny("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return absent(c, name)
@@ -42,11 +45,16 @@ func (p *Pool) DeleteIf(name string, may func(record.Record) error) error {
 	})
 }
 
-// delete deletes a volume that is in place, or whose directory is missing. On the disk only
-// the directory's rename into the trash shows the deletion: its name there is in the record
-// since the volume was created.
+// delete deletes a volume that is in place, set aside, or whose directory is missing. On the
+// disk only the directory's rename into the trash shows the deletion: its name there is in
+// the record since the volume was created.
 func (p *Pool) delete(c *call, r record.Record) error {
-	if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
+	if !r.Aside {
+		if err := c.CheckUnused(r.Name); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	if err := c.StillWanted(); err != nil {
 		return err
 	}
 	if r.Trash == "" {
@@ -56,34 +64,31 @@ func (p *Pool) delete(c *call, r record.Record) error {
 			return err
 		}
 	}
-	// The bytes stay allocated until the rename is on the disk: it can fail, and the volume
-	// keeps them.
-	defer p.ledger.Hold(r.Name, r.Bytes)()
-	before := r
-	r.State = record.Deleting
-	p.records.Defer(r) // or a purge would remove its entry as one without a record
-	if err := p.finishDelete(c, r); err != nil {
-		p.rollBackDelete(c, before)
-		return err
+	// Its bytes stay allocated until the record is gone: the deletion can stop at any step,
+	// and the volume keeps them.
+	p.records.SetAside(r.Name, true, r.Flushed) // or a purge would remove its entry as one without a record
+	r.Aside = true
+	err := p.finishDelete(c, r)
+	if err != nil {
+		p.rollBackDelete(c, r)
 	}
-	return nil
+	return err
 }
 
-// rollBackDelete rolls back a deletion that did not reach the disk. If the directory moved,
-// the next call, purge or start continues the deletion.
+// rollBackDelete marks the volume of a deletion that did not move the directory as in place.
+// If the directory moved, the volume stays set aside.
 func (p *Pool) rollBackDelete(c *call, r record.Record) {
-	if _, ok := p.records.Get(r.Name); !ok {
-		return
-	}
 	if moved, err := file.Exists(c.Trash, r.Trash); !moved && err == nil {
-		p.records.Defer(r)
+		p.records.SetAside(r.Name, false, false)
 	}
 }
 
-// finishDelete moves a volume whose record is deleting into the trash, and its record
-// beside it. It omits the steps that were done before. A purge flushes the last one: until
-// then a start would continue here, and the entry in the trash, or the record there, shows
-// that a directory of that name is another one.
+// finishDelete moves a volume into the trash, and its record beside it. It omits the steps
+// that were done before. The second step decides: before it the volume is set aside, and
+// nothing but a caller that still waits does it, except for an ephemeral volume, whose pod is
+// gone for good. A purge flushes it: until then a start finds the volume set aside, and the
+// entry in the trash, or the record there, shows that a directory of that name is another
+// one.
 func (p *Pool) finishDelete(c *call, r record.Record) error {
 	trashed, err := inTrash(c, r)
 	if err != nil {
@@ -93,14 +98,26 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	if err != nil {
 		return err
 	}
+	decided := !r.Aside || r.Ephemeral // nobody has to wait for it
 	if there && !trashed {
+		if err := c.StillWanted(); err != nil && !decided {
+			return err
+		}
 		p.step("delete.rename")
 		if err := p.trash.Move(c.Dir, r.Name, r.Trash); err != nil {
 			return err
 		}
 	}
-	p.step("delete.sync")
-	if err := file.Flush(c.Base, c.Trash); err != nil {
+	if !r.Flushed { // a slow disk flushes once, whoever has left meanwhile
+		p.step("delete.sync")
+		if err := file.Flush(c.Base, c.Trash); err != nil {
+			return err
+		}
+		if r.Aside {
+			p.records.SetAside(r.Name, true, there || trashed)
+		}
+	}
+	if err := c.StillWanted(); err != nil && !decided {
 		return err
 	}
 	if err := p.moveRecord(c, r); err != nil {
@@ -177,7 +194,9 @@ func (p *Pool) RollBack(name string) error {
 func (p *Pool) rollBack(c *call, ready record.Record) error {
 	r := ready
 	r.State = record.Creating
-	p.step("rollback.record")
+	if err := p.begin(c, "rollback.record"); err != nil {
+		return err
+	}
 	if err := p.put(c, r); err != nil {
 		return err
 	}

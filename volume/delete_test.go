@@ -106,16 +106,14 @@ func TestPutBackFromTheTrash(t *testing.T) {
 	ok(t, p.Close())
 	from, to := filepath.Join(p.Path(), trash, r.Trash), filepath.Join(p.Path(), "v")
 	ok(t, os.Rename(to, from))
-	if report, err := inspect.Read(p.Path()); err != nil || report.Volumes[0].State != record.Deleting || report.Space.Allocated != 0 {
+	if report, err := inspect.Read(p.Path()); err != nil || report.Volumes[0].State != record.Deleting || report.Space.Allocated != gib {
 		t.Errorf("%+v, %v", report, err)
 	}
 	p = opened(t, volume.Config{Path: p.Path()})
 	_, err := p.Get("v")
-	is(t, err, volume.ErrNotFound)
-	ok(t, p.Close())
-	ok(t, os.Rename(from, to))
-	ok(t, os.Rename(from+".json", filepath.Join(p.Path(), records, "v")))
-	p = opened(t, volume.Config{Path: p.Path()})
+	is(t, err, volume.ErrSetAside)
+	ok(t, os.Rename(from, to)) // while the agent runs
+	ok(t, p.Recover())
 	if v, err := p.Get("v"); err != nil || v.State != record.Bound || v.Missing {
 		t.Errorf("%+v, %v", v, err)
 	}

@@ -38,6 +38,9 @@ func TestDiskPowerAfterDeletions(t *testing.T) {
 				})
 				cutAt(t, after, dir, config, func(t *testing.T, p *volume.Pool) {
 					noneLive(t, p, "after the second start")
+					for _, r := range p.SetAside() { // an administrator decides
+						ok(t, p.Delete(r.Name))
+					}
 					purge(t, p)
 					p = reopened(t, p)
 					noneLive(t, p, "after a purge and another start")

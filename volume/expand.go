@@ -55,7 +55,9 @@ func (p *Pool) expand(c *call, before record.Record, bytes int64) (record.Record
 		}
 		defer release()
 		r.Bytes = bytes
-		p.step("expand.record")
+		if err := p.begin(c, "expand.record"); err != nil {
+			return before, err
+		}
 		if err := p.put(c, r); err != nil {
 			return before, err
 		}

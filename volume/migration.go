@@ -72,7 +72,9 @@ func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record)
 		if r.Migration == before.Migration {
 			return nil
 		}
-		p.step("migrate." + step)
+		if err := p.begin(c, "migrate."+step); err != nil {
+			return err
+		}
 		return p.put(c, r)
 	})
 }

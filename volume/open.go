@@ -89,9 +89,19 @@ func (p *Pool) long(ctx context.Context, op, name string, do func(context.Contex
 }
 
 // on calls do for one volume: the name is valid, the pool is open, no other call works on
-// the volume, and it was recovered. See bounded.Calls for calls that the disk does not
-// answer.
+// the volume, and it was recovered. The error is ErrSetAside while its deletion is begun and
+// not finished. See bounded.Calls for calls that the disk does not answer.
 func (p *Pool) on(op, name string, do func(*call) error) error {
+	return p.onAny(op, name, func(c *call) error {
+		if r, ok := p.records.Get(name); ok && r.InTrash() {
+			return ErrSetAside
+		}
+		return do(c)
+	})
+}
+
+// onAny is on, also for a volume that is set aside.
+func (p *Pool) onAny(op, name string, do func(*call) error) error {
 	err := p.checkName(name)
 	if err == nil {
 		err = p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return p.locked(p.newCall(c, d), name, do) })
@@ -116,6 +126,16 @@ func (p *Pool) locked(c *call, name string, do func(*call) error) error {
 		return err
 	}
 	return do(c)
+}
+
+// begin announces the first change of a call to the disk. It returns an error if the caller
+// has left, and has an error that says that nothing was done: reads may have taken long.
+func (p *Pool) begin(c *call, name string) error {
+	if err := c.StillWanted(); err != nil {
+		return err
+	}
+	p.step(name)
+	return nil
 }
 
 // step announces a change to the disk.

@@ -27,7 +27,7 @@ func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 		defer end()
 		errs := p.purge(ctx, c, emptying)
 		names, err := emptying.Names()
-		left = len(names)
+		left = len(names) - p.keptInTrash(names)
 		return errors.Join(errs, err)
 	})
 	return err != nil || left > 0, err
@@ -58,7 +58,11 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 	moving = map[string]bool{}
 	var errs []error
 	for _, r := range p.records.Unfinished() {
-		if r.State != record.Deleting || !slices.Contains(names, r.Trash) && !slices.Contains(names, r.Trash+record.Suffix) {
+		if r.Returning != "" {
+			moving[r.Returning] = true
+			continue
+		}
+		if r.State != record.Deleting && !r.Aside || !slices.Contains(names, r.Trash) && !slices.Contains(names, r.Trash+record.Suffix) {
 			continue
 		}
 		c.Progress()
@@ -66,9 +70,20 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 		if err != nil {
 			errs = append(errs, fault.Failed("recover volume", r.Name, err))
 		}
-		moving[r.Trash] = !free || err != nil
+		now, known := p.records.Get(r.Name)
+		moving[r.Trash] = !free || err != nil || known && now.Trash == r.Trash && now.Aside
 	}
 	return moving, errors.Join(errs...)
+}
+
+// keptInTrash returns how many of the names are of volumes that are set aside.
+func (p *Pool) keptInTrash(names []string) (n int) {
+	for _, r := range p.records.InTrash() {
+		if slices.Contains(names, r.Trash) || slices.Contains(names, r.Returning) {
+			n++
+		}
+	}
+	return n
 }
 
 // tryRecover is recoverLocked for a volume on which no call works; otherwise it does

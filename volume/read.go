@@ -31,7 +31,7 @@ func ask[T any](with func(op, name string, do func(*call) error) error, op, name
 }
 
 // Get returns the volume if it is ready or bound; one that is being created or deleted is
-// ErrNotFound. Missing reports whether its directory is gone. The error is ErrDamaged if
+// ErrNotFound, and ErrSetAside if the deletion was not finished. Missing reports whether its directory is gone. The error is ErrDamaged if
 // the record cannot be understood.
 func (p *Pool) Get(name string) (Volume, error) {
 	const op = "get volume"
@@ -43,7 +43,10 @@ func (p *Pool) Get(name string) (Volume, error) {
 			return Volume{}, err
 		}
 		r, ok := p.records.Get(name)
-		if !ok || !r.InPlace() {
+		switch {
+		case ok && r.InTrash():
+			return Volume{}, ErrSetAside
+		case !ok || !r.InPlace():
 			return Volume{}, ErrNotFound
 		}
 		return p.found(c, r)
@@ -97,7 +100,12 @@ func (p *Pool) Cached(name string) (record.Record, bool) { return p.records.Get(
 // trash with its record does not count. Every state has a count. It reads no disk.
 func (p *Pool) States() map[record.State]int {
 	counts := map[record.State]int{record.Creating: 0, record.Ready: 0, record.Bound: 0, record.Deleting: 0}
-	p.records.Each(func(r record.Record) { counts[r.State]++ })
+	p.records.Each(func(r record.Record) {
+		if r.InTrash() {
+			r.State = record.Deleting
+		}
+		counts[r.State]++
+	})
 	return counts
 }
 

@@ -26,6 +26,9 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	if err := p.load(c, notes); err != nil {
 		return err
 	}
+	if err := p.flushAside(c); err != nil {
+		return err
+	}
 	for _, r := range p.records.Unfinished() {
 		c.Progress()
 		if err := p.recover(c, r.Name); err != nil {
@@ -148,6 +151,10 @@ func stillOf(name string) string { return fmt.Sprintf("volume %s is still ", nam
 func (p *Pool) recover(c *call, name string) error {
 	r, ok := p.records.Get(name)
 	switch {
+	case ok && r.Returning != "":
+		return p.bringBack(c, r)
+	case ok && r.Aside:
+		return p.recoverAside(c, r)
 	case ok && r.State == record.Creating:
 		return p.recoverCreating(c, r)
 	case ok && r.State == record.Deleting:

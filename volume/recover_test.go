@@ -1,6 +1,7 @@
 package volume_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,6 +35,16 @@ func TestRecoverTable(t *testing.T) {
 			recordFile(t, path, r)
 		}
 	}
+	inline := func(t *testing.T, path string) {
+		r := base
+		r.State, r.Trash, r.Ephemeral = record.Ready, "GONE", true
+		recordFile(t, path, r)
+	}
+	returning := func(t *testing.T, path string) {
+		r := base
+		r.State, r.Trash, r.Returning = record.Bound, "NEXT", "GONE"
+		recordFile(t, path, r)
+	}
 	dir := func(name string) func(*testing.T, string) {
 		return func(t *testing.T, path string) { mkdir(t, filepath.Join(path, name)) }
 	}
@@ -52,6 +63,7 @@ func TestRecoverTable(t *testing.T) {
 		trash []string
 		warns int
 		loose bool // leaves what consistent would complain about
+		aside bool // the volume is in the trash, and comes back or goes
 	}{
 		{name: "C0 nothing"},
 		{name: "C3 temporary record", found: []put{file(records+"/.new-ABC", "{"), dir(staging + "/v")}},
@@ -70,12 +82,16 @@ func TestRecoverTable(t *testing.T) {
 			state: "bound", dirs: []string{"v"}, trash: []string{"OTHER"}},
 		{name: "bound before names in the trash were chosen", found: []put{old, dir("v"), dir(trash + "/OTHER")},
 			state: "bound", dirs: []string{"v"}, trash: []string{"OTHER"}},
-		{name: "D1 bound, in the trash", found: []put{in("bound"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
-		{name: "D1 ready, in the trash", found: []put{in("ready"), dir(trash + "/GONE")}, trash: []string{"GONE", "GONE.json"}},
-		{name: "D1 creating, in the trash", found: []put{in("creating"), dir(trash + "/GONE")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "D1 bound, in the trash", found: []put{in("bound"), file(trash+"/GONE/data", "x")}, trash: []string{"GONE"}, aside: true},
+		{name: "D1 ready, in the trash", found: []put{in("ready"), dir(trash + "/GONE")}, trash: []string{"GONE"}, aside: true},
+		{name: "D1 creating, in the trash", found: []put{in("creating"), dir(trash + "/GONE")}, trash: []string{"GONE"}, aside: true},
 		{name: "D1 bound, in the trash, and somebody's directory in place",
-			found: []put{in("bound"), dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"},
-			trash: []string{"GONE", "GONE.json"}, loose: true},
+			found: []put{in("bound"), dir(trash + "/GONE"), dir("v")}, dirs: []string{"v"}, trash: []string{"GONE"}, loose: true, aside: true},
+		{name: "D1 ephemeral, in the trash", found: []put{inline, file(trash+"/GONE/data", "x")}, trash: []string{"GONE", "GONE.json"}},
+		{name: "R1 returning, in the trash", found: []put{returning, file(trash+"/GONE/data", "x")}, state: "bound", dirs: []string{"v"}},
+		{name: "R2 returning, in place", found: []put{returning, file("v/data", "x")}, state: "bound", dirs: []string{"v"}},
+		{name: "R1 returning, and somebody's directory in place", found: []put{returning, file(trash+"/GONE/data", "x"), dir("v")},
+			dirs: []string{"v"}, trash: []string{"GONE"}, warns: 1, loose: true, aside: true},
 		{name: "deleting, in place", found: []put{in("deleting"), file("v/data", "x")},
 			trash: []string{"GONE", "GONE.json"}},
 		{name: "D1 deleting, in the trash", found: []put{in("deleting"), dir(trash + "/GONE")},
@@ -104,7 +120,12 @@ func TestRecoverTable(t *testing.T) {
 				put(t, path)
 			}
 			p := opened(t, volume.Config{Path: path})
-			wantRecord(t, p, row.state)
+			if row.aside {
+				_, err := p.Get("v")
+				is(t, err, volume.ErrSetAside)
+			} else {
+				wantRecord(t, p, row.state)
+			}
 			want := append([]string{private}, row.dirs...)
 			if got := names(t, path); !slices.Equal(got, want) {
 				t.Errorf("pool holds %v, want %v", got, want)
@@ -115,8 +136,11 @@ func TestRecoverTable(t *testing.T) {
 			if got := p.Warnings(); len(got) != row.warns {
 				t.Errorf("warnings %q", got)
 			}
-			if !row.loose {
+			if !row.loose && !row.aside {
 				consistent(t, p)
+			}
+			if row.aside {
+				keepsAside(t, p, row.trash)
 			}
 			purge(t, p)
 		})
@@ -139,13 +163,41 @@ func wantRecord(t *testing.T, p *volume.Pool, state record.State) {
 	}
 }
 
+// keepsAside checks that nothing but a Delete finishes the deletion of v, and finishes it unless the volume returns.
+func keepsAside(t *testing.T, p *volume.Pool, entries []string) {
+	t.Helper()
+	if s, err := p.Space(); err != nil || s.Allocated != gib {
+		t.Errorf("allocated %d, %v", s.Allocated, err)
+	}
+	for range 2 {
+		if more, err := p.Purge(t.Context()); more || err != nil {
+			t.Errorf("purge: more %v, %v", more, err)
+		}
+		if got := names(t, filepath.Join(p.Path(), trash)); !slices.Equal(got, entries) {
+			t.Errorf("after a purge the trash holds %v", got)
+		}
+		if err := p.Recover(); err != nil && !errors.Is(err, volume.ErrConflict) {
+			t.Error(err)
+		}
+	}
+	if there(filepath.Join(p.Path(), "v")) {
+		is(t, p.Restore("v"), volume.ErrConflict)
+	}
+	if p.SetAside()[0].Returning != "" {
+		ok(t, os.Remove(filepath.Join(p.Path(), "v")))
+		ok(t, p.Restore("v"))
+		wantRecord(t, p, record.Bound)
+	}
+	ok(t, p.Delete("v"))
+}
+
 // purge empties the trash.
 func purge(t *testing.T, p *volume.Pool) {
 	t.Helper()
 	if more, err := p.Purge(t.Context()); more || err != nil {
 		t.Fatal(more, err)
 	}
-	if left := names(t, filepath.Join(p.Path(), trash)); len(left) > 0 {
+	if left := names(t, filepath.Join(p.Path(), trash)); len(left) > len(p.SetAside()) {
 		t.Errorf("trash still holds %v", left)
 	}
 }

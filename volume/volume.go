@@ -67,6 +67,7 @@ var (
 	ErrInUse     = fault.ErrInUse
 	ErrNoQuotas  = fault.ErrNoQuotas
 	ErrMigrating = fault.ErrMigrating
+	ErrSetAside  = fault.ErrSetAside
 	ErrDamaged   = fault.ErrDamaged
 )
 

@@ -26,7 +26,9 @@ type findings struct {
 	volumes []record.Record
 	// directories have no record, so the agent may not remove them.
 	directories []string
-	pvs         []string // names
+	// aside are volumes without a PV whose deletion was begun and not finished.
+	aside []record.Record
+	pvs   []string // names
 }
 
 // place is the location of a volume.
@@ -71,6 +73,15 @@ func (o *Checker) find(ctx context.Context, pool *volume.Pool, s localPVs) (f fi
 			f.volumes = append(f.volumes, r)
 		}
 	}
+	for _, r := range pool.SetAside() {
+		is, err := o.abandoned(ctx, pool, r, s)
+		switch errs = append(errs, err); {
+		case is && r.Orphan.Why != "": // a removal of it was begun
+			f.volumes = append(f.volumes, r)
+		case is:
+			f.aside = append(f.aside, r)
+		}
+	}
 	for _, u := range unrecorded {
 		is, err := o.leftover(ctx, pool, u, s)
 		if errs = append(errs, err); is {
@@ -108,6 +119,16 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 		}
 	}
 	return o.note(place{pool, v.Name}, v.Record, why)
+}
+
+// abandoned reports whether a volume whose deletion was begun has no PV that finishes it or
+// brings the volume back.
+func (o *Checker) abandoned(ctx context.Context, pool *volume.Pool, r record.Record, s localPVs) (bool, error) {
+	if r.Ephemeral || r.Returning != "" || s.named[pvOf(r)] || s.places[place{pool, r.Name}] {
+		return false, nil
+	}
+	pv, err := live.PV(ctx, o.Client, pvOf(r))
+	return pv == nil && err == nil, err
 }
 
 // orphaned reads PV and claim of a volume from the API server. It returns why the
@@ -164,6 +185,8 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 	v, err := pool.Get(name)
 	recorded := err == nil
 	switch {
+	case errors.Is(err, volume.ErrSetAside):
+		return false, nil // the provisioning loop brings it back
 	case errors.Is(err, volume.ErrNotFound):
 		if there, err := pool.HasDirectory(name); there || err != nil {
 			return false, err

@@ -62,6 +62,8 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	}
 	v, err := pool.Get(directory)
 	switch {
+	case errors.Is(err, volume.ErrSetAside):
+		return p.syncSetAside(ctx, b, pv, pool, directory)
 	case errors.Is(err, volume.ErrNotFound):
 		return p.syncUnknown(ctx, b, pv, pool, directory)
 	case errors.Is(err, volume.ErrDamaged), errors.Is(err, volume.ErrInvalid): // the name is that of a pool inside this one

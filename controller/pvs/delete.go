@@ -99,6 +99,9 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 		return d, err
 	}
 	v, err := d.pool.Get(d.name)
+	if errors.Is(err, volume.ErrSetAside) {
+		v, err = setAside(d.pool, d.name)
+	}
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		d.vanished, err = d.backend.vanished(pv, d.pool, d.name)

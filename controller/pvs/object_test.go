@@ -98,33 +98,42 @@ func (l *life) see() (messages []string) {
 // olderVersion rewrites the record as an agent of a version that knows no UIDs of PVs.
 func (l *life) olderVersion() { l.rewrite(func(r map[string]any) { delete(r, "pvUID") }) }
 
-// rewrite changes the record on the disk while the pool is not open.
-func (l *life) rewrite(change func(map[string]any)) {
+func (l *life) must(err error) {
 	l.t.Helper()
-	must := func(err error) {
-		l.t.Helper()
-		if err != nil {
-			l.t.Fatal(err)
-		}
+	if err != nil {
+		l.t.Fatal(err)
 	}
+}
+
+// away calls do with the directory of the pool while the pool is not open. The records are on the disk.
+func (l *life) away(do func(dir string)) {
+	l.t.Helper()
 	_, err := l.pool.Purge(l.t.Context()) // writes the record
-	must(err)
+	l.must(err)
 	away := l.pool.Path() + ".away"
-	must(os.Rename(l.pool.Path(), away))
+	l.must(os.Rename(l.pool.Path(), away))
 	if err := l.pool.Ready(); !errors.Is(err, volume.ErrNotReady) {
 		l.t.Fatal(err)
 	}
-	path := filepath.Join(away, ".hostpath-provisioner/records", l.name)
-	data, err := os.ReadFile(path)
-	must(err)
-	var r map[string]any
-	must(json.Unmarshal(data, &r))
-	change(r)
-	data, err = json.Marshal(r)
-	must(err)
-	must(os.WriteFile(path, data, 0o600))
-	must(os.Rename(away, l.pool.Path()))
-	must(l.pool.Ready())
+	do(away)
+	l.must(os.Rename(away, l.pool.Path()))
+	l.must(l.pool.Ready())
+}
+
+// rewrite changes the record on the disk while the pool is not open.
+func (l *life) rewrite(change func(map[string]any)) {
+	l.t.Helper()
+	l.away(func(dir string) {
+		path := filepath.Join(dir, ".hostpath-provisioner/records", l.name)
+		data, err := os.ReadFile(path)
+		l.must(err)
+		var r map[string]any
+		l.must(json.Unmarshal(data, &r))
+		change(r)
+		data, err = json.Marshal(r)
+		l.must(err)
+		l.must(os.WriteFile(path, data, 0o600))
+	})
 }
 
 // deletes reports whether the PV deletes the volume, and why not.
@@ -149,31 +158,71 @@ func TestOldPVAppliedAgain(t *testing.T) {
 		story func(*life)
 		why   string // part of the reason why the volume is kept; "" if it is deleted
 	}{
-		"usual":                             {func(l *life) { seen(l); l.released() }, ""},
-		"released before it was seen":       {func(l *life) { l.released() }, ""},
-		"seen before it was bound":          {func(l *life) { l.see(); l.released() }, ""},
-		"applied again":                     {func(l *life) { seen(l); l.again() }, "a former PV of this name"},
-		"applied again, then bound":         {func(l *life) { c := l.claim; seen(l); l.again(); l.see(); l.claim = c; l.bound(); l.see(); l.released() }, ""},
-		"applied again, and confirmed":      {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "b" }, ""},
-		"confirmed before it was exported":  {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "a" }, "a former PV"},
-		"another cluster":                   {func(l *life) { seen(l); l.in("other"); l.again() }, "another cluster"},
-		"another cluster, never seen":       {func(l *life) { l.in("other"); l.again() }, "another cluster"},
-		"another cluster, then bound":       {func(l *life) { c := l.claim; seen(l); l.in("other"); l.again(); l.see(); l.claim = c; l.bound(); l.see(); l.released() }, ""},
-		"bound there, and applied here":     {func(l *life) { l.in("other"); seen(l); l.in("c"); l.again() }, "another cluster"},
-		"upgraded":                          {func(l *life) { older(l); l.see(); l.released() }, ""},
-		"released right after the upgrade":  {func(l *life) { older(l); l.released() }, ""},
-		"upgraded, PV younger, bound":       {func(l *life) { c := l.claim; older(l); l.again(); l.claim = c; l.bound(); l.see(); l.released() }, ""},
-		"applied, then upgraded":            {func(l *life) { older(l); l.again() }, "was not created with the volume"},
-		"another cluster, then upgraded":    {func(l *life) { older(l); l.in("other"); l.again() }, "another cluster"},
-		"upgraded, back, applied, forward":  {func(l *life) { older(l); l.see(); l.olderVersion(); l.again(); l.see() }, "was not created with the volume"},
-		"back, and the record not written":  {func(l *life) { seen(l); l.again() }, "a former PV"},
-		"forward again, and deleted":        {func(l *life) { older(l); l.see(); l.olderVersion(); l.see(); l.released() }, ""},
-		"older, of no cluster":              {func(l *life) { older(l); l.rewrite(func(r map[string]any) { delete(r, "cluster") }); l.again() }, "unknown whether"},
-		"older, of no cluster, bound":       {func(l *life) { older(l); l.rewrite(func(r map[string]any) { delete(r, "cluster") }); l.see(); l.released() }, ""},
-		"the role lacks the cluster":        {func(l *life) { l.in(""); seen(l); l.released() }, ""},
-		"the role lacks it, applied again":  {func(l *life) { l.in(""); seen(l); l.again() }, "a former PV"},
-		"the role lacked it at an upgrade":  {func(l *life) { older(l); l.in(""); l.see(); l.released() }, ""},
-		"bound, and its claim is another's": {func(l *life) { seen(l); l.again(); l.claim = classtest.Claim(testUID, "wait", ""); l.claim.Spec.VolumeName = "pvc-other"; l.pv.Status.Phase = corev1.VolumeBound; l.see(); l.released() }, "a former PV"},
+		"usual":                       {func(l *life) { seen(l); l.released() }, ""},
+		"released before it was seen": {func(l *life) { l.released() }, ""},
+		"seen before it was bound":    {func(l *life) { l.see(); l.released() }, ""},
+		"applied again":               {func(l *life) { seen(l); l.again() }, "a former PV of this name"},
+		"applied again, then bound": {func(l *life) {
+			c := l.claim
+			seen(l)
+			l.again()
+			l.see()
+			l.claim = c
+			l.bound()
+			l.see()
+			l.released()
+		}, ""},
+		"applied again, and confirmed":     {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "b" }, ""},
+		"confirmed before it was exported": {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "a" }, "a former PV"},
+		"another cluster":                  {func(l *life) { seen(l); l.in("other"); l.again() }, "another cluster"},
+		"another cluster, never seen":      {func(l *life) { l.in("other"); l.again() }, "another cluster"},
+		"another cluster, then bound": {func(l *life) {
+			c := l.claim
+			seen(l)
+			l.in("other")
+			l.again()
+			l.see()
+			l.claim = c
+			l.bound()
+			l.see()
+			l.released()
+		}, ""},
+		"bound there, and applied here":    {func(l *life) { l.in("other"); seen(l); l.in("c"); l.again() }, "another cluster"},
+		"upgraded":                         {func(l *life) { older(l); l.see(); l.released() }, ""},
+		"released right after the upgrade": {func(l *life) { older(l); l.released() }, ""},
+		"upgraded, PV younger, bound": {func(l *life) {
+			c := l.claim
+			older(l)
+			l.again()
+			l.claim = c
+			l.bound()
+			l.see()
+			l.released()
+		}, ""},
+		"applied, then upgraded":           {func(l *life) { older(l); l.again() }, "was not created with the volume"},
+		"another cluster, then upgraded":   {func(l *life) { older(l); l.in("other"); l.again() }, "another cluster"},
+		"upgraded, back, applied, forward": {func(l *life) { older(l); l.see(); l.olderVersion(); l.again(); l.see() }, "was not created with the volume"},
+		"back, and the record not written": {func(l *life) { seen(l); l.again() }, "a former PV"},
+		"forward again, and deleted":       {func(l *life) { older(l); l.see(); l.olderVersion(); l.see(); l.released() }, ""},
+		"older, of no cluster":             {func(l *life) { older(l); l.rewrite(func(r map[string]any) { delete(r, "cluster") }); l.again() }, "unknown whether"},
+		"older, of no cluster, bound": {func(l *life) {
+			older(l)
+			l.rewrite(func(r map[string]any) { delete(r, "cluster") })
+			l.see()
+			l.released()
+		}, ""},
+		"the role lacks the cluster":       {func(l *life) { l.in(""); seen(l); l.released() }, ""},
+		"the role lacks it, applied again": {func(l *life) { l.in(""); seen(l); l.again() }, "a former PV"},
+		"the role lacked it at an upgrade": {func(l *life) { older(l); l.in(""); l.see(); l.released() }, ""},
+		"bound, and its claim is another's": {func(l *life) {
+			seen(l)
+			l.again()
+			l.claim = classtest.Claim(testUID, "wait", "")
+			l.claim.Spec.VolumeName = "pvc-other"
+			l.pv.Status.Phase = corev1.VolumeBound
+			l.see()
+			l.released()
+		}, "a former PV"},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			for _, sync := range []bool{true, false} { // the library asks before or after the agent has seen the PV

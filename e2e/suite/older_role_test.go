@@ -66,7 +66,11 @@ func TestOlderClusterRole(t *testing.T) {
 	a.AwaitUnready(`missing: patch persistentvolumes \(.*finalizer.*\), patch persistentvolumeclaims/status \(.*grow.*\), ` +
 		`get namespaces kube-system \(.*orphans.*\), get events \([^)]*\); apply the ClusterRole`)
 
-	s.Gone(harness.PVName(before[0]))
+	// No cluster is known, and no claim: nothing shows that the PV is not one that was applied from a backup.
+	released := s.PV(harness.PVName(before[0]))
+	s.AwaitWarning(released.UID, harness.ReasonDelete, annDeleteVolume+"="+string(released.UID))
+	s.PatchPV(released.Name, `{"metadata":{"annotations":{"`+annDeleteVolume+`":"`+string(released.UID)+`"}}}`)
+	s.Gone(released.Name)
 	s.Delete(before[1])
 	s.Gone(harness.PVName(before[1]))
 	annotated, scheduled := s.Create(harness.Claim{Node: a.Node.Name}), s.Create(harness.Claim{Class: harness.ClassDelayed, Selected: a.Node.Name})

@@ -34,6 +34,9 @@ var (
 	ErrNoQuotas = errors.New("no quota can be enforced")
 	// ErrMigrating: the volume's PV is being replaced; try again later.
 	ErrMigrating = errors.New("volume is being migrated")
+	// ErrSetAside is an ErrNotFound: a deletion moved the directory to the trash and was not
+	// finished. Delete finishes it, and Restore brings the volume back.
+	ErrSetAside = fmt.Errorf("%w: its deletion was begun and not finished", ErrNotFound)
 	// ErrDamaged: the record on disk cannot be understood.
 	ErrDamaged = errors.New("record is damaged")
 )

@@ -177,6 +177,9 @@ func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *
 // state returns the state that recovery would find: a volume in place is ready before its
 // record is written again.
 func state(d *pooldir.Dir, r record.Record, there bool) record.State {
+	if r.InTrash() {
+		return record.Deleting
+	}
 	if r.State != record.Creating || !there {
 		return r.State
 	}

@@ -68,6 +68,8 @@ func (s *Store) reload(dir int, name string) {
 	switch {
 	case err == nil && s.isDeferred(name, r.State): // it knows more than the disk
 	case err == nil:
+		now, _ := s.Get(name)
+		r.Aside, r.Flushed = now.Aside, now.Flushed
 		s.Set(r)
 	case errors.Is(err, fs.ErrNotExist):
 		s.Forget(name)

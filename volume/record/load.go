@@ -53,8 +53,8 @@ func Load(d Dirs) (all Loaded, err error) {
 	return all, all.findInTrash(d)
 }
 
-// findInTrash sets the state of the volumes that are in the trash, or whose records are:
-// their deletion began. A power cut can leave a record in both directories.
+// findInTrash marks the volumes whose directories are in the trash, and those whose records
+// are: their deletion is decided. A power cut can leave a record in both directories.
 func (all *Loaded) findInTrash(d Dirs) error {
 	trash, err := file.List(d.Trash, ".")
 	if err != nil || len(trash) == 0 {
@@ -65,10 +65,20 @@ func (all *Loaded) findInTrash(d Dirs) error {
 		entries[name] = true
 	}
 	for name, r := range all.Records {
-		if r.Trash != "" && (entries[r.Trash] || entries[r.Trash+Suffix]) {
+		switch {
+		case r.Trash == "":
+			continue
+		case entries[r.Trash+Suffix]:
 			r.State = Deleting
-			all.Records[name] = r
+		case entries[r.Trash] && r.State != Deleting: // an older program wrote that state once it had decided
+			r.Aside = true
+			if r.State == Creating { // the write of ready was deferred
+				r.State = Ready
+			}
+		default:
+			continue
 		}
+		all.Records[name] = r
 	}
 	return nil
 }

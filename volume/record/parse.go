@@ -46,6 +46,8 @@ func Parse(name string, data []byte) (Record, error) {
 	case r.Trash == "" && r.State != Deleting: // of an older program
 	case fault.CheckName(r.Trash) != nil, strings.HasSuffix(r.Trash, Suffix):
 		return r, fmt.Errorf("%w: its name in the trash is %q, which is none", fault.ErrDamaged, r.Trash)
+	case r.Returning != "" && (fault.CheckName(r.Returning) != nil || strings.HasSuffix(r.Returning, Suffix)):
+		return r, fmt.Errorf("%w: it returns from %q, which is no name in the trash", fault.ErrDamaged, r.Returning)
 	}
 	switch r.State {
 	case Creating, Ready, Bound, Deleting:

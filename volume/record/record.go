@@ -75,6 +75,14 @@ type Record struct {
 	// directory of that name in the trash was this volume, and no earlier or later one
 	// with the same name. Records of older programs have none until they are deleted.
 	Trash string `json:"trash,omitempty"`
+	// Returning is the name in the trash from which the directory is being brought back, after
+	// a deletion that was not finished.
+	Returning string `json:"returning,omitempty"`
+	// Aside is set in memory while the directory is in the trash, or on its way there, and no
+	// caller was told so: only a caller that still wants the deletion finishes it.
+	Aside bool `json:"-"`
+	// Flushed is set in memory once the disk has the directory in the trash.
+	Flushed bool `json:"-"`
 	// Stuck is the reason why the last purge could not remove the volume from the trash.
 	Stuck string `json:"stuck,omitempty"`
 }
@@ -84,7 +92,10 @@ type Record struct {
 const Version = 1
 
 // InPlace reports whether the volume is complete and not being deleted.
-func (r Record) InPlace() bool { return r.State == Ready || r.State == Bound }
+func (r Record) InPlace() bool { return !r.InTrash() && (r.State == Ready || r.State == Bound) }
+
+// InTrash reports whether the directory is in the trash, and may come back.
+func (r Record) InTrash() bool { return r.Aside || r.Returning != "" }
 
 // Same reports whether two records with one name are of the same volume, and not of a later
 // one of that name.

@@ -101,6 +101,20 @@ func (s *Store) isDeferred(name string, onDisk State) bool {
 	return ok && state == onDisk
 }
 
+// SetAside marks in memory whether the directory is in the trash and may come back.
+func (s *Store) SetAside(name string, aside, flushed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.records[name]; ok {
+		r.Aside, r.Flushed = aside, aside && flushed
+		s.records[name] = r
+	}
+}
+
+// InTrash returns the records of the volumes whose directories are in the trash and may come
+// back, by name.
+func (s *Store) InTrash() []Record { return s.Sorted(Record.InTrash) }
+
 // Deferred returns the record of a volume, and whether its write is deferred.
 func (s *Store) Deferred(name string) (r Record, deferred bool) {
 	s.mu.Lock()

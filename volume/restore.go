@@ -1,0 +1,117 @@
+package volume
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/file"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// Restore brings back a volume whose deletion was begun and not finished: ErrSetAside. It does
+// nothing for a volume that is in place.
+//
+// The error is ErrNotFound if there is no volume, or if its deletion was decided, ErrConflict
+// if something else has the place of its directory.
+func (p *Pool) Restore(name string) error {
+	return p.onAny("bring back volume", name, func(c *call) error {
+		r, ok := p.records.Get(name)
+		switch {
+		case !ok || r.State == record.Deleting:
+			return ErrNotFound
+		case !r.Aside:
+			return nil
+		}
+		if there, err := file.Exists(c.Base, name); there || err != nil {
+			return occupied(err)
+		}
+		if err := p.begin(c, "restore.record"); err != nil {
+			return err
+		}
+		// The new name in the trash comes first: nothing may take the volume for one that is
+		// being deleted once its directory is in place.
+		r.Returning, r.Trash, r.Aside, r.Flushed = r.Trash, rand.Text(), false, false
+		if err := p.put(c, r); err != nil {
+			return err
+		}
+		return p.bringBack(c, r)
+	})
+}
+
+// SetAside returns the records of the volumes whose deletion was begun and not finished, by
+// name. Their directories are in the trash under the name in the record. It reads no disk.
+func (p *Pool) SetAside() []record.Record { return p.records.InTrash() }
+
+func occupied(err error) error {
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: something else has the place of its directory; move that away", ErrConflict)
+}
+
+// bringBack renames a directory back from the trash, if that was not done before. The record
+// has the name there.
+func (p *Pool) bringBack(c *call, r record.Record) error {
+	entry, err := file.Exists(c.Trash, r.Returning)
+	if err != nil {
+		return err
+	}
+	if entry {
+		p.step("restore.rename")
+		switch err := unix.Renameat2(c.Trash, r.Returning, c.Base, r.Name, unix.RENAME_NOREPLACE); {
+		case err == unix.EEXIST:
+			return occupied(nil)
+		case err != nil:
+			return fault.Path("rename", r.Returning, err)
+		}
+	}
+	p.step("restore.sync")
+	if err := file.Flush(c.Base, c.Trash); err != nil {
+		return err
+	}
+	r.Returning = ""
+	p.step("restore.done")
+	return p.put(c, r)
+}
+
+// recoverAside finishes the deletion of a volume that is set aside if it was decided, and
+// marks a volume whose directory is not in the trash as in place. Otherwise it does nothing.
+func (p *Pool) recoverAside(c *call, r record.Record) error {
+	decided, err := file.Exists(c.Trash, r.Trash+record.Suffix)
+	if err != nil {
+		return err
+	}
+	entry, err := file.Exists(c.Trash, r.Trash)
+	switch {
+	case err != nil:
+		return err
+	case decided, entry && r.Ephemeral:
+		r.Aside = false
+		return p.finishDelete(c, r)
+	case !entry:
+		p.records.SetAside(r.Name, false, false)
+	}
+	return nil
+}
+
+// flushAside flushes what a process that was killed moved into the trash, so that the calls
+// that finish these deletions need not.
+func (p *Pool) flushAside(c *call) error {
+	all := p.records.InTrash()
+	if len(all) == 0 {
+		return nil
+	}
+	p.step("recover.aside")
+	if err := file.Flush(c.Base, c.Trash); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Aside {
+			p.records.SetAside(r.Name, true, true)
+		}
+	}
+	return nil
+}
