@@ -207,9 +207,9 @@ func bind(r record.Record, b Binding) record.Record {
 // watched, in whole seconds, to the time for which the volume was watched. An empty why
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
-// The error is ErrNotFound if there is no volume.
+// It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
-	return ask(p.on, "note orphan", name, func(c *call) (record.Record, error) {
+	return ask(p.onAny, "note orphan", name, func(c *call) (record.Record, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return record.Record{}, ErrNotFound

@@ -207,6 +207,18 @@ func (a *account) told(o op, err error) {
 	}
 }
 
+// powerGoes notes that the power goes right after the call, before a purge. The disk need not know yet that a deletion was decided.
+func (a *account) powerGoes(after op) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.were[after.name] {
+		if after.do == "delete" && t.Record {
+			t.Dir, t.Aside = false, true
+			a.may[after.name] = append(slices.Clone(a.may[after.name]), t)
+		}
+	}
+}
+
 func (o op) each(before []truth) (after []truth) {
 	for _, t := range before {
 		after = append(after, o.after(t))
@@ -218,6 +230,9 @@ func (a *account) clone() *account {
 	b := newAccount()
 	for name, may := range a.may {
 		b.may[name] = may
+	}
+	for name, were := range a.were {
+		b.were[name] = were
 	}
 	return b
 }

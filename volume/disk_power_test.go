@@ -39,6 +39,7 @@ func TestDiskPowerAfterACall(t *testing.T) {
 				_, err := w.do(p, o)
 				images, accounts = append(images, cutOff(t, image)), append(accounts, w.clone())
 				ok(t, err)
+				accounts[len(accounts)-1].powerGoes(o)
 			}
 			ok(t, p.Close())
 			testdisk.Detach(t, dir)
@@ -59,6 +60,9 @@ func holds(t *testing.T, o op, image, dir string, w *world) {
 	for range 2 { // before the trash is emptied, and after
 		for _, f := range append(w.held(p), unsound(p)...) {
 			t.Errorf("after %v: %s: %s", o, f.kind, f.text)
+		}
+		for _, r := range p.SetAside() { // an administrator decides
+			ok(t, p.Delete(r.Name))
 		}
 		purge(t, p)
 	}

@@ -142,6 +142,9 @@ func (c *cut) account() (*account, error) {
 				failed = errors.New(words[6])
 			}
 			a.told(o, failed)
+			if failed == nil {
+				a.powerGoes(o)
+			}
 		}
 	}
 	return a, lines.Err()
@@ -156,6 +159,11 @@ func (c *cut) check() {
 	for range 2 { // before the trash is emptied, and after
 		for _, f := range append(append(c.world.held(c.pool), unsound(c.pool)...), c.unlike()...) {
 			c.fault(f)
+		}
+		for _, r := range c.pool.SetAside() { // an administrator decides
+			if err := c.pool.Delete(r.Name); err != nil {
+				c.fault(breach{"broken", err.Error()})
+			}
 		}
 		c.empty()
 	}

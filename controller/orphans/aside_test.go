@@ -12,16 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A volume whose deletion was not finished, and whose PV is gone, is reported and stays in the trash, whatever --orphans says. While it has
-// a PV, that decides.
+// A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and stays in the trash, and --orphans=delete
+// removes it. While it has a PV, that decides.
 func TestUnfinishedDeletionIsReported(t *testing.T) {
 	for _, hasPV := range []bool{false, true} {
-		says := answers{}
+		says := answers{
+			"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
+			"persistentvolumes":      corev1.PersistentVolumeList{},
+		}
 		if hasPV {
 			says["persistentvolumes/pvc-1"] = &corev1.PersistentVolume{
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
 		}
 		o, v := orphaned(t, says)
+		o.Delete = false
 		pool := o.Pools.All()[0]
 		if _, err := pool.Purge(t.Context()); err != nil {
 			t.Fatal(err)
@@ -43,11 +47,16 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		case said = <-o.Events.EventRecorder.(*clientrecord.FakeRecorder).Events:
 		default:
 		}
-		if strings.Contains(said, "1 volume whose deletion was not finished: pvc-1") == hasPV {
+		if strings.Contains(said, "1 volume without a PV, which are kept: pvc-1") == hasPV {
 			t.Errorf("has a PV: %v; event %q", hasPV, said)
 		}
-		if f := o.last[pool]; (len(f.aside) == 1) == hasPV {
+		if f := o.last[pool]; (len(f.volumes) == 1) == hasPV || !hasPV && !strings.Contains(f.volumes[0].Orphan.Why, ".hostpath-provisioner/trash/"+v.Trash) {
 			t.Errorf("has a PV: %v; found %+v", hasPV, f)
+		}
+		o.Delete = true
+		o.check(t.Context())
+		if _, err := os.Stat(entry + ".json"); (err == nil) == hasPV {
+			t.Errorf("has a PV: %v; removed: %v", hasPV, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -26,8 +28,6 @@ type findings struct {
 	volumes []record.Record
 	// directories have no record, so the agent may not remove them.
 	directories []string
-	// aside are volumes without a PV whose deletion was begun and not finished.
-	aside []record.Record
 	pvs   []string // names
 }
 
@@ -74,12 +74,9 @@ func (o *Checker) find(ctx context.Context, pool *volume.Pool, s localPVs) (f fi
 		}
 	}
 	for _, r := range pool.SetAside() {
-		is, err := o.abandoned(ctx, pool, r, s)
-		switch errs = append(errs, err); {
-		case is && r.Orphan.Why != "": // a removal of it was begun
+		r, err := o.updateSetAside(ctx, pool, r, s)
+		if errs = append(errs, err); r.Orphan.Why != "" {
 			f.volumes = append(f.volumes, r)
-		case is:
-			f.aside = append(f.aside, r)
 		}
 	}
 	for _, u := range unrecorded {
@@ -121,14 +118,17 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 	return o.note(place{pool, v.Name}, v.Record, why)
 }
 
-// abandoned reports whether a volume whose deletion was begun has no PV that finishes it or
-// brings the volume back.
-func (o *Checker) abandoned(ctx context.Context, pool *volume.Pool, r record.Record, s localPVs) (bool, error) {
+// updateSetAside is update for a volume whose deletion was begun and not finished. Its PV, if
+// there is one, finishes the deletion or brings the volume back.
+func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r record.Record, s localPVs) (record.Record, error) {
 	if r.Ephemeral || r.Returning != "" || s.named[pvOf(r)] || s.places[place{pool, r.Name}] {
-		return false, nil
+		return record.Record{}, nil
 	}
-	pv, err := live.PV(ctx, o.Client, pvOf(r))
-	return pv == nil && err == nil, err
+	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
+		return record.Record{}, err
+	}
+	return o.note(place{pool, r.Name}, r, fmt.Sprintf("PV %s is gone, and a deletion was begun and not finished: the directory is %s/%s in the trash",
+		pvOf(r), pooldir.PrivateName, filepath.Join(pooldir.TrashName, r.Trash)))
 }
 
 // orphaned reads PV and claim of a volume from the API server. It returns why the

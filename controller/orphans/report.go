@@ -2,7 +2,6 @@ package orphans
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
 // report is what this process reported about a pool's orphans.
@@ -44,12 +42,6 @@ func (o *Checker) report(log klog.Logger, pool *volume.Pool, f findings) (next t
 	}
 	for _, v := range f.volumes {
 		add(v.Name, v.Orphan.Why)
-	}
-	for _, v := range f.aside {
-		private := filepath.Join(pool.Path(), pooldir.PrivateName)
-		entry := filepath.Join(private, pooldir.TrashName, v.Trash)
-		add(v.Name, fmt.Sprintf("its deletion was begun and not finished, and its PV is gone; to bring it back: mv %s %s; to purge it: mv %s %s.json",
-			entry, filepath.Join(pool.Path(), v.Name), filepath.Join(private, pooldir.RecordsName, v.Name), entry))
 	}
 	for _, name := range f.directories {
 		add(name, "no record and no PV names the directory")
@@ -84,9 +76,6 @@ func (o *Checker) counts(f findings) string {
 	} else if n > 1 {
 		parts = append(parts, fmt.Sprintf("%d directories without record and PV", n))
 	}
-	if n := len(f.aside); n > 0 {
-		parts = append(parts, events.Count(n, "volume")+" whose deletion was not finished")
-	}
 	text := strings.Join(parts, " and ")
 	if text != "" && !o.Delete {
 		text += ", which are kept"
@@ -116,7 +105,7 @@ func (o *Checker) Collect(out chan<- prometheus.Metric) {
 		if !f.checked {
 			continue
 		}
-		for kind, n := range map[string]int{"record": len(f.volumes) + len(f.aside), "directory": len(f.directories), "pv": len(f.pvs)} {
+		for kind, n := range map[string]int{"record": len(f.volumes), "directory": len(f.directories), "pv": len(f.pvs)} {
 			out <- prometheus.MustNewConstMetric(orphansDesc, prometheus.GaugeValue, float64(n), pool.Name(), kind)
 		}
 	}
