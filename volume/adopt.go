@@ -1,12 +1,14 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
@@ -18,8 +20,8 @@ import (
 // bytes allocate nothing; the data then counts as external.
 //
 // The caller makes sure that the directory is the PV's. The error is ErrNotFound if there
-// is none, ErrConflict if the name is taken or the record is of another claim or PV,
-// ErrInUse if the directory is a mount point.
+// is none, ErrConflict if the name is taken, the record is of another claim or PV, or the
+// directory is a pool, ErrInUse if the directory is a mount point.
 func (p *Pool) Adopt(s Spec) (Volume, error) {
 	const op = "adopt volume"
 	if s.Bytes < 0 {
@@ -32,7 +34,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 			}
 			return p.found(c, r)
 		}
-		if err := c.CheckPlain(s.Name); err != nil {
+		if err := adoptable(c, s.Name); err != nil {
 			return Volume{}, err
 		}
 		r := newRecord(s, record.Bound)
@@ -42,6 +44,18 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		}
 		return p.volume(c, r, false), p.put(c, r)
 	})
+}
+
+// adoptable returns nil for a plain directory that is not the pool of another agent: its
+// volumes would go with the adopted one. A directory that cannot be read may be one.
+func adoptable(c *call, name string) error {
+	if err := c.CheckPlain(name); err != nil {
+		return err
+	}
+	if pool, err := c.HoldsPool(name); pool || err != nil {
+		return errors.Join(fmt.Errorf("%w: it is a pool, whose volumes it may have (%s)", ErrConflict, pooldir.PrivateName), err)
+	}
+	return nil
 }
 
 func recordedFor(r record.Record, owner record.Owner, pv string) error {
@@ -55,7 +69,7 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 		if r, ok := p.records.Get(name); ok {
 			return false, fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
-		if err := c.CheckPlain(name); err != nil {
+		if err := adoptable(c, name); err != nil {
 			return false, err
 		}
 		fd, err := tree.OpenDir(c.Base, name)

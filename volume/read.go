@@ -193,7 +193,10 @@ func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err erro
 		return u, false, err
 	}
 	defer unlock()
-	if p.records.Has(name) || c.HoldsPool(name) {
+	if p.records.Has(name) {
+		return u, false, nil
+	}
+	if pool, err := c.HoldsPool(name); pool && err == nil {
 		return u, false, nil
 	}
 	if ok, err = file.IsDir(c.Base, name); !ok || err != nil {

@@ -205,7 +205,7 @@ func unrecorded(d *pooldir.Dir, known *record.Store) ([]Unrecorded, error) {
 	}
 	var all []Unrecorded
 	for _, name := range names {
-		if known.Has(name) || fault.CheckName(name) != nil || d.HoldsPool(name) {
+		if known.Has(name) || fault.CheckName(name) != nil || holdsPool(d, name) {
 			continue
 		}
 		is, err := file.IsDir(d.Base, name)
@@ -251,4 +251,9 @@ func trashEntries(d *pooldir.Dir) ([]TrashEntry, error) {
 	}
 	slices.SortFunc(all, func(a, b TrashEntry) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
+}
+
+func holdsPool(d *pooldir.Dir, name string) bool {
+	is, err := d.HoldsPool(name)
+	return is && err == nil
 }

@@ -177,9 +177,8 @@ func (d *Dir) Children() ([]string, error) {
 }
 
 // HoldsPool reports whether a child of the pool is a pool of its own.
-func (d *Dir) HoldsPool(name string) bool {
-	is, err := file.IsDir(d.Base, name+"/"+PrivateName)
-	return is && err == nil
+func (d *Dir) HoldsPool(name string) (bool, error) {
+	return file.Exists(d.Base, name+"/"+PrivateName)
 }
 
 // makeDir opens a directory. If there is none, it creates one for the agent alone.
