@@ -98,7 +98,7 @@ func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
 // DeleteVolume deletes the volume from the pool that has it. It succeeds if no pool
 // has the volume and every pool is ready.
 func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
-	if _, _, err := s.find(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
+	if _, _, err := s.findOrAdopt(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
 		return nil, err
 	}
 	pool, err := s.config.Pools.Delete(req.GetVolumeId(), nil)

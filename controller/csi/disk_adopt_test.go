@@ -33,6 +33,14 @@ func TestDiskOlderVolumeIsAdopted(t *testing.T) {
 	if _, err := d.pools[1].Get(v.VolumeId); err == nil {
 		t.Error("a request that was refused left a record")
 	}
+	// Who only asks changes nothing.
+	_, err := d.ControllerGetVolume(t.Context(), &proto.ControllerGetVolumeRequest{VolumeId: v.VolumeId})
+	_, err2 := d.ValidateVolumeCapabilities(t.Context(), &proto.ValidateVolumeCapabilitiesRequest{
+		VolumeId: v.VolumeId, VolumeCapabilities: []*proto.VolumeCapability{mounted()}})
+	_, err3 := d.NodeGetVolumeStats(t.Context(), &proto.NodeGetVolumeStatsRequest{VolumeId: v.VolumeId, VolumePath: "/none"})
+	if _, kept := d.pools[1].Cached(v.VolumeId); err != nil || err2 != nil || err3 == nil || kept {
+		t.Errorf("asked: %v, %v, %v; recorded: %v", err, err2, err3, kept)
+	}
 	if err := d.publish(t, v, "pod-1", nil); err != nil {
 		t.Fatal(err)
 	}

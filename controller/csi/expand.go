@@ -19,7 +19,7 @@ func (s *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	if err != nil {
 		return nil, err
 	}
-	pool, v, err := s.find(req.GetVolumeId(), nil)
+	pool, v, err := s.findOrAdopt(req.GetVolumeId(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,11 @@ package csi
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // pool returns the pool of that name; "" means the default pool.
@@ -36,7 +38,7 @@ func (s *Server) locate(name string, attributes map[string]string) (pool *volume
 			return nil, err
 		}
 	}
-	found, _, err := s.find(name, attributes)
+	found, _, err := s.findOrAdopt(name, attributes)
 	if errors.Is(err, volume.ErrNotFound) {
 		s.config.Unknown()
 	}
@@ -47,30 +49,40 @@ func (s *Server) locate(name string, attributes map[string]string) (pool *volume
 	return found, err
 }
 
-// find returns the volume and its pool. If this process sees no PVs (Config.Adopt), it first adopts
-// a directory of that name that an older driver made.
+// find returns the volume and its pool. If this process sees no PVs (Config.Adopt), a directory
+// of that name that an older driver made counts as the volume; its record is not on the disk
+// and has no state. find changes nothing.
 //
-// It adopts only names that Kubernetes itself gives. A user cannot take over another user's
+// Only names that Kubernetes itself gives count. A user cannot take over another user's
 // directory by the name of a volume, because Kubernetes chooses the UID of a claim.
 func (s *Server) find(name string, context map[string]string) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := s.config.Pools.Find(name)
 	if !s.config.Adopt || !errors.Is(err, volume.ErrNotFound) || claimUID(name) == "" {
 		return pool, v, err
 	}
-	// No source has the size that the older driver allocated: the record has none, and the data
-	// counts as that of other programs.
-	spec := volume.Spec{Name: name, PV: name, Owner: ownerOf(name, context)}
 	for _, p := range s.config.Pools.All() {
 		if p.NotOffered() != "" {
 			continue
 		}
-		v, why := p.Adopt(spec)
-		switch {
+		switch _, why := p.Adoptable(name); {
 		case why == nil:
-			return p, v, nil
+			r := record.Record{Name: name, PV: name, Owner: ownerOf(name, context)}
+			return p, volume.Volume{Record: r, Path: filepath.Join(p.Path(), name)}, nil
 		case !errors.Is(why, volume.ErrNotFound) && !errors.Is(why, volume.ErrInvalid):
 			return nil, volume.Volume{}, fmt.Errorf("a directory of this name has no record: %w", why)
 		}
 	}
 	return nil, volume.Volume{}, err
+}
+
+// findOrAdopt is find for a caller that changes the volume: it adopts a directory that an older
+// driver made. No source has the size that the older driver allocated: the record has none, and
+// the data counts as that of other programs.
+func (s *Server) findOrAdopt(name string, context map[string]string) (*volume.Pool, volume.Volume, error) {
+	pool, v, err := s.find(name, context)
+	if err != nil || v.State != "" {
+		return pool, v, err
+	}
+	v, err = pool.Adopt(volume.Spec{Name: name, PV: v.PV, Owner: v.Owner})
+	return pool, v, err
 }
