@@ -226,3 +226,30 @@ func TestDiskHealthAfterAnError(t *testing.T) {
 	testdisk.Shutdown(t, path)
 	ails(t, p, "writes no more", "a=FilesystemReadOnly")
 }
+
+// A tenant makes a directory with the name of another tenant's volume in its own volume, and mounts it by a subPath: the other volume has
+// no problem. Its own mounts are found stale all the same.
+func TestDiskStaleMountOfAnotherTenant(t *testing.T) {
+	path := filepath.Join(testdisk.Mount(t, "ext4"), "pool")
+	p := opened(t, volume.Config{Path: path})
+	victim, err := p.Create(spec("pvc-victim", 1))
+	ok(t, err)
+	tenant, err := p.Create(spec("pvc-tenant", 1))
+	ok(t, err)
+	pods := filepath.Join(t.TempDir(), "kubelet/pods")
+	at := func(point string) string {
+		point = filepath.Join(pods, point)
+		mkdir(t, point)
+		return point
+	}
+	target := at("1/volumes/kubernetes.io~csi/pv-pvc-victim/mount")
+	testdisk.Bind(t, victim.Path, target)
+	testdisk.Bind(t, tenant.Path, at("2/volumes/kubernetes.io~csi/pv-pvc-tenant/mount"))
+	mkdir(t, filepath.Join(tenant.Path, "pvc-victim"))
+	testdisk.Bind(t, filepath.Join(tenant.Path, "pvc-victim"), at("2/volume-subpaths/v/main/0"))
+	ails(t, p, "", "pvc-tenant=", "pvc-victim=")
+
+	ok(t, os.Remove(victim.Path))
+	mkdir(t, victim.Path)
+	ails(t, p, target, "pvc-tenant=", "pvc-victim=StaleMount")
+}

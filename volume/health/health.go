@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -78,7 +79,7 @@ func Unready(p Pool, why error) ([]Health, error) {
 		problem = ReadOnly
 	}
 	mounts, err := mount.Self()
-	return published(p, mounts, func(string, []mount.Info) (Problem, string) {
+	return published(p, mounts, mayBelongAt, func(string, []mount.Info) (Problem, string) {
 		return problem, fmt.Sprintf("pool %s in %s: %v", p.Name(), p.Path(), why)
 	}), err
 }
@@ -105,7 +106,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 		return nil, err
 	}
 	p.ReadCounters()
-	return published(p, mounts, func(name string, shown []mount.Info) (Problem, string) {
+	shows := func(r record.Record, i mount.Info) bool { return mayBelongAt(r, i) || i.Shows(home, real+"/"+r.Name) }
+	return published(p, mounts, shows, func(name string, shown []mount.Info) (Problem, string) {
 		progress()
 		if there, err := file.IsDir(d.Base, name); err != nil || !there {
 			return noDirectory(p, name, err)
@@ -124,15 +126,16 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 }
 
 // published calls judge for every volume that is in place and published, with the mounts
-// whose root has the volume's name.
-func published(p Pool, mounts []mount.Info, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
+// whose root has the volume's name and that may be the volume's.
+func published(p Pool, mounts []mount.Info, may func(record.Record, mount.Info) bool, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
 	byName := map[string][]mount.Info{}
 	for _, i := range mounts {
 		name := path.Base(i.Root)
 		byName[name] = append(byName[name], i)
 	}
 	for _, r := range p.InPlace() {
-		if shown := byName[r.Name]; len(shown) > 0 {
+		shown := slices.DeleteFunc(byName[r.Name], func(i mount.Info) bool { return !may(r, i) })
+		if len(shown) > 0 {
 			problem, message := judge(r.Name, shown)
 			all = append(all, Health{Record: r, Problem: problem, Message: message})
 		}
