@@ -10,11 +10,16 @@ import (
 // sysBlock lists the disks of the machine, without their partitions. Tests replace it.
 var sysBlock = "/sys/block"
 
-// idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, NVMe wwid, virtio serial, device
-// mapper and md a UUID. The prefix is the kind where the value does not have one.
+// idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a serial number, such as those of
+// QEMU without a WWN; NVMe wwid, virtio serial, device mapper and md a UUID. The prefix is the kind where the value does not have one.
 var idFiles = []struct{ name, kind string }{
-	{"wwid", ""}, {"device/wwid", ""}, {"serial", "serial:"}, {"device/serial", "serial:"}, {"dm/uuid", "dm:"}, {"md/uuid", "md:"},
+	{"wwid", ""}, {"device/wwid", ""}, {"serial", "serial:"}, {"device/serial", "serial:"}, {unitSerial, "serial:"},
+	{"dm/uuid", "dm:"}, {"md/uuid", "md:"},
 }
+
+// unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: a header of four bytes, of which the last two
+// are the length of the rest. See SPC, Unit Serial Number VPD page.
+const unitSerial = "device/vpd_pg80"
 
 // identify sets ID, Identity and Twins.
 func (d *Device) identify() {
@@ -33,11 +38,26 @@ func (d *Device) identify() {
 // identityIn returns the ID of a disk as the kernel has it, and its kind; "" if there is none.
 func identityIn(dir string) (id, kind string) {
 	for _, f := range idFiles {
-		if id := strings.Join(strings.Fields(attribute(dir, f.name)), "_"); id != "" {
+		value := attribute(dir, f.name)
+		if f.name == unitSerial {
+			value = serialOf(value)
+		}
+		if id := strings.Join(strings.Fields(value), "_"); id != "" {
 			return id, f.kind
 		}
 	}
 	return "", ""
+}
+
+// serialOf reads a unitSerial page without the zeros at its begin, which attribute trims: 0x80 and the two bytes of the length.
+func serialOf(page string) string {
+	const code = "\x80"
+	_, rest, has := strings.Cut(page, code)
+	if !has || len(rest) < 3 {
+		return ""
+	}
+	serial := rest[2:min(len(rest), 2+int(rest[0])<<8+int(rest[1]))]
+	return strings.Trim(serial, " \x00")
 }
 
 func ofPartition(id string, part int) string {
