@@ -1,4 +1,4 @@
-//go:build disk
+//go:build disk || vm
 
 package device
 
@@ -57,12 +57,7 @@ func newBench(t *testing.T, changes ...string) *bench {
 	cm.Namespace = "ns"
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node", Annotations: map[string]string{AnnSpec: cm.Name}}}
 	b.client = fake.NewClientset(cm, node)
-	var uids atomic.Int64
-	b.client.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
-		pv.UID = types.UID(fmt.Sprintf("pv-%d", uids.Add(1)))
-		return false, nil, nil
-	})
+	b.numberPVs("pv-")
 	b.recorder = events.New(b.client, "n")
 	t.Cleanup(b.recorder.Close)
 	b.start()
@@ -72,6 +67,16 @@ func newBench(t *testing.T, changes ...string) *bench {
 		}
 	})
 	return b
+}
+
+// numberPVs gives each new PV a UID, as the API server does.
+func (b *bench) numberPVs(prefix string) {
+	var uids atomic.Int64
+	b.client.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
+		pv.UID = types.UID(fmt.Sprintf("%s%d", prefix, uids.Add(1)))
+		return false, nil, nil
+	})
 }
 
 // await waits until the only device has the state.
@@ -258,4 +263,36 @@ func (b *bench) start() {
 	b.cancel, b.done = cancel, make(chan error, 1)
 	b.controller = New(Config{Client: b.client, Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
 	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
+}
+
+// writeTo writes what a tenant has on a disk.
+func writeTo(t *testing.T, device, data string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(device, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte(data), at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) update(pv *corev1.PersistentVolume) {
+	b.Helper()
+	if _, err := b.client.CoreV1().PersistentVolumes().Update(b.Context(), pv, metav1.UpdateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// claimed gives a PV to a claim.
+func (b *bench) claimed(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) {
+	b.Helper()
+	pv = pv.DeepCopy()
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "a", Name: "c", UID: "c1"}
+	b.update(pv)
+	b.phase(pv, phase)
 }

@@ -20,22 +20,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 )
 
-// writeTo writes what a tenant has on a disk.
-func writeTo(t *testing.T, device, data string, at int64) {
-	t.Helper()
-	f, err := os.OpenFile(device, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt([]byte(data), at); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // has fails the test if the disk does not have what the tenant wrote.
 func has(t *testing.T, device, data string, at int64) {
 	t.Helper()
@@ -69,22 +53,6 @@ func (b *bench) editNode(edit func(*corev1.Node)) {
 	if _, err := b.client.CoreV1().Nodes().Update(b.Context(), node, metav1.UpdateOptions{}); err != nil {
 		b.Fatal(err)
 	}
-}
-
-func (b *bench) update(pv *corev1.PersistentVolume) {
-	b.Helper()
-	if _, err := b.client.CoreV1().PersistentVolumes().Update(b.Context(), pv, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// claimed gives a PV to a claim.
-func (b *bench) claimed(pv *corev1.PersistentVolume, phase corev1.PersistentVolumePhase) {
-	b.Helper()
-	pv = pv.DeepCopy()
-	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "a", Name: "c", UID: "c1"}
-	b.update(pv)
-	b.phase(pv, phase)
 }
 
 // The names of two disks are swapped by a boot. One PV is Released, the other Bound: neither disk is wiped.

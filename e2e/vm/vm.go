@@ -34,6 +34,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,8 @@ import (
 type Machine struct {
 	// Disks are raw image files. The first is /dev/vda in the machine, the second /dev/vdb, and so on. They are written to.
 	Disks []string
+	// SCSI are disks of a SCSI controller, /dev/sda and so on, in the order of the list. They are written to.
+	SCSI []SCSIDisk
 	// Modules are loaded before the program starts, in this order, each after those it needs. One that is built into the
 	// kernel does no harm.
 	Modules []string
@@ -56,6 +59,15 @@ type Machine struct {
 	Log io.Writer
 	// Memory in MiB; 1024 if 0.
 	Memory int
+}
+
+// A SCSIDisk is a disk with the marks that tell it from others. Two with one image and one WWN are one disk by two paths.
+type SCSIDisk struct {
+	// Image is a raw image file.
+	Image string
+	// Serial is the serial number; the disk reports none if it is empty. WWN is a NAA identifier; none if it is 0.
+	Serial string
+	WWN    uint64
 }
 
 // ExitError is the program's own failure, in a machine that ran as it should.
@@ -107,7 +119,11 @@ func (m Machine) check() error {
 			return fmt.Errorf("%w; run e2e/packages.sh qemu-system-x86 busybox-static", err)
 		}
 	}
-	for _, disk := range m.Disks {
+	images := slices.Clone(m.Disks)
+	for _, disk := range m.SCSI {
+		images = append(images, disk.Image)
+	}
+	for _, disk := range images {
 		if _, err := os.Stat(disk); err != nil {
 			return fmt.Errorf("disk of the virtual machine: %w", err)
 		}
@@ -185,7 +201,29 @@ func (m Machine) arguments(k kernel, dir, console, code string) []string {
 		// unsafe: a flush need not reach the real disk, for the real machine stays up.
 		args = append(args, "-drive", "if=virtio,format=raw,cache=unsafe,file="+strings.ReplaceAll(disk, ",", ",,"))
 	}
+	if len(m.SCSI) > 0 {
+		args = append(args, "-device", "virtio-scsi-pci,id=scsi")
+	}
+	for i, disk := range m.SCSI {
+		args = append(args, disk.arguments(i)...)
+	}
 	return args
+}
+
+func (d SCSIDisk) arguments(target int) []string {
+	drive := fmt.Sprintf("scsi%d", target)
+	// share-rw: another path may lead to the image.
+	device := fmt.Sprintf("scsi-hd,bus=scsi.0,scsi-id=%d,drive=%s,share-rw=on", target, drive)
+	if d.Serial != "" {
+		device += ",serial=" + d.Serial
+	}
+	if d.WWN != 0 {
+		device += fmt.Sprintf(",wwn=%#x", d.WWN)
+	}
+	return []string{
+		"-drive", "if=none,format=raw,cache=unsafe,id=" + drive + ",file=" + strings.ReplaceAll(d.Image, ",", ",,"),
+		"-device", device,
+	}
 }
 
 // tail is the end of the console, for an error message, and what the kernel said of a panic.
