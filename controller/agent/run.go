@@ -113,7 +113,7 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.migrator != nil {
 		plan = a.migrator.Report
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(plan, next) }, a.client)
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(plan, next) })
 	if err != nil {
 		return nil, err
 	}

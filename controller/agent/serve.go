@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/controller/httpserver"
 )
@@ -98,9 +97,9 @@ func newRegistry(parts ...prometheus.Collector) *prometheus.Registry {
 
 // listen opens the addresses and returns the functions that serve them. It opens them at once, so
 // that a port in use is an error at start. An empty address is not served. wrap extends the handler
-// of the health port. The client reviews tokens.
-func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check, wrap func(http.Handler) http.Handler,
-	client kubernetes.Interface) (parts []func(context.Context) error, err error) {
+// of the health port.
+func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check, wrap func(http.Handler) http.Handler) (
+	parts []func(context.Context) error, err error) {
 	if o.address != "" {
 		l, err := net.Listen("tcp", o.address)
 		if err != nil {
@@ -120,7 +119,11 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 		}
 		handler := httpserver.MetricsHandler(gatherer)
 		if o.metrics.tokens() {
-			handler = httpserver.Authorized(client, handler)
+			reviews, err := NewClient(o.kubeconfig, o.nodeName, httpserver.ReviewQPS)
+			if err != nil {
+				return nil, err
+			}
+			handler = httpserver.Authorized(reviews, handler)
 		}
 		parts = append(parts, func(ctx context.Context) error { return httpserver.Serve(ctx, l, handler) })
 	}

@@ -13,6 +13,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// timeouts are how long a client may take.
+type timeouts struct {
+	header time.Duration // also for the TLS handshake
+	read   time.Duration
+	write  time.Duration
+	idle   time.Duration
+}
+
+// usual are the timeouts of all addresses. A scrape takes well under a second; profiles have a
+// deadline of their own.
+var usual = timeouts{header: 5 * time.Second, read: 10 * time.Second, write: 15 * time.Second, idle: 10 * time.Second}
+
+const (
+	maxHeader = 32 << 10 // bytes; a token has up to a few KiB
+	// maxScrapes is the number of requests for metrics that are served at once. Others get 503.
+	maxScrapes = 8
+	// maxProfile is the longest profile.
+	maxProfile = 10 * time.Minute
+)
+
 // Check is one line of /readyz and /status: a name, and a function that returns nil or why it is not ready.
 type Check struct {
 	Name string
@@ -23,10 +43,10 @@ type Check struct {
 // their errors), /status (200 with the text of /readyz, or as JSON) and, unless the gatherer is nil,
 // /metrics. k8s.io/apiserver has such a mux too, with the whole of an API server around it.
 func Handler(gatherer prometheus.Gatherer, checks []Check) http.Handler {
-	mux := http.NewServeMux()
+	mux, all := http.NewServeMux(), &shared{checks: checks}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, checks) })
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { status(w, r, checks) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { readyz(w, all.run()) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) { status(w, r, all.run) })
 	if gatherer != nil {
 		handleMetrics(mux, gatherer)
 	}
@@ -49,17 +69,29 @@ func ProfileHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxProfile)) // not of a recorder
+		// pprof refuses a profile that takes longer than the server's own deadline.
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, &http.Server{WriteTimeout: maxProfile})))
+	})
 }
 
 func handleMetrics(mux *http.ServeMux, gatherer prometheus.Gatherer) {
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 }
 
 // Serve serves the handler on the listener until the context ends, and then closes the listener.
 // It aborts requests in flight: they only read.
+//
+// Any pod may be able to reach the address. So clients that are slow, idle or do not read are
+// given up, and the number of connections is bounded, but not by one client for another.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	return usual.serve(ctx, l, h)
+}
+
+func (t timeouts) serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ConnState: new(connections).changed, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: t.header, ReadTimeout: t.read, WriteTimeout: t.write, IdleTimeout: t.idle}
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {

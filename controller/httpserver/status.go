@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // report is what the checks return at one time; its JSON is the answer of /status?format=json.
@@ -32,6 +33,53 @@ func run(checks []Check) report {
 	return r
 }
 
+// shared runs the checks for all clients that wait: checks ask disks, each of which serves a
+// bounded number of calls at once, and calls of claims need them.
+type shared struct {
+	checks []Check
+
+	mu      sync.Mutex
+	current *running // nil if no run is in progress; guarded by mu
+	next    *running // begins when current ends; nil if no client waits for it; guarded by mu
+}
+
+// running is one run of the checks.
+type running struct {
+	done   chan struct{} // closed when report is set
+	report report
+}
+
+// run returns the results of a run of the checks that began after the call.
+func (s *shared) run() report {
+	s.mu.Lock()
+	if s.current == nil {
+		s.current = &running{done: make(chan struct{})}
+		mine := s.current
+		s.mu.Unlock()
+		s.finish(mine)
+		return mine.report
+	}
+	if s.next == nil {
+		s.next = &running{done: make(chan struct{})}
+	}
+	theirs := s.next
+	s.mu.Unlock()
+	<-theirs.done
+	return theirs.report
+}
+
+// finish runs the checks, and has the next run begin if a client waits for it.
+func (s *shared) finish(r *running) {
+	r.report = run(s.checks)
+	s.mu.Lock()
+	s.current, s.next = s.next, nil
+	if following := s.current; following != nil {
+		go s.finish(following)
+	}
+	s.mu.Unlock()
+	close(r.done)
+}
+
 func (r report) writeText(w io.Writer) {
 	for _, c := range r.Checks {
 		if c.Ready {
@@ -43,8 +91,7 @@ func (r report) writeText(w io.Writer) {
 }
 
 // readyz answers the probe of the kubelet, which reads the status code.
-func readyz(w http.ResponseWriter, checks []Check) {
-	r := run(checks)
+func readyz(w http.ResponseWriter, r report) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if !r.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -55,10 +102,10 @@ func readyz(w http.ResponseWriter, checks []Check) {
 // status answers people and scripts, which read the body. Its code is 200 also if a check fails: of
 // another code kubectl get --raw prints the code alone. The client's Accept header does not decide
 // the format, because kubectl accepts JSON for every path.
-func status(w http.ResponseWriter, r *http.Request, checks []Check) {
+func status(w http.ResponseWriter, r *http.Request, run func() report) {
 	switch format := r.URL.Query().Get("format"); format {
 	case "", "text":
-		now := run(checks)
+		now := run()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if now.Ready {
 			fmt.Fprintln(w, "ready")
@@ -68,7 +115,7 @@ func status(w http.ResponseWriter, r *http.Request, checks []Check) {
 		now.writeText(w)
 	case "json":
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(run(checks)) // fails only if the client is gone
+		_ = json.NewEncoder(w).Encode(run()) // fails only if the client is gone
 	default:
 		http.Error(w, fmt.Sprintf("format %q is neither text nor json", format), http.StatusBadRequest)
 	}
