@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,6 +16,7 @@ const (
 	othersNode = `not of the agent's own node`
 	notOurs    = `neither of the CSI driver`
 	wrongLabel = `the label hostpath-provisioner.kubevirt.io/node`
+	noPool     = `not of a directory of volumes`
 )
 
 // spoilt is a PV, changed.
@@ -31,6 +33,11 @@ func term(spoil func(*corev1.NodeSelectorTerm)) func(*corev1.PersistentVolume) {
 // expression spoils the one expression of it.
 func expression(spoil func(*corev1.NodeSelectorRequirement)) func(*corev1.PersistentVolume) {
 	return term(func(t *corev1.NodeSelectorTerm) { spoil(&t.MatchExpressions[0]) })
+}
+
+// path spoils the path of a hostPath PV, of which to gets the path and the PV's name.
+func path(to func(at, name string) string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = to(pv.Spec.HostPath.Path, pv.Name) }
 }
 
 // pvDeeds are tried by the agent of the first node.
@@ -99,6 +106,13 @@ func newPVs(s *harness.Scene, a, b harness.Node) []deed {
 			NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}})))},
 		{"of nobody", notOurs, createPV(spoilt(hostPathPVOf(s, a), func(pv *corev1.PersistentVolume) { pv.Annotations = nil }))},
 		{"of another driver", notOurs, createPV(spoilt(csiPVOf(s, a), func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }))},
+		{"in a directory of no pool", noPool, createPV(spoilt(hostPathPVOf(s, a), path(func(at, name string) string { return "/etc/" + name })))},
+		{"below a volume", noPool, createPV(spoilt(hostPathPVOf(s, a), path(func(at, name string) string { return at + "/" + name })))},
+		{"the pool itself", noPool, createPV(spoilt(hostPathPVOf(s, a), path(func(at, _ string) string { return filepath.Dir(at) })))},
+		{"another name", noPool, createPV(spoilt(hostPathPVOf(s, a), path(func(at, _ string) string { return filepath.Dir(at) + "/other" })))},
+		{"with the claim's name", "", createPV(spoilt(hostPathPVOf(s, a), path(func(at, name string) string {
+			return filepath.Dir(at) + "/claim-" + name
+		})))},
 		{"a CSI PV by hostname", othersNode, createPV(spoilt(csiPVOf(s, a), expression(func(e *corev1.NodeSelectorRequirement) {
 			e.Key = corev1.LabelHostname
 		})))},

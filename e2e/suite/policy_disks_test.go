@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -37,7 +38,7 @@ func diskPVOf(s *harness.Scene, node harness.Node, edits ...func(*corev1.Persist
 			Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: &block,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, StorageClassName: "none",
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/disk/by-id/sdb"}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/disk/by-id/" + s.ClassName("sdb")}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node.Name}}},
 			}}}},
@@ -55,6 +56,10 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 	of := func(node harness.Node, edits ...func(*corev1.PersistentVolume)) func(context.Context, kubernetes.Interface) error {
 		return createPV(diskPVOf(s, node, edits...))
 	}
+	annotated := func(pairs ...string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Annotations[pairs[0]] = pairs[1] }
+	}
+	anywhere := annotated("local-pv-provisioner.cybozu.io/deviceDir", "/dev")
 	path := func(to string) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) { pv.Spec.Local.Path = to }
 	}
@@ -108,6 +113,15 @@ func diskDeeds(s *harness.Scene, a, b harness.Node) {
 		{"a path elsewhere", "below /dev", of(a, path("/etc"))},
 		{"a path beside", "below /dev", of(a, path("/device/sdb"))},
 		{"not in its ConfigMap's directory", "below its annotation", of(a, path("/dev/sda"))},
+		{"by the name of another node's PV", "name of the PV", of(a, func(pv *corev1.PersistentVolume) { pv.Name = diskPVOf(s, b).Name })},
+		{"with a hash of its path", "", of(a, func(pv *corev1.PersistentVolume) { pv.Name += "-0123abcd" })},
+		{"with another node's label of directories", "none of a disk's PV", of(a, func(pv *corev1.PersistentVolume) { pv.Labels[harness.LabelNode] = b.Name })},
+		{"as a PV of directories", "none of a disk's PV", of(a, annotated(harness.AnnProvisionedBy, "rancher.io/local-path"))},
+		{"as a PV of a pool", "none of a disk's PV", of(a, annotated(harness.AnnPool, "uuid"))},
+		{"confirmed by itself", "none of a disk's PV", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-confirmed", "id"))},
+		{"with the marks of a disk", "", of(a, annotated("hostpath-provisioner.kubevirt.io/disk-id", "wwn:1"))},
+		{"the host's own filesystem", "not one that may be offered", of(a, anywhere, path("/dev/mapper/root"))},
+		{"by its name of the device mapper", "not one that may be offered", of(a, anywhere, path("/dev/disk/by-id/dm-name-root"))},
 		{"a hostPath", "has to be a local volume", of(a, func(pv *corev1.PersistentVolume) {
 			pv.Spec.Local, pv.Spec.HostPath, pv.Spec.VolumeMode = nil, &corev1.HostPathVolumeSource{Path: "/dev/disk/by-id/sdb"}, nil
 		})},
@@ -175,6 +189,30 @@ func leaseDeeds(s *harness.Scene, a, b harness.Node) {
 		}},
 		{"give up another node's", "has to be the own node", remove(of(disk("2"), &b.Name))},
 		{"delete a Lease of something else", "has to be that of a disk", remove(of("the-operator", &a.Name))},
+	})
+}
+
+// diskPattern: with a pattern of devices only those may be offered, and those of the device mapper if it admits them.
+func diskPattern(s *harness.Scene, node harness.Node) {
+	kubeconfig := s.PodKubeconfig(s.AgentPod(node, harness.DiskAccount))
+	at := func(path string) func(context.Context, kubernetes.Interface) error {
+		return createPV(diskPVOf(s, node, func(pv *corev1.PersistentVolume) {
+			pv.Spec.Local.Path = path
+			pv.Name = "local-" + node.Name + "-" + filepath.Base(path)
+			pv.Annotations["local-pv-provisioner.cybozu.io/deviceDir"] = "/dev"
+		}))
+	}
+	if _, err := s.Client.CoreV1().ConfigMaps(harness.Namespace).Patch(s.Context(), "hostpath-provisioner-hostnames", types.MergePatchType,
+		[]byte(`{"data":{"DEVICES":"/dev/disk/by-id/wwn-[0-9]+|/dev/mapper/tenants-.*"}}`), metav1.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	s.Eventually("pattern in force", func() error { return at("/dev/mapper/tenants-a")(s.Context(), s.As(kubeconfig)) })
+	try(s, kubeconfig, []deed{
+		{"a listed device", "", at("/dev/disk/by-id/wwn-1")},
+		{"one more below it", "DEVICES", at("/dev/disk/by-id/wwn-1-part2")},
+		{"another", "DEVICES", at("/dev/sda")},
+		{"one with a listed name in its path", "DEVICES", at("/dev/x/dev/disk/by-id/wwn-1")},
+		{"the host's own filesystem", "DEVICES", at("/dev/mapper/root")},
 	})
 }
 

@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -123,19 +124,32 @@ func policedCompat(s *harness.Scene, kubeconfig string, node, other harness.Node
 		uid := types.UID(fmt.Sprintf("00000000-1111-4222-8444-%012d", n))
 		pv.Name, pv.Annotations = "pvc-"+string(uid), map[string]string{harness.AnnProvisionedBy: provisioner, harness.AnnIdentity: node.Name}
 		pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "a", Name: "b", UID: uid}
-		pv.Spec.HostPath.Path = "/pool/a-b-" + pv.Name
+		pv.Spec.HostPath.Path = node.Pool + "/a-b-" + pv.Name
 		pv.Spec.NodeAffinity = hostnameAffinity(node)
 		edit(pv)
 		return pv
 	}
 	unpinned := func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }
+	unpinnedPV := save(s, made(8, "hostpath", func(pv *corev1.PersistentVolume) {
+		unpinned(pv)
+		pv.Labels, pv.Spec.PersistentVolumeReclaimPolicy = nil, corev1.PersistentVolumeReclaimRetain
+		pv.Spec.HostPath.Path = "/var/an-older-provisioner/a-b-" + pv.Name
+	}))
 	try(s, kubeconfig, []deed{
 		{"compat: make it", "", createPV(made(1, "hostpath", func(*corev1.PersistentVolume) {}))},
-		{"compat: without affinity, as the older provisioner", "", createPV(made(2, "hostpath", unpinned))},
+		{"compat: without affinity, as the older provisioner", othersNode, createPV(made(2, "hostpath", unpinned))},
 		{"compat: without affinity, another directory", "do not follow from its claim", createPV(made(3, "hostpath", func(pv *corev1.PersistentVolume) {
 			unpinned(pv)
 			pv.Spec.HostPath.Path = "/etc"
 		}))},
+		{"compat: without affinity, in a directory of the kubelet", noPool, createPV(made(7, "hostpath", func(pv *corev1.PersistentVolume) {
+			unpinned(pv)
+			create := corev1.HostPathDirectoryOrCreate
+			pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins_registry/a-b-" + pv.Name, Type: &create}
+			pv.Spec.StorageClassName = "another-drivers"
+		}))},
+		{"compat: label an older one without affinity", "", patchPV(unpinnedPV, `{"metadata":{"labels":{%q:%q}}}`, harness.LabelNode, node.Name)},
+		{"compat: delete an older one without affinity", "", deletePV(unpinnedPV)},
 		{"compat: another node's identity", othersNode, createPV(made(4, "hostpath", func(pv *corev1.PersistentVolume) {
 			pv.Annotations[harness.AnnIdentity] = other.Name
 		}))},
@@ -170,6 +184,9 @@ func othersDeeds(s *harness.Scene, node, other harness.Node, all []*theirs) (dee
 			deed{name + "delete it", "", deletePV(now)},
 			deed{name + "make it again", "", createPV(made(plain))},
 			deed{name + "of another directory", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { *pathOf(pv) += "-x" }))},
+			deed{name + "in a directory of no pool", noPool, createPV(made(func(pv *corev1.PersistentVolume) {
+				*pathOf(pv) = "/var/lib/kubelet/plugins_registry/" + filepath.Base(*pathOf(pv))
+			}))},
 			deed{name + "of another claim", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }))},
 			deed{name + "of no claim", wrongNames, createPV(made(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil }))},
 			deed{name + "of another node", othersNode, createPV(made(func(pv *corev1.PersistentVolume) {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -13,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
@@ -51,10 +55,16 @@ func TestPolicy(t *testing.T) {
 	s := e.Scene(t)
 	a, b := s.Node("01"), s.Node("02")
 	kubeconfig := s.PodKubeconfig(s.AgentPod(a, harness.CSIAccount))
+	listPools(s)
 	// The API server takes a moment until it heeds a new policy.
 	s.Eventually("policies in force", func() error {
-		return inForce(s, s.As(kubeconfig), b)
+		return errors.Join(inForce(s, s.As(kubeconfig), b), createPV(hostPathPVOf(s, a))(s.Context(), s.As(kubeconfig)))
 	})
+	scene := func(t *testing.T) *harness.Scene {
+		own := e.Scene(t)
+		listPools(own)
+		return own
+	}
 	deeds := func(run func(*harness.Scene, harness.Node, harness.Node, string)) func(*testing.T) {
 		return func(t *testing.T) { run(e.Scene(t), a, b, kubeconfig) }
 	}
@@ -62,16 +72,39 @@ func TestPolicy(t *testing.T) {
 		"PVs":                deeds(pvDeeds),
 		"claims":             deeds(claimDeeds),
 		"capacity":           deeds(capacityDeeds),
-		"life":               func(t *testing.T) { policedLife(e.Scene(t)) },
-		"give back":          func(t *testing.T) { policedGiveBack(e.Scene(t)) },
-		"older PVs":          func(t *testing.T) { policedSweep(e.Scene(t)) },
-		"hostname":           func(t *testing.T) { policedHostname(e.Scene(t)) },
-		"other provisioners": func(t *testing.T) { policedMigration(e.Scene(t), b) },
+		"life":               func(t *testing.T) { policedLife(scene(t)) },
+		"give back":          func(t *testing.T) { policedGiveBack(scene(t)) },
+		"older PVs":          func(t *testing.T) { policedSweep(scene(t)) },
+		"hostname":           func(t *testing.T) { policedHostname(scene(t)) },
+		"other provisioners": func(t *testing.T) { policedMigration(scene(t), b) },
 		"disks":              func(t *testing.T) { diskDeeds(e.Scene(t), a, b) },
 		"leases of disks":    func(t *testing.T) { leaseDeeds(e.Scene(t), a, b) },
 		"life of a disk":     func(t *testing.T) { policedDisk(e.Scene(t)) },
 		"no node":            func(t *testing.T) { unboundToken(e.Scene(t), a) },
 	})
+	diskPattern(e.Scene(t), a)
+}
+
+// listPools has the administrator list the pools of the scene's nodes.
+func listPools(s *harness.Scene) {
+	s.Helper()
+	api := s.Client.CoreV1().ConfigMaps(harness.Namespace)
+	err := retry.RetryOnConflict(wait.Backoff{Duration: 50 * time.Millisecond, Steps: 100}, func() error {
+		cm, err := api.Get(s.Context(), "hostpath-provisioner-hostnames", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if cm.Data == nil {
+			cm.Data = map[string]string{}
+		}
+		dirs := append(strings.Split(cm.Data["POOL_DIRS"], ","), s.Path("pools", "pool-01"), s.Path("pools", "pool-02"))
+		cm.Data["POOL_DIRS"] = strings.Join(dirs, ",")
+		_, err = api.Update(s.Context(), cm, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
 }
 
 // inForce returns nil where each of the policies refuses something.
