@@ -21,16 +21,19 @@ func (p *Pool) BeginMigration(name string, m record.Migration) (*migration.Hold,
 			return ErrMigrating
 		case r.State != record.Bound || r.Ephemeral:
 			return fmt.Errorf("%w: no PV names it", ErrConflict)
-		case len(m.Old)+len(m.New) > record.MaxJournal:
-			return fmt.Errorf("%w: the old PV and the new one have %d bytes, at most %d fit", ErrInvalid, len(m.Old)+len(m.New), record.MaxJournal)
 		}
 		if err := c.CheckPlain(name); err != nil {
 			return err
 		}
-		now := now()
-		r.Migration = &record.Migration{
+		now, next := now(), *r
+		next.Migration = &record.Migration{
 			Step: record.MigrationPrepared, To: m.To, Old: m.Old, New: m.New, Before: r.Migration, Began: now, Changed: now,
 		}
+		if size := next.Size(); size > record.MaxSize {
+			return fmt.Errorf("%w: with the old PV and the new one, of %d bytes, the record would have %d, at most %d fit",
+				ErrInvalid, len(m.Old)+len(m.New), size, record.MaxSize)
+		}
+		*r = next
 		return nil
 	})
 	if err != nil {

@@ -140,6 +140,12 @@ func TestMigrationRefused(t *testing.T) {
 	_, err := p.Bind("v", binding("v"))
 	ok(t, err)
 	is(t, beginAs(p, "v", record.Migration{Old: make([]byte, 1<<20)}), volume.ErrInvalid)
+	// Each entry of a list gets a line, so these PVs are several times as large in the record.
+	many := []byte(`{"list":[` + strings.Repeat(`"a",`, 30000) + `"a"]}`)
+	is(t, beginAs(p, "v", record.Migration{To: "csi", Old: many, New: many}), volume.ErrInvalid)
+	if v, err := p.Get("v"); err != nil || v.Migration != nil {
+		t.Errorf("a refused journal is kept: %v", err)
+	}
 	h, err := p.BeginMigration("v", journal)
 	ok(t, err)
 	ok(t, h.Release())

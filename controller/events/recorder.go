@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"sync"
 	"time"
 
@@ -142,7 +143,8 @@ func eventName(obj corev1.ObjectReference, topic string) string {
 	suffix := fmt.Sprintf(".%016x", Hash(string(obj.UID), topic))
 	name := obj.Name
 	if room := maxEventName - len(suffix); len(name) > room {
-		name = name[:room]
+		// A part of a name between dots must end with a letter or a digit.
+		name = strings.TrimRight(name[:room], ".-")
 	}
 	return name + suffix
 }

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 func TestEventName(t *testing.T) {
@@ -20,5 +21,18 @@ func TestEventName(t *testing.T) {
 	ref.Name = strings.Repeat("x", 253)
 	if n := len(eventName(ref, "space")); n > 253 {
 		t.Errorf("a name of %d bytes is too long", n)
+	}
+}
+
+// The API server refuses an event if its name, or a part of it, ends with "-", or if a part is empty.
+func TestEventNameIsValid(t *testing.T) {
+	for _, at := range []string{".", "-", "a.", "a-"} {
+		claim := strings.Repeat("a", 235) + at + strings.Repeat("b", 17)
+		for cut := range 4 {
+			name := eventName(corev1.ObjectReference{Name: claim[cut:], UID: "uid"}, "space")
+			if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
+				t.Errorf("event ...%s: %s", name[225:], why[0])
+			}
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (a At) already(path string, dir *os.File, flags Flags) error {
 // move_mount(2). It is our own because k8s.io/mount-utils starts mount(8) twice, and between the two
 // a readonly mount is writable.
 func (t *Target) bind(dir *os.File, flags Flags) error {
-	on, err := t.open()
+	on, err := t.Open()
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,9 @@ func (t *Target) Point() (string, error) {
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// open opens the target, or the topmost mount on it.
-func (t *Target) open() (*os.File, error) {
+// Open opens the target, or the topmost mount on it, as a path (O_PATH). The error is ENOENT if there
+// is none. The caller closes it; the mount cannot be unmounted before.
+func (t *Target) Open() (*os.File, error) {
 	fd, err := openBelow(t.parent, t.name)
 	if err == unix.ENOENT {
 		return nil, fmt.Errorf("open %q: %w", t.Path, err)
@@ -142,7 +143,7 @@ func placeOf(f *os.File) (place, error) {
 // statx(2) after an error of its disk, and the target must still be unmounted. The error is ErrTarget
 // if the target is a file or a link.
 func (t *Target) Inspect() (At, error) {
-	f, err := t.open()
+	f, err := t.Open()
 	if errors.Is(err, unix.ENOENT) {
 		return At{}, nil
 	}
@@ -171,19 +172,4 @@ func (t *Target) Inspect() (At, error) {
 		return At{}, fmt.Errorf("mount %d at %q is not in mountinfo", id, t.Path)
 	}
 	return at, nil
-}
-
-// Statfs returns the figures of the filesystem at the target. The error is ENOENT if there is no
-// target.
-func (t *Target) Statfs() (unix.Statfs_t, error) {
-	var st unix.Statfs_t
-	f, err := t.open()
-	if err != nil {
-		return st, err
-	}
-	defer f.Close()
-	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
-		return st, fmt.Errorf("statfs %q: %w", t.Path, err)
-	}
-	return st, nil
 }

@@ -68,5 +68,9 @@ func (d *Dir) MountPoints(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mount.Users(all, int(d.at.mount), real+"/"+path)
+	points, err := mount.Users(all, int(d.at.mount), real+"/"+path)
+	if err != nil { // the disk was unmounted since the pool was checked
+		return nil, fmt.Errorf("%w: %w", fault.ErrNotReady, err)
+	}
+	return points, nil
 }

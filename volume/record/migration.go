@@ -44,9 +44,19 @@ const (
 	MigrationDone MigrationStep = "done"
 )
 
-// MaxJournal bounds the PVs in a journal, in bytes: a record is indented when it is
-// written, and read up to file.MaxBytes.
-const MaxJournal = file.MaxBytes / 4
+// MaxSize bounds the size of a record with a journal, in bytes. A record is read up to
+// file.MaxBytes, and later notes on it are short.
+const MaxSize = file.MaxBytes / 2
+
+// Size returns the size of the record as it is written, with each entry of a list on a line of
+// its own. It returns more than MaxSize if the record cannot be written.
+func (r *Record) Size() int {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return MaxSize + 1
+	}
+	return len(data)
+}
 
 // Finished returns the journal of the last migration that is done; nil if there is none.
 func (m *Migration) Finished() *Migration {

@@ -4,6 +4,8 @@ package target
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path"
 	"strings"
 	"sync"
@@ -90,21 +92,35 @@ func (t *Targets) Unpublish(name, path string) error {
 }
 
 // Statfs returns the statistics of the filesystem that is mounted at the target. The
-// error is ENOENT if the volume is not mounted there.
+// error is ENOENT if the volume is not mounted there. Other calls have the target while Statfs
+// waits for a disk that hangs.
 func (t *Targets) Statfs(name, path string) (st unix.Statfs_t, err error) {
-	opened, err := t.Open(path)
+	f, err := t.mounted(name, path)
 	if err != nil {
 		return st, err
+	}
+	defer f.Close()
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return st, fmt.Errorf("statfs %q: %w", path, err)
+	}
+	return st, nil
+}
+
+// mounted opens the volume at the target. The error is ENOENT if it is not mounted there.
+func (t *Targets) mounted(name, path string) (*os.File, error) {
+	opened, err := t.Open(path)
+	if err != nil {
+		return nil, err
 	}
 	defer opened.Close()
 	at, err := opened.mount.Inspect()
 	if err != nil {
-		return st, err
+		return nil, err
 	}
 	if !at.Mounted || !shows(at.Info, name) {
-		return st, unix.ENOENT
+		return nil, unix.ENOENT
 	}
-	return opened.mount.Statfs()
+	return opened.mount.Open()
 }
 
 // shows reports whether the mount is of a volume of that name. The mounted directory
