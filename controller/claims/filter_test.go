@@ -205,3 +205,27 @@ func TestFilterPassesErrorsAndEnds(t *testing.T) {
 		t.Error("the stream outlives its source")
 	}
 }
+
+// A claim that is deleted while no watch runs keeps no check.
+func TestListForgetsClaims(t *testing.T) {
+	f := newFilterTest(t)
+	r := newUnservedRecorder(&Config{Node: "node-01"}, f.placer.class) // which checks nothing
+	t.Cleanup(r.queue.ShutDown)
+	f.listener = listener{r.update, r.forget}
+	list := func(want int) {
+		t.Helper()
+		if _, err := f.ListWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.pending) != want {
+			t.Errorf("%d claims are to be checked, want %d", len(r.pending), want)
+		}
+	}
+	f.items = []corev1.PersistentVolumeClaim{*classtest.Claim("a", "now", "")} // it names no node
+	list(1)
+	f.items = nil
+	list(0)
+	if r.next(t.Context(), "a") {
+		t.Error("a deleted claim was checked")
+	}
+}

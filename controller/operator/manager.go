@@ -61,9 +61,17 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 			return err
 		}
 	}
+	direct := rest.CopyConfig(config)
+	direct.QPS, direct.Burst = 20, 40 // the client's own defaults let the volumes of one node delay waiting claims for minutes
+	live, err := kubernetes.NewForConfig(direct)
+	if err != nil {
+		return err
+	}
+	cached := s.cached()
+	cached.NewInformer = s.informers(live)
 	profile := tlsprofile.New(s.TLS)
 	mgr, err := manager.New(config, manager.Options{
-		Scheme: types, Cache: s.cached(),
+		Scheme: types, Cache: cached,
 		Client:         client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		LeaderElection: true, LeaderElectionID: lease, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress: a.Health, LivenessEndpointName: "/livez", ReadinessEndpointName: "/readyz",
@@ -81,12 +89,6 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	}
 	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now, Profile: profile, contest: &contest{}}
 	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook), r.monitor(mgr), r.constrain(mgr)); err != nil {
-		return err
-	}
-	direct := rest.CopyConfig(config)
-	direct.QPS, direct.Burst = 20, 40 // the client's own defaults let the volumes of one node delay waiting claims for minutes
-	live, err := kubernetes.NewForConfig(direct)
-	if err != nil {
 		return err
 	}
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
@@ -146,7 +148,7 @@ func (s Settings) cached() cache.Options {
 		}
 		cached.ByObject[o] = by
 	}
-	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
+	cached.ByObject[&corev1.PersistentVolumeClaim{}] = cache.ByObject{Transform: s.slimClaim}
 	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}

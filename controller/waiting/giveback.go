@@ -18,7 +18,7 @@ import (
 // nothing if node may be the chosen one.
 func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place, node *corev1.Node) (bool, error) {
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
-	if now == nil || now.Spec.VolumeName != "" || now.Annotations[class.AnnSelectedNode] != p.node {
+	if now == nil || now.Spec.VolumeName != "" || class.Bounded(now.Annotations[class.AnnSelectedNode]) != p.node {
 		return err == nil, err
 	}
 	why := "does not exist any more"

@@ -23,7 +23,7 @@ func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p
 	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || class.Populated(claim) {
 		return place{}, false
 	}
-	p = place{claim: claim.UID, node: claim.Annotations[class.AnnSelectedNode], chosen: true}
+	p = place{claim: claim.UID, node: class.Bounded(claim.Annotations[class.AnnSelectedNode]), chosen: true}
 	switch sc.Provisioner {
 	case class.HostPathProvisioner:
 		if named := claim.Annotations[class.AnnProvisionOnNode]; named != "" {
