@@ -88,24 +88,14 @@ func MadeBy(pv *corev1.PersistentVolume, among []Dialect) *Dialect {
 func OfOther(pv *corev1.PersistentVolume) bool { return MadeBy(pv, others) != nil }
 
 // Names reports whether a PV names this node by the annotation that its provisioner
-// always writes, or by its node affinity if there is no such annotation.
+// always writes, or by its node affinity if there is no such annotation. Whose the volume is, package identity decides.
 func (d *Dialect) Names(pv *corev1.PersistentVolume, at Place) bool {
 	for _, a := range d.annotations {
 		if a.node && !a.optional {
 			return a.accepts(pv, at)
 		}
 	}
-	return d.checkAffinity(pv, at) == nil
-}
-
-// On reports whether all fields of a PV that name a node name this one.
-func (d *Dialect) On(pv *corev1.PersistentVolume, at Place) bool {
-	for _, a := range d.annotations {
-		if a.node && !a.accepts(pv, at) {
-			return false
-		}
-	}
-	return d.checkAffinity(pv, at) == nil
+	return d.IsUnpinned(pv) || at.IsNamed(Hostname(pv))
 }
 
 // NodeAnnotations returns the annotations by which the dialect's PVs name their node, and whether this
@@ -152,17 +142,6 @@ func (d *Dialect) Validate(pv *corev1.PersistentVolume, at Place) (path string, 
 		return "", fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)
 	}
 	return path, nil
-}
-
-// checkAffinity returns an error unless the PV's affinity requires this node alone.
-func (d *Dialect) checkAffinity(pv *corev1.PersistentVolume, at Place) error {
-	if d.IsUnpinned(pv) {
-		return nil
-	}
-	if !at.IsNamed(Hostname(pv)) {
-		return fmt.Errorf("its node affinity is not just %s=%s", corev1.LabelHostname, at.Hostname)
-	}
-	return nil
 }
 
 // CheckNames returns nil if a PV and its directory have the names that the provisioner

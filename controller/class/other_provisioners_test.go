@@ -100,7 +100,7 @@ func TestOtherPath(t *testing.T) {
 	}
 }
 
-func TestOtherOn(t *testing.T) {
+func TestOtherNames(t *testing.T) {
 	type pv = corev1.PersistentVolume
 	identity := func(v string) func(*pv) { return func(pv *pv) { pv.Annotations[AnnIdentity] = v } }
 	pinned := func(v string) func(*pv) {
@@ -116,7 +116,7 @@ func TestOtherOn(t *testing.T) {
 		"begins like it":        {"hostpath", identity("node-011"), false},
 		"no node":               {"hostpath", func(pv *pv) { delete(pv.Annotations, AnnIdentity) }, false},
 		"pinned later":          {"hostpath", pinned("host-a"), true},
-		"pinned elsewhere":      {"hostpath", pinned("host-b"), false},
+		"pinned elsewhere":      {"hostpath", pinned("host-b"), true}, // and validated later
 		"affinity":              {"rancher.io/local-path", pinned("host-a"), true},
 		"affinity to the Node":  {"rancher.io/local-path", pinned("node-01"), true},
 		"affinity to another":   {"rancher.io/local-path", pinned("host-b"), false},
@@ -129,7 +129,7 @@ func TestOtherOn(t *testing.T) {
 	} {
 		pv := otherPV(row.provisioner)
 		row.edit(pv)
-		if got := MadeBy(pv, others).On(pv, Place{Node: "node-01", Hostname: "host-a"}); got != row.want {
+		if got := MadeBy(pv, others).Names(pv, Place{Node: "node-01", Hostname: "host-a"}); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -97,11 +97,11 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 	return f
 }
 
-// subject collects what the verdict about a PV depends on. With fresh the claim is read
-// from the API server, else from the informer.
+// subject collects what the verdict about a PV depends on. With fresh the claim and Nodes
+// are read from the API server, else from memory.
 func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
 	s.pv = pv
-	if s.pool, s.v, s.err = m.pvs.Validate(pv); s.err != nil {
+	if s.pool, s.v, s.err = m.pvs.Validate(ctx, pv, fresh); s.err != nil {
 		return s
 	}
 	if pv.Spec.CSI != nil {

@@ -35,8 +35,9 @@ type PVs interface {
 	// Validate returns the volume of a PV of this node, and its pool, if the agent
 	// accepts both, also during a migration. The error is an ErrNotReady if the pool
 	// is not ready, and an ErrNotFound if the volume has no record yet. After any
-	// other error the caller ignores the PV.
-	Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
+	// other error the caller ignores the PV. With fresh the Nodes that it depends on are
+	// read from the API server.
+	Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*volume.Pool, volume.Volume, error)
 	// All returns the saved PVs of this node, from memory.
 	All() []*corev1.PersistentVolume
 	// Migratable returns the PVs of this node that other provisioners created and that

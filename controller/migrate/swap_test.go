@@ -28,7 +28,7 @@ type oneVolume struct {
 
 func (l oneVolume) IsForeign(*corev1.PersistentVolume) bool { return false }
 
-func (l oneVolume) Validate(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (l oneVolume) Validate(context.Context, *corev1.PersistentVolume, bool) (*volume.Pool, volume.Volume, error) {
 	v, err := l.pool.Get(pvName)
 	return l.pool, v, err
 }

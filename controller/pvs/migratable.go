@@ -25,11 +25,10 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 	return all
 }
 
-// isMigratable reports whether the fields of a PV name this node and one of the other
-// provisioners. The PV is not validated.
+// isMigratable reports whether a PV names this node and one of the other provisioners. The PV is not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
 	other := class.MadeBy(pv, p.otherProvisioners)
-	return other != nil && other.On(pv, at(p.node))
+	return other != nil && other.Names(pv, at(p.node))
 }
 
 // IsForeign reports whether another provisioner created a PV, and the agent does not serve
@@ -38,25 +37,21 @@ func (p *PVs) IsForeign(pv *corev1.PersistentVolume) bool {
 	return class.OfOther(pv) && p.backendNamed(pv.Annotations[class.AnnProvisionedBy]) == nil
 }
 
+// rulesOf returns the rules for PVs of another provisioner, whose directories may be in any pool.
+func (p *PVs) rulesOf(other *class.Dialect) hostPath {
+	return hostPath{node: p.node, nodes: p.nodes, Served: Served{Dialect: *other, Pools: p.pools.All()}}
+}
+
 // validateOther is Validate for a PV of another provisioner.
 func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
-	if !other.On(pv, at(p.node)) {
-		return nil, none, fmt.Errorf("it is not one that provisioner %s made on node %s", other.Provisioner, p.node.Name())
-	}
-	path, err := other.Validate(pv, at(p.node))
+	rules := p.rulesOf(other)
+	pool, name, err := rules.validate(pv)
 	if err != nil {
-		return nil, none, err
-	}
-	pool, name := poolAt(p.pools.All(), path)
-	if pool == nil {
-		return nil, none, fmt.Errorf("its directory %s is not right below a pool of this node; its parent must be one (PV_DIR, --datadir)", path)
+		return pool, none, err
 	}
 	if err := other.CheckNames(pv, name); err != nil {
 		return nil, none, fmt.Errorf("it is not named as provisioner %s names PVs: %w", other.Provisioner, err)
-	}
-	if err := checkPool(pv, pool); err != nil {
-		return pool, none, err
 	}
 	v, err := pool.Get(name)
 	switch {
@@ -65,6 +60,12 @@ func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (
 	case !errors.Is(err, volume.ErrNotFound):
 		return pool, none, err
 	}
+	marks := rules.marks(pv)
+	marks.Volume, marks.Adoption = true, true
+	if err := p.nodes.whose(marks, p.node); err != nil {
+		return pool, none, err
+	}
+	path := class.DirectoryOf(pv)
 	empty, err := pool.Adoptable(name)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):

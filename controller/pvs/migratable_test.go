@@ -2,6 +2,7 @@ package pvs
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,21 +45,36 @@ func TestValidateOther(t *testing.T) {
 	}{
 		"as made": {func(*testing.T, *PVs, *pv) {}, ""},
 		"another node": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnIdentity] = "node-02" },
-			"on node node-01"},
+			"node-02"},
+		"an affinity to another node": {func(t *testing.T, c *PVs, pv *pv) { former(t, c, pv, nodeNamed("node-02", "host-b")) }, "is another node"},
+		"an affinity to another node, and recorded": {func(t *testing.T, c *PVs, pv *pv) {
+			recordedAs(t, c, pv, pv.Name)
+			former(t, c, pv, nodeNamed("node-02", "host-b"))
+		}, "is another node"},
+		"an affinity to a hostname that no node has": {func(t *testing.T, c *PVs, pv *pv) { former(t, c, pv) }, "is not this node"},
+		"an affinity to a hostname that no node has, and recorded": {func(t *testing.T, c *PVs, pv *pv) {
+			recordedAs(t, c, pv, pv.Name)
+			former(t, c, pv)
+		}, ""},
+		"an affinity to a hostname that may be a node's, and recorded": {func(t *testing.T, c *PVs, pv *pv) {
+			recordedAs(t, c, pv, pv.Name)
+			former(t, c, pv)
+			server(t, c, http.StatusForbidden)
+		}, "may be another node"},
 		"another pool's UUID": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnPool] = "other" },
 			"it names pool other"},
 		"another parent": {func(t *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(t.TempDir(), filepath.Base(pv.Spec.HostPath.Path))
-		}, "not right below a pool"},
-		"slash at the end": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Spec.HostPath.Path += "/" }, "not right below a pool"},
+		}, "right below the pool's"},
+		"slash at the end": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Spec.HostPath.Path += "/" }, "right below the pool's"},
 		"dots": {func(_ *testing.T, _ *PVs, pv *pv) {
 			pool, name := filepath.Split(pv.Spec.HostPath.Path)
 			pv.Spec.HostPath.Path = pool + "../" + filepath.Base(pool) + "/" + name
-		}, "not right below a pool"},
+		}, "right below the pool's"},
 		"another name": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Spec.HostPath.Path += "-x" }, "want \"ns-data-pvc-"},
 		"below a volume": {func(_ *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(filepath.Dir(pv.Spec.HostPath.Path), "sub", filepath.Base(pv.Spec.HostPath.Path))
-		}, "not right below a pool"},
+		}, "right below the pool's"},
 		"not there": {func(t *testing.T, _ *PVs, pv *pv) { remove(t, pv) }, "is not there"},
 		"a link": {func(t *testing.T, _ *PVs, pv *pv) {
 			remove(t, pv)
@@ -80,7 +96,7 @@ func TestValidateOther(t *testing.T) {
 			c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
-			pool, v, err := c.Validate(pv)
+			pool, v, err := c.Validate(t.Context(), pv, true)
 			switch {
 			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
 				t.Errorf("%v, want %q", err, row.want)
@@ -102,7 +118,7 @@ func TestValidateOtherPoolNotReady(t *testing.T) {
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.Validate(pv); !errors.Is(err, volume.ErrNotReady) {
+	if _, _, err := c.Validate(t.Context(), pv, true); !errors.Is(err, volume.ErrNotReady) {
 		t.Errorf("%v, want that the pool is not ready", err)
 	}
 }
@@ -122,6 +138,18 @@ func TestAdoptWhatThePVHas(t *testing.T) {
 	if _, v, err := c.Validate(pv); err != nil || v.Bytes != 10<<20 || v.State == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// former pins the PV to the hostname host-b, in a cluster that has these other nodes.
+func former(t *testing.T, c *PVs, pv *corev1.PersistentVolume, others ...*corev1.Node) {
+	t.Helper()
+	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"host-b"}}}}}}}
+	list := &corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []corev1.Node{*nodeNamed("node-01", "node-01")}}
+	for _, node := range others {
+		list.Items = append(list.Items, *node)
+	}
+	server(t, c, list)
 }
 
 func remove(t *testing.T, pv *corev1.PersistentVolume) {

@@ -1,6 +1,7 @@
 package pvs
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,11 +25,22 @@ func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume
 // record names it. It also accepts PVs of other provisioners that may be migrated. Their
 // volumes have no state before they are adopted.
 //
+// If the marks of the PV disagree, Validate asks the API server about the Nodes that they name: always if fresh is set, and
+// otherwise if it was not asked lately.
+//
 // The error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool
 // is returned.
-func (p *PVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*volume.Pool, volume.Volume, error) {
+	maxAge := resync
+	if fresh {
+		maxAge = 0
+	}
 	if other := class.MadeBy(pv, p.otherProvisioners); other != nil {
+		p.askNodes(ctx, p.rulesOf(other), pv, maxAge)
 		return p.validateOther(other, pv)
+	}
+	if b := p.backendOf(pv); b != nil {
+		p.askNodes(ctx, b, pv, maxAge)
 	}
 	return p.volumeOf(pv)
 }

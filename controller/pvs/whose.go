@@ -101,7 +101,7 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 // askNodes asks the API server about the Nodes that the marks of a PV name, if the marks disagree.
 // It reads the hostname and the former ones of this node if the affinity requires another one than the present.
 // What validate answers afterwards is as young as maxAge.
-func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVolume, maxAge time.Duration) {
+func (p *PVs) askNodes(ctx context.Context, b rules, pv *corev1.PersistentVolume, maxAge time.Duration) {
 	marks := b.marks(pv)
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
 		p.node.ReadHostname(ctx, maxAge)
