@@ -1,48 +1,17 @@
 package nodeinfo
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 )
-
-// hostname is the node's label kubernetes.io/hostname, and when it was read.
-type hostname struct {
-	name string
-	at   time.Time
-}
-
-// Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as it was
-// read last.
-func (i *Info) Hostname() string { return i.hostname.Load().name }
-
-// ReadHostname reads the label again, unless it was read within maxAge. The last one stays if the Node has
-// no such label, or if it cannot be read.
-func (i *Info) ReadHostname(ctx context.Context, maxAge time.Duration) {
-	was := i.hostname.Load()
-	if time.Since(was.at) < maxAge {
-		return
-	}
-	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Cannot read the hostname of the node again", "err", err)
-		return
-	}
-	now := &hostname{cmp.Or(node.Labels[corev1.LabelHostname], was.name), time.Now()}
-	if i.hostname.CompareAndSwap(was, now) && was.name != now.name {
-		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, and pods of older hostPath PVs "+
-			"start only where the former label is", "label", corev1.LabelHostname, "hostname", now.name, "was", was.name)
-	}
-}
 
 // hostnames are the former hostnames of the node that the administrator lists, and when they were read.
 type hostnames struct {

@@ -79,7 +79,7 @@ func TestHostnameIsReadAgain(t *testing.T) {
 		client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: row.label}}}, row.down
 		})
-		if i.ReadHostname(t.Context(), row.maxAge); i.Hostname() != row.want {
+		if i.ReadAgain(t.Context(), row.maxAge); i.Hostname() != row.want {
 			t.Errorf("%+v: %q", row, i.Hostname())
 		}
 	}

@@ -3,8 +3,10 @@
 package nodeinfo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,20 +27,22 @@ type Info struct {
 	client kubernetes.Interface
 	name   string
 	node   *corev1.Node // set by Read
-	// last is the node as it was read last.
-	last atomic.Pointer[registration]
+	// last is the node as it was read last. reading guards the reads after the first.
+	last    atomic.Pointer[registration]
+	reading sync.Mutex
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster   atomic.Pointer[string]
 	lacking   atomic.Pointer[[]permission] // as last asked; nil before that
-	hostname  atomic.Pointer[hostname]     // as it was read last
 	hostnames atomic.Pointer[hostnames]    // nil until ReadFormer
 }
 
 // registration is what changes of a node while its agent runs: its Node is deleted and
-// registered again, and an administrator annotates it.
+// registered again, and an administrator annotates it or changes its labels.
 type registration struct {
-	uid    types.UID
-	giveUp string
+	uid      types.UID
+	giveUp   string
+	hostname string // the label kubernetes.io/hostname
+	at       time.Time
 }
 
 // New returns the info of the node of that name, which is not read yet.
@@ -62,25 +66,36 @@ func (i *Info) Read(ctx context.Context) error {
 	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
 	i.node = node
 	i.last.Store(registrationOf(node))
-	i.hostname.Store(&hostname{node.Labels[corev1.LabelHostname], time.Now()})
 	return nil
 }
 
 func registrationOf(node *corev1.Node) *registration {
-	return &registration{node.UID, node.Annotations[class.AnnGiveUp]}
+	return &registration{node.UID, node.Annotations[class.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
 }
 
-// readAgain reads the Node's UID and its annotation again. Both stay as they are while
-// there is no Node, or while it cannot be read.
-func (i *Info) readAgain(ctx context.Context) {
+// ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within maxAge. They stay as they are
+// while there is no Node, or while it cannot be read; the hostname also while the Node has none.
+func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
+	i.reading.Lock()
+	defer i.reading.Unlock()
+	was := i.last.Load()
+	if time.Since(was.at) < maxAge {
+		return
+	}
 	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Cannot read the Node again", "err", err)
 		return
 	}
 	now := registrationOf(node)
-	if was := i.last.Swap(now); was.uid != now.uid {
+	now.hostname = cmp.Or(now.hostname, was.hostname)
+	i.last.Store(now)
+	if was.uid != now.uid {
 		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs", "uid", now.uid, "was", was.uid)
+	}
+	if was.hostname != now.hostname {
+		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, and pods of older hostPath PVs "+
+			"start only where the former label is", "label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
 	}
 }
 
@@ -93,6 +108,10 @@ func (i *Info) Node() *corev1.Node { return i.node }
 // UID returns the Node's UID, as it was read last. Another Node of the same name has
 // another one.
 func (i *Info) UID() string { return string(i.last.Load().uid) }
+
+// Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as it was
+// read last.
+func (i *Info) Hostname() string { return i.last.Load().hostname }
 
 // GiveUp returns the Node's annotation class.AnnGiveUp, as it was read last.
 func (i *Info) GiveUp() string { return i.last.Load().giveUp }

@@ -111,7 +111,7 @@ func lacks(missing []permission) error {
 // never goes away. It calls granted when the agent may patch PVs and could not before.
 func (i *Info) Run(ctx context.Context, granted func()) {
 	for sleep.For(ctx, recheck) {
-		i.readAgain(ctx)
+		i.ReadAgain(ctx, 0)
 		i.askAgain(ctx, granted)
 	}
 }

@@ -137,14 +137,14 @@ func TestRegisteredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	status = http.StatusNotFound
-	i.readAgain(t.Context())
+	i.ReadAgain(t.Context(), 0)
 	if i.UID() != "old" {
 		t.Errorf("UID %q without a Node, want the one before", i.UID())
 	}
 	status, node.UID, node.Annotations = http.StatusOK, "new", map[string]string{class.AnnGiveUp: "new"}
 	node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
-	i.readAgain(t.Context())
-	if i.UID() != "new" || i.GiveUp() != "new" || i.Hostname() != "host-a" {
-		t.Errorf("UID %q, annotation %q, hostname %q, want new, new, host-a", i.UID(), i.GiveUp(), i.Hostname())
+	i.ReadAgain(t.Context(), 0)
+	if i.UID() != "new" || i.GiveUp() != "new" || i.Hostname() != "host-b" {
+		t.Errorf("UID %q, annotation %q, hostname %q, want new, new, host-b", i.UID(), i.GiveUp(), i.Hostname())
 	}
 }

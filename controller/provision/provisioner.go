@@ -88,7 +88,7 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		c.events.Note(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
 	if b.byHostname {
-		c.info.ReadHostname(ctx, hostnameAge)
+		c.info.ReadAgain(ctx, hostnameAge)
 	}
 	return c.describe(b, o, pool, v)
 }

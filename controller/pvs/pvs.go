@@ -59,8 +59,8 @@ type Node interface {
 	Name() string
 	Hostname() string // the label kubernetes.io/hostname
 	Former() []string // hostnames that it had before, by the administrator's word
-	// ReadHostname and ReadFormer read these two again, unless they were read within maxAge.
-	ReadHostname(ctx context.Context, maxAge time.Duration)
+	// ReadAgain and ReadFormer read these two again, unless they were read within maxAge.
+	ReadAgain(ctx context.Context, maxAge time.Duration)
 	ReadFormer(ctx context.Context, maxAge time.Duration)
 	UID() string     // that of the Node; it changes if the Node is registered again
 	GiveUp() string  // the Node's annotation class.AnnGiveUp

@@ -104,7 +104,7 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 func (p *PVs) askNodes(ctx context.Context, b rules, pv *corev1.PersistentVolume, maxAge time.Duration) {
 	marks := b.marks(pv)
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
-		p.node.ReadHostname(ctx, maxAge)
+		p.node.ReadAgain(ctx, maxAge)
 		p.node.ReadFormer(ctx, maxAge)
 		marks = b.marks(pv)
 	}
