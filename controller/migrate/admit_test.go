@@ -48,7 +48,7 @@ type manyPVs struct {
 func (p *manyPVs) All() []*corev1.PersistentVolume         { return p.all }
 func (p *manyPVs) Migratable() []*corev1.PersistentVolume  { return nil }
 func (p *manyPVs) IsForeign(*corev1.PersistentVolume) bool { return false }
-func (p *manyPVs) Validate(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *manyPVs) Validate(_ context.Context, pv *corev1.PersistentVolume, _ bool) (*volume.Pool, volume.Volume, error) {
 	v, err := p.pool.Get(pv.Name)
 	return p.pool, v, err
 }
@@ -229,7 +229,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	}
 	hold, err := pvs.pool.BeginMigration(pv.Name, record.Migration{To: toCSI, Old: data, New: data})
 	if err == nil {
-		err = hold.Finish("the claim was deleted")
+		err = hold.Finish("new", "the claim was deleted")
 	}
 	if err != nil {
 		t.Fatal(err)

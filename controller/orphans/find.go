@@ -28,7 +28,7 @@ type findings struct {
 	volumes []record.Record
 	// directories have no record, so the agent may not remove them.
 	directories []string
-	pvs   []string // names
+	pvs         []string // names
 }
 
 // place is the location of a volume.

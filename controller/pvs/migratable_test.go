@@ -135,7 +135,7 @@ func TestAdoptWhatThePVHas(t *testing.T) {
 	if err := c.Adopt(t.Context(), pv); err != nil {
 		t.Fatal(err)
 	}
-	if _, v, err := c.Validate(pv); err != nil || v.Bytes != 10<<20 || v.State == "" {
+	if _, v, err := c.Validate(t.Context(), pv, true); err != nil || v.Bytes != 10<<20 || v.State == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
