@@ -182,7 +182,11 @@ func TestSpaceIsNotKnown(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				if name == "timeout" {
 					a.wantEvents(noPool)
+					return
 				}
+				a.wantEvents() // a role does not change every few seconds
+				time.Sleep(events.RepeatAfter)
+				a.wantEvents(noPool)
 			})
 		})
 	}

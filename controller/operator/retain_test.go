@@ -345,7 +345,7 @@ func TestRecordForgets(t *testing.T) {
 	o := installedOn(t, "n1")
 	o.setPools(poolA)
 	o.pass("hpp")
-	if text := o.recorded().Data["record.json"]; !strings.Contains(text, `"b"`) {
+	if text := o.recorded().Data["record.json"]; !strings.Contains(text, `"name": "b"`) {
 		t.Errorf("an agent offers pool b, and the record has %s", text)
 	}
 	o.endAgents("n1")
