@@ -110,3 +110,49 @@ func TestDiskUnpublishAfterShutdown(t *testing.T) {
 		})
 	}
 }
+
+// The directory of a published volume is moved aside, and the pod ends. What is mounted elsewhere, or of another filesystem, is left.
+func TestDiskUnpublishAfterAMove(t *testing.T) {
+	d := newRootDriver(t)
+	const form = "a-pod/volumes/kubernetes.io~csi/"
+	other := t.TempDir()
+	mountDisk(t, "ext4", other)
+	for what, row := range map[string]struct {
+		target string
+		mounts string // another directory that is mounted at the target; "" for the volume
+		code   codes.Code
+	}{
+		"the kubelet's form":                     {form + "pv-moved/mount", "", codes.OK},
+		"another form":                           {"moved", "", codes.FailedPrecondition},
+		"the kubelet's form, another filesystem": {form + "pv-other/mount", other, codes.FailedPrecondition},
+	} {
+		if err := os.MkdirAll(filepath.Dir(d.target(row.target)), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		name := "pvc-moved"
+		v := d.create(t, name, func(r *proto.CreateVolumeRequest) { delete(r.Parameters, "csi.storage.k8s.io/pv/name") })
+		path := filepath.Join(d.pools[0].Path(), name)
+		if row.mounts == "" {
+			wants(t, d.publish(t, v, row.target, nil), codes.OK, "")
+			if err := os.Rename(path, path+".before"); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := os.MkdirAll(d.target(row.target), 0o750); err != nil {
+			t.Fatal(err)
+		} else if err := unix.Mount(row.mounts, d.target(row.target), "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, d.unpublish(t, name, row.target), row.code, "")
+		if row.code != codes.OK {
+			if err := unix.Unmount(d.target(row.target), 0); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if row.mounts == "" {
+			if err := os.Rename(path+".before", path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wants(t, d.delete(t, name), codes.OK, "")
+	}
+}

@@ -67,4 +67,16 @@ func (i Info) covers(byID map[int]Info, home Info, root string) bool {
 	return below
 }
 
+// OnFilesystemOf reports whether the mount is of the filesystem that path is on, by the list of
+// mounts alone: it works if the disk does not answer. It follows no links in path.
+func (i Info) OnFilesystemOf(all []Info, path string) bool {
+	var holds Info
+	for _, info := range all {
+		if _, ok := within(path, info.Point); ok && len(info.Point) >= len(holds.Point) {
+			holds = info
+		}
+	}
+	return holds.Point != "" && i.sameFilesystem(holds)
+}
+
 func (i Info) sameFilesystem(o Info) bool { return i.Major == o.Major && i.Minor == o.Minor }

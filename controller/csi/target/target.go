@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,11 +23,12 @@ import (
 // called from many goroutines; calls for one path wait for each other.
 type Targets struct {
 	kubelet string
+	pools   []string // the directories of the pools
 	locks   locks
 }
 
-// New returns the targets below the kubelet's directory.
-func New(kubelet string) *Targets { return &Targets{kubelet: kubelet} }
+// New returns the targets below the kubelet's directory, of the volumes in these pools.
+func New(kubelet string, pools ...string) *Targets { return &Targets{kubelet: kubelet, pools: pools} }
 
 // Target is a target path that one call has for itself. The caller closes it.
 type Target struct {
@@ -79,6 +81,10 @@ func (t *Targets) Parse(path string) (pod, pv string) {
 // Unpublish unmounts the volume from the target, verifies that, and removes the
 // empty target. It does nothing if the volume is not published there. It needs
 // neither the pool nor the record.
+//
+// At a target of the kubelet's form it unmounts whatever is of a pool's filesystem: the
+// kubelet has only this driver mount something there. A directory that was moved aside has
+// another name, and its pod would stay Terminating.
 func (t *Targets) Unpublish(name, path string) error {
 	opened, err := t.Open(path)
 	if errors.Is(err, mount.ErrParent) {
@@ -88,7 +94,13 @@ func (t *Targets) Unpublish(name, path string) error {
 		return err
 	}
 	defer opened.Close()
-	return opened.mount.Unbind(func(i mount.Info) bool { return shows(i, name) })
+	return opened.mount.Unbind(func(i mount.Info) bool { return shows(i, name) || opened.PV != "" && t.ofPool(i) })
+}
+
+// ofPool reports whether the mount is of the filesystem of a pool.
+func (t *Targets) ofPool(i mount.Info) bool {
+	all, err := mount.Self()
+	return err == nil && slices.ContainsFunc(t.pools, func(pool string) bool { return i.OnFilesystemOf(all, pool) })
 }
 
 // Statfs returns the statistics of the filesystem that is mounted at the target. The
