@@ -24,6 +24,7 @@ var direct = map[string]string{
 	"k8s.io/klog/v2":                                       "logging",
 	"k8s.io/kubelet":                                       "the kubelet's plugin registration service",
 	"k8s.io/utils":                                         "maps of bounded size, least recently used first",
+	"pgregory.net/rapid":                                   "tests of the storage library by random calls, with the shortest story of a failure",
 	"sigs.k8s.io/controller-runtime":                       "the operator: cache, lease, queue",
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10": "the provisioner",
 	"sigs.k8s.io/structured-merge-diff/v6":                 "the operator: who owns which field of an object",

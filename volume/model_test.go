@@ -1,0 +1,297 @@
+package volume_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// A model is what callers of a pool were told, while random calls, kills, restarts, a disk that goes and comes back, and callers that leave
+// follow each other.
+type model struct {
+	dir     string // of the test
+	p       *volume.Pool
+	disk    *hanging
+	life    *life
+	volumes map[string]*modelled
+	// deleting is the volume of the deletion that is under way.
+	deleting string
+	broken   []string // found while a call was under way
+}
+
+// modelled is a volume that Create returned, or may have.
+type modelled struct {
+	bytes int64
+	// unsure is set if a call that nobody was answered may have created, grown or deleted it.
+	unsure bool
+}
+
+const modelPatience = 250 * time.Millisecond
+
+func (m *model) path() string { return filepath.Join(m.dir, "pool") }
+
+// start opens the pool in a new process.
+func (m *model) start(t *rapid.T) {
+	m.disk, m.life = &hanging{stopped: map[string]int{}}, &life{}
+	p, err := volume.New(volume.Config{Name: "pool", Path: m.path(), Patience: modelPatience, Step: func(step string) {
+		m.life.step(step)
+		m.stays(step)
+		m.disk.step(step)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.p = p
+	if err := p.Open(); err != nil {
+		m.ready(err)
+	}
+}
+
+// ready waits until the pool is ready if the error says that it is not: a call may take longer on a busy machine than its caller waits. It
+// reports whether it was that.
+func (m *model) ready(err error) bool {
+	if !errors.Is(err, volume.ErrNotReady) {
+		return false
+	}
+	for m.p.Ready() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	return true
+}
+
+// stays checks that the bytes of a volume stay allocated until its deletion is decided: its rename can fail.
+func (m *model) stays(step string) {
+	if m.deleting == "" || step != "delete.rename" && step != "delete.sync" {
+		return
+	}
+	if s, err := m.p.Space(); err == nil && s.Allocated < m.sure() {
+		m.broken = append(m.broken, fmt.Sprintf("at %s of %s %d bytes are allocated, want %d", step, m.deleting, s.Allocated, m.sure()))
+	}
+}
+
+// sure returns the bytes of the volumes that are certainly there.
+func (m *model) sure() (sum int64) {
+	for _, v := range m.volumes {
+		if !v.unsure {
+			sum += v.bytes
+		}
+	}
+	return sum
+}
+
+// call makes a call and returns its error. killed is set if the process died in it, or its caller has left; the pool is open again.
+func (m *model) call(t *rapid.T, do func() error) (killed bool, err error) {
+	at := 0
+	if rapid.IntRange(0, 4).Draw(t, "kill") == 0 {
+		at = rapid.IntRange(1, 8).Draw(t, "step")
+	}
+	if at == 0 {
+		err = do()
+		return m.ready(err), err
+	}
+	m.life = &life{at: at, armed: true}
+	if killed, err = m.life.live(do); killed {
+		m.p.Close()
+		m.start(t)
+	} else {
+		m.life.set(false)
+		killed = m.ready(err)
+	}
+	return killed, err
+}
+
+func (m *model) name(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
+}
+
+func (m *model) create(t *rapid.T) {
+	name, bytes := m.name(t), int64(rapid.IntRange(1, 4).Draw(t, "MiB"))*mib
+	v := m.volumes[name]
+	killed, err := m.call(t, func() error { _, err := m.p.Create(spec(name, bytes)); return err })
+	switch {
+	case v == nil && killed:
+		m.volumes[name] = &modelled{bytes, true}
+	case v == nil && err != nil:
+		t.Fatalf("create %s: %v", name, err)
+	case v == nil:
+		m.volumes[name] = &modelled{bytes: bytes}
+		m.fill(t, name)
+	case !v.unsure && err == nil != (bytes == v.bytes) && !killed:
+		t.Fatalf("create %s again with %d, it has %d: %v", name, bytes, v.bytes, err)
+	}
+	m.settle(t, name)
+}
+
+func (m *model) fill(t *rapid.T, name string) {
+	if err := os.WriteFile(filepath.Join(m.path(), name, "data"), []byte(name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) grow(t *rapid.T) {
+	name, more := m.name(t), int64(rapid.IntRange(0, 2).Draw(t, "MiB"))*mib
+	v := m.volumes[name]
+	if v == nil {
+		t.Skip("no volume")
+	}
+	killed, err := m.call(t, func() error { _, err := m.p.Expand(name, v.bytes+more); return err })
+	switch {
+	case killed:
+		v.unsure = true
+	case err != nil:
+		t.Fatalf("grow %s: %v", name, err)
+	default:
+		v.bytes += more
+	}
+	m.settle(t, name)
+}
+
+func (m *model) delete(t *rapid.T) {
+	name := m.name(t)
+	m.deleting = name
+	killed, err := m.call(t, func() error { return m.p.Delete(name) })
+	m.deleting = ""
+	switch v := m.volumes[name]; {
+	case killed && v != nil:
+		v.unsure = true
+	case killed:
+	case err != nil:
+		t.Fatalf("delete %s: %v", name, err)
+	default:
+		delete(m.volumes, name)
+	}
+	m.settle(t, name)
+}
+
+// left has the caller of a deletion leave while the disk hangs. Its error says that nothing is decided: all data is there.
+func (m *model) left(t *rapid.T) {
+	name, at := m.name(t), rapid.SampledFrom([]string{"delete.rename", "delete.sync"}).Draw(t, "hangs at")
+	if m.volumes[name] == nil {
+		t.Skip("no volume")
+	}
+	m.disk.hang(at)
+	err := m.p.Delete(name)
+	m.disk.thaw()
+	if !errors.Is(err, volume.ErrNotReady) {
+		t.Fatalf("delete %s on a disk that hangs: %v", name, err)
+	}
+	m.ready(err)
+	if rapid.Bool().Draw(t, "restart") {
+		m.reopen(t)
+	}
+	if _, err := m.p.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "kept") {
+		if err := m.p.Restore(name); err != nil {
+			t.Fatalf("restore %s: %v", name, err)
+		}
+	} else if err := m.p.Delete(name); err != nil {
+		t.Fatalf("delete %s again: %v", name, err)
+	} else {
+		delete(m.volumes, name)
+	}
+}
+
+func (m *model) purge(t *rapid.T) {
+	if killed, err := m.call(t, func() error { _, err := m.p.Purge(t.Context()); return err }); !killed && err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *model) reopen(t *rapid.T) {
+	if err := m.p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.start(t)
+}
+
+// away takes the disk away: nothing works, and nothing is lost.
+func (m *model) away(t *rapid.T) {
+	if err := os.Rename(m.path(), m.path()+".away"); err != nil {
+		t.Fatal(err)
+	}
+	name := m.name(t)
+	_, err := m.p.Create(spec(name, mib))
+	if err2 := m.p.Delete(name); !errors.Is(err, volume.ErrNotReady) || !errors.Is(err2, volume.ErrNotReady) {
+		t.Fatalf("without a disk: %v, %v", err, err2)
+	}
+	if err := os.Rename(m.path()+".away", m.path()); err != nil {
+		t.Fatal(err)
+	}
+	m.ready(volume.ErrNotReady)
+}
+
+// settle asks how a volume is after a call that nobody was answered, and decides an unfinished deletion.
+func (m *model) settle(t *rapid.T, name string) {
+	v := m.volumes[name]
+	if v == nil || !v.unsure {
+		return
+	}
+	if slices.ContainsFunc(m.p.SetAside(), func(r record.Record) bool { return r.Name == name }) {
+		if err := m.p.Restore(name); err != nil {
+			t.Fatalf("restore %s: %v", name, err)
+		}
+	}
+	switch now, err := m.p.Get(name); {
+	case errors.Is(err, volume.ErrNotFound):
+		delete(m.volumes, name)
+	case err != nil:
+		t.Fatal(err)
+	default:
+		if _, err := os.Stat(filepath.Join(now.Path, "data")); err != nil {
+			m.fill(t, name) // it was created, and nobody was told
+		}
+		*v = modelled{bytes: now.Bytes}
+	}
+}
+
+// check holds the pool against the model.
+func (m *model) check(t *rapid.T) {
+	for _, text := range m.broken {
+		t.Error(text)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		now, err := m.p.Get(name)
+		v := m.volumes[name]
+		if v == nil {
+			if !errors.Is(err, volume.ErrNotFound) || errors.Is(err, volume.ErrSetAside) {
+				t.Errorf("%s was deleted: %+v, %v", name, now, err)
+			}
+			continue
+		}
+		data, unread := os.ReadFile(filepath.Join(m.path(), name, "data"))
+		if err != nil || now.Bytes != v.bytes || string(data) != name || unread != nil {
+			t.Errorf("%s is %d bytes, %v, with %q, %v; want %d", name, now.Bytes, err, data, unread, v.bytes)
+		}
+	}
+	if s, err := m.p.Space(); err != nil || s.Allocated != m.sure() {
+		t.Errorf("allocated %d, %v; want %d", s.Allocated, err, m.sure())
+	}
+}
+
+// TestModel makes random calls. A failure prints the shortest story that rapid finds; -rapid.checks makes more of them.
+func TestModel(t *testing.T) {
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("20")
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{dir: t.TempDir(), volumes: map[string]*modelled{}}
+		m.start(rt)
+		defer func() { m.p.Close() }()
+		rt.Repeat(map[string]func(*rapid.T){
+			"": m.check, "create": m.create, "grow": m.grow, "delete": m.delete, "caller gone": m.left,
+			"purge": m.purge, "reopen": m.reopen, "disk away": m.away,
+		})
+	})
+}
