@@ -74,6 +74,7 @@ type Controller struct {
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
 	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
+	wipes   map[string]bool    // Leases of the node, as the last pass found them
 }
 
 // New returns a Controller that has done nothing yet.

@@ -118,7 +118,9 @@ func (s *san) withdraw(c *machine) {
 			}
 		}
 	}
-	c.releaseLeases(s.Context(), needed, nil)
+	if err := c.releaseLeases(s.Context(), needed, nil); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // One LUN at two nodes becomes one PV, whatever one node does between any two steps of the other.
@@ -263,7 +265,9 @@ func TestDiskLeaseIsKept(t *testing.T) {
 	}
 	needed := a.leasesOfJobs()
 	pvs := s.pvs()
-	a.releaseLeases(t.Context(), needed, []*corev1.PersistentVolume{&pvs[0]})
+	if err := a.releaseLeases(t.Context(), needed, []*corev1.PersistentVolume{&pvs[0]}); err != nil {
+		t.Fatal(err)
+	}
 	if s.holder() != "node-a" {
 		t.Error("the Lease was given up while the disk has a PV")
 	}
@@ -281,7 +285,9 @@ func TestDiskLeasesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.releaseLeases(t.Context(), a.leasesOfJobs(), nil)
+	if err := a.releaseLeases(t.Context(), a.leasesOfJobs(), nil); err != nil {
+		t.Fatal(err)
+	}
 	list, err := s.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 3 {
 		t.Errorf("%d Leases are left (%v)", len(list.Items), err)

@@ -253,6 +253,32 @@ func TestDiskClaimRefRemovedDuringAWipe(t *testing.T) {
 	b.report(path, Wiping) // all of it, before it is offered
 }
 
+// The same, and the process ends in the middle of the wipe: the next one knows that the disk is wiped in part.
+func TestDiskClaimRefRemovedAfterAKilledWipe(t *testing.T) {
+	b := newBench(t, "deviceNameFilter=^disk-large", "wipe=discard")
+	path := b.attach("disk-large", 512<<20)
+	pv := b.named(b.report(path, Available).PV)
+	b.configure("wipe=zero") // slowly
+	b.claimed(pv, corev1.VolumeReleased)
+	for b.report(path, Wiping).Wiped == 0 {
+	}
+	b.stop()
+	now := b.named(pv.Name)
+	now.Spec.ClaimRef, now.Status.Phase = nil, corev1.VolumeAvailable
+	b.update(now)
+	b.start()
+	b.event("DeviceWithdrawn", "its disk was being wiped when its claimRef was removed")
+	b.report(path, Wiping)
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if leases, err := b.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{}); err == nil && len(leases.Items) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the note of the wipe outlives the PV")
+		}
+	}
+}
+
 // A node whose name continues this one's has a PV of the same name.
 func TestDiskNameOfAnotherNode(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=^disk-a")

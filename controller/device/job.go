@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -189,11 +190,21 @@ func (c *Controller) publish(reports []Report, numbers map[string]disk.Number) {
 // partlyWiped is why a disk that is wiped no more has a part of a former tenant's data.
 const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
 
-// partly reports whether a wipe for the PV was begun and did not succeed. The agent remembers that until it ends.
+// partly reports whether a wipe for the PV was begun, by this process or one before, and did not succeed.
 func (c *Controller) partly(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.begun[uid]
+	return c.begun[uid] || c.wipes[wipeLease(uid)]
+}
+
+// noteWipes notes which Leases of wipes there are.
+func (c *Controller) noteWipes(leases []coordinationv1.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wipes = map[string]bool{}
+	for _, l := range leases {
+		c.wipes[l.Name] = holderOf(&l) == c.node
+	}
 }
 
 // noteBegun notes that the first byte of the PV's disk is about to be wiped.

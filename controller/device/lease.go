@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -39,14 +40,7 @@ func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 	if name == "" {
 		return nil
 	}
-	_, err := c.Client.CoordinationV1().Leases(c.Namespace).Create(ctx, &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{LabelNodeOlder: class.LabelValue(c.node)},
-			Annotations: map[string]string{AnnDisk: identity.SharedDisk(d.Identity)},
-		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node},
-	}, metav1.CreateOptions{})
+	err := c.createLease(ctx, name, identity.SharedDisk(d.Identity))
 	switch {
 	case err == nil:
 		return nil
@@ -62,6 +56,45 @@ func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 			"on one of the nodes; if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, d.Identity, keyFilter)}
 	}
 	return nil
+}
+
+func (c *Controller) createLease(ctx context.Context, name, diskID string) error {
+	_, err := c.Client.CoordinationV1().Leases(c.Namespace).Create(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{LabelNodeOlder: class.LabelValue(c.node)},
+			Annotations: map[string]string{AnnDisk: diskID},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// wipeLease returns the name of the Lease that is there from before the first byte of a Released PV's disk is wiped until all are.
+// It tells the next process that the disk is wiped in part, if the PV's claimRef is removed meanwhile: the account may not write
+// that on the PV.
+func wipeLease(uid types.UID) string {
+	sum := sha256.Sum256([]byte(uid))
+	return "wipe-" + hex.EncodeToString(sum[:20])
+}
+
+// beginWipe notes that the first byte of the PV's disk is about to be wiped: in the memory alone if the role, of an older version,
+// has no Leases.
+func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume) error {
+	c.noteBegun(pv.UID)
+	err := c.createLease(ctx, wipeLease(pv.UID), recorded(pv).LastingID())
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return fmt.Errorf("note that the disk of PV %s is being wiped: %w", pv.Name, err)
+}
+
+// endWipe removes that note. One that stays has the disk wiped once more, and goes with the PV.
+func (c *Controller) endWipe(ctx context.Context, uid types.UID) {
+	err := c.Client.CoordinationV1().Leases(c.Namespace).Delete(ctx, wipeLease(uid), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		klog.FromContext(ctx).Error(err, "The note of a finished wipe was not removed")
+	}
 }
 
 func holderOf(l *coordinationv1.Lease) string {
@@ -88,20 +121,21 @@ func (c *Controller) leasesOfJobs() map[string]bool {
 	return needed
 }
 
-// releaseLeases gives up the Leases of disks that the node does not offer any more. needed are those of jobs; they were read before
-// the PVs.
-func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) {
+// releaseLeases gives up the Leases of disks that the node does not offer any more, and learns which wipes were begun. needed are
+// those of jobs; they were read before the PVs.
+func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
 	for _, pv := range pvs {
 		needed[leaseName(recorded(pv).LastingID())] = true
+		needed[wipeLease(pv.UID)] = true
 	}
 	leases := c.Client.CoordinationV1().Leases(c.Namespace)
 	list, err := leases.List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
-	if err != nil {
-		if !apierrors.IsForbidden(err) { // a role of an older version, with which none was taken
-			klog.FromContext(ctx).Error(err, "Leases of disks were not given up")
-		}
-		return
+	if apierrors.IsForbidden(err) { // a role of an older version, with which none was taken
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list Leases of disks: %w", err)
 	}
+	c.noteWipes(list.Items)
 	for i := range list.Items {
 		l := &list.Items[i]
 		if needed[l.Name] || holderOf(l) != c.node {
@@ -111,4 +145,5 @@ func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, 
 			klog.FromContext(ctx).Error(err, "The Lease of a disk was not given up", "lease", l.Name)
 		}
 	}
+	return nil
 }

@@ -49,7 +49,9 @@ func (c *Controller) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.releaseLeases(ctx, leases, pvs)
+	if err := c.releaseLeases(ctx, leases, pvs); err != nil {
+		return err
+	}
 	var devices []disk.Device
 	if s != nil {
 		if devices, err = disk.List(s.dir, s.filter); err != nil {

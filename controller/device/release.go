@@ -47,11 +47,14 @@ func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1
 		return err
 	}
 	began := time.Now()
-	c.noteBegun(pv.UID)
+	if err := c.beginWipe(ctx, pv); err != nil {
+		return err
+	}
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
 	c.noteWiped(d, pv.UID, pv.Name, now.ResourceVersion)
+	c.endWipe(ctx, pv.UID)
 	c.notePV(ctx, pv, "wiped", events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }

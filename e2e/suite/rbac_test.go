@@ -87,9 +87,7 @@ var elsewhere = map[string]string{
 	"list storage.k8s.io/storageclasses":      "the same",
 	"list /nodes":                             "the same",
 	"list /configmaps":                        "the same",
-	"create coordination.k8s.io/leases":       "needed for disks with an ID that other nodes see; loop devices have none",
-	"get coordination.k8s.io/leases":          "the same",
-	"delete coordination.k8s.io/leases":       "the same",
+	"get coordination.k8s.io/leases":          "needed if another node has the disk",
 	"get storage.k8s.io/csistoragecapacities": "an object is there already that no watch has brought",
 }
 
