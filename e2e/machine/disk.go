@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// disks are the machine's disks, in the order of /dev/vda, /dev/vdb and so on. The first has the system.
+// disks are the machine's disks, in the order of /dev/vda, /dev/vdb and so on. The first has the system. The last is blank, for
+// tests of raw disks.
 var disks = []struct {
 	name string
 	mkfs []string
@@ -19,6 +20,7 @@ var disks = []struct {
 	{"xfs", []string{"mkfs.xfs", "-q", "-L", "xfs"}},
 	{"ext4", []string{"mkfs.ext4", "-q", "-L", "ext4", "-O", "quota", "-E", "quotatype=prjquota"}},
 	{"btrfs", []string{"mkfs.btrfs", "-q", "-L", "btrfs"}},
+	{name: "raw"},
 }
 
 const diskBytes = 2 << 30 // sparse
@@ -37,6 +39,9 @@ func (m *Machine) writeDisks(ctx context.Context, image string, files []file) er
 		}
 		if err := os.Truncate(path, diskBytes); err != nil {
 			return err
+		}
+		if disk.mkfs == nil {
+			continue
 		}
 		if err := run(ctx, disk.mkfs[0], append(disk.mkfs[1:], path)...); err != nil {
 			return err

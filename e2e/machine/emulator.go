@@ -64,7 +64,8 @@ func (m *Machine) arguments() []string {
 	}
 	for _, disk := range disks {
 		// unsafe: a flush need not reach the real disk, for the host stays up.
-		args = append(args, "-drive", "if=virtio,format=raw,cache=unsafe,file="+m.file(disk.name+".img"))
+		args = append(args, "-drive", "if=none,format=raw,cache=unsafe,id="+disk.name+",file="+m.file(disk.name+".img"),
+			"-device", "virtio-blk-pci,drive="+disk.name+",serial=MY-DISKS-"+disk.name)
 	}
 	return args
 }
