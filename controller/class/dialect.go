@@ -83,9 +83,13 @@ func MadeBy(pv *corev1.PersistentVolume, among []Dialect) *Dialect {
 	return &among[i]
 }
 
+// MadeByOther returns the dialect of the provisioner that a PV's annotation names, nil if
+// that is Own, or none, or if the PV is a CSI PV.
+func MadeByOther(pv *corev1.PersistentVolume) *Dialect { return MadeBy(pv, others) }
+
 // OfOther reports whether a PV's annotation names the provisioner of a dialect other
 // than Own.
-func OfOther(pv *corev1.PersistentVolume) bool { return MadeBy(pv, others) != nil }
+func OfOther(pv *corev1.PersistentVolume) bool { return MadeByOther(pv) != nil }
 
 // Names reports whether a PV names this node by the annotation that its provisioner
 // always writes, or by its node affinity if there is no such annotation. Whose the volume is, package identity decides.

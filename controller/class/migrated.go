@@ -35,12 +35,15 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 	return pv
 }
 
-// ReturnedHostPathPV returns the hostPath PV that replaces the CSI PV now on the way
-// back. was is the hostPath PV before the migration. The result is was with the size,
-// claim, labels and annotations of now. With foreign, the agent does not manage the PV
-// any more, and it gets no annotation of this provisioner except AnnReplaces.
-func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place, foreign bool) *corev1.PersistentVolume {
+// ReturnedHostPathPV returns the hostPath or local PV that replaces the CSI PV now on
+// the way back. was is the PV before the migration. The result is was with the size,
+// claim, labels and annotations of now. Pool and hostname may have changed since: it has
+// the given path, and the node affinity that new PVs get, if was had one. With foreign,
+// the agent does not manage the PV any more, and it gets no annotation of this
+// provisioner except AnnReplaces.
+func ReturnedHostPathPV(was, now *corev1.PersistentVolume, path string, at Place, foreign bool) *corev1.PersistentVolume {
 	pv := successor(was, now, at)
+	Relocate(pv, path, at)
 	for _, key := range []string{AnnIdentity, AnnProvisionOnNode, AnnProvisionedBy} {
 		if value, ok := was.Annotations[key]; ok {
 			pv.Annotations[key] = value
@@ -56,6 +59,22 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, at Place, foreign boo
 	}
 	pv.Spec.Capacity = now.Spec.Capacity.DeepCopy()
 	return pv
+}
+
+// Relocate sets the path of a hostPath or local PV, and the node affinity that new PVs
+// get if it has one. It does nothing to other PVs.
+func Relocate(pv *corev1.PersistentVolume, path string, at Place) {
+	switch {
+	case pv.Spec.HostPath != nil:
+		pv.Spec.HostPath.Path = path
+	case pv.Spec.Local != nil:
+		pv.Spec.Local.Path = path
+	default:
+		return
+	}
+	if pv.Spec.NodeAffinity != nil {
+		pv.Spec.NodeAffinity = affinity(corev1.LabelHostname, at.Hostname)
+	}
 }
 
 // successor returns a PV with the spec of was and the metadata of now. It has no

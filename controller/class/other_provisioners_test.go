@@ -160,11 +160,11 @@ func TestReturnedToOther(t *testing.T) {
 	for _, o := range others {
 		was := otherPV(o.Provisioner)
 		was.UID = "first"
-		at := Place{Node: "node-01", Pool: "pool-id"}
+		at := Place{Node: "node-01", Hostname: "renamed", Pool: "pool-id"}
 		csi := MigratedCSIPV(was, CSIProvisioner, "handle", "local", *was.Spec.Capacity.Storage(), at)
 		csi.UID = "second"
-		pv := ReturnedHostPathPV(was, csi, at, true)
-		if pv.Spec.CSI != nil || DirectoryOf(pv) != DirectoryOf(was) || (pv.Spec.NodeAffinity == nil) != (was.Spec.NodeAffinity == nil) {
+		pv := ReturnedHostPathPV(was, csi, "/moved/x", at, true)
+		if pv.Spec.CSI != nil || DirectoryOf(pv) != "/moved/x" || was.Spec.NodeAffinity != nil && Hostname(pv) != "renamed" || (pv.Spec.NodeAffinity == nil) != (was.Spec.NodeAffinity == nil) {
 			t.Errorf("%s: %+v", o.Provisioner, pv.Spec)
 		}
 		was.Annotations[AnnReplaces] = "second"

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ var answers = map[string]struct {
 
 // manyPVs knows several volumes of one pool, by the PV's name.
 type manyPVs struct {
-	PVs
+	nodePVs
 	pool *volume.Pool
 	all  []*corev1.PersistentVolume
 }

@@ -92,7 +92,9 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 	job, err := readJob(pool, h)
 	if err != nil {
 		f.Verdict, f.Reason = Stopped, err.Error()
+		return f
 	}
+	class.Relocate(job.new, v.Path, m.pvs.At(pool))
 	f.job = job
 	return f
 }
@@ -145,7 +147,7 @@ func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh
 // node reads whether CSI PVs can be used on this node. Pods are read when a verdict
 // needs them.
 func (m *Migrator) node(ctx context.Context) *node {
-	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, isForeign: m.pvs.IsForeign, unserved: m.unserved(ctx),
+	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, pvs: m.pvs, unserved: m.unserved(ctx),
 		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
 }
 

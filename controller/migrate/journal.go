@@ -28,6 +28,9 @@ type job struct {
 	stopped string                   // why it stopped at the last attempt, or ""
 	old     *corev1.PersistentVolume // as it was when the migration began
 	new     *corev1.PersistentVolume // as it is created
+	// planned is the source of the new PV when the migration began. The pool may have
+	// another path since.
+	planned corev1.PersistentVolumeSource
 }
 
 // readJob reads the journal of a volume that a migration holds. Another version or a
@@ -48,6 +51,7 @@ func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
 	case j.to != toCSI && j.to != toHostPath:
 		err = fmt.Errorf("it leads to %q, and must to %q or %q", j.to, toCSI, toHostPath)
 	default:
+		j.planned = source(j.new)
 		return j, nil
 	}
 	return nil, fmt.Errorf("the journal of volume %s cannot be read: %w; stop the agent and correct the key migration of %s, "+
@@ -79,10 +83,12 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 }
 
 // isNew reports whether a PV is the one that this migration created: it names the UID
-// of the old one, and has the new one's source. A PV without a claim may have got one.
+// of the old one, and has the new one's source, of now or of when it began. A PV
+// without a claim may have got one.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
+	has := source(pv)
 	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
-		apiequality.Semantic.DeepEqual(source(pv), source(j.new)) &&
+		(apiequality.Semantic.DeepEqual(has, source(j.new)) || apiequality.Semantic.DeepEqual(has, j.planned)) &&
 		(class.ClaimUID(j.new) == "" || class.ClaimUID(pv) == class.ClaimUID(j.new))
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -48,6 +49,11 @@ type PVs interface {
 	// IsForeign reports whether another provisioner created a PV, and the agent does
 	// not serve the PVs of that provisioner.
 	IsForeign(*corev1.PersistentVolume) bool
+	// At returns the names of the node and of the pool as new PVs have them.
+	At(*volume.Pool) class.Place
+	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be
+	// valid for the volume.
+	ValidateReturn(*corev1.PersistentVolume, volume.Volume) error
 	// SweepSoon causes a list of the PVs without this provisioner's label soon.
 	SweepSoon()
 }

@@ -22,7 +22,7 @@ import (
 
 // oneVolume is a provisioner that knows a single volume.
 type oneVolume struct {
-	PVs
+	nodePVs
 	pool *volume.Pool
 }
 
@@ -187,6 +187,35 @@ func TestPolicyAfterLostClaim(t *testing.T) {
 	}
 	if v, err := j.pool.Get(pvName); err != nil || v.Migration == nil || v.Migration.Stopped == "" {
 		t.Errorf("journal %+v, %v", v.Migration, err)
+	}
+}
+
+// The pool has another path since the old PV went: the PV that is made has it, too, and one that was made before is recognised.
+func TestPoolMovedInTheMiddle(t *testing.T) {
+	m, pvs := many(t, 1)
+	data, err := encodePV(pvs.all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := pvs.all[0].DeepCopy()
+	next.UID, next.Annotations[class.AnnReplaces] = "", string(pvs.all[0].UID)
+	planned, err := encodePV(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pvs.pool.BeginMigration(next.Name, record.Migration{To: toHostPath, Old: data, New: planned}); err != nil {
+		t.Fatal(err)
+	}
+	f := m.check(t.Context())[0]
+	if f.job == nil || f.job.new.Spec.HostPath.Path != f.v.Path || f.v.Path == next.Spec.HostPath.Path {
+		t.Fatalf("it makes a PV at %s of the volume at %s", f.job.new.Spec.HostPath.Path, f.v.Path)
+	}
+	for _, path := range []string{f.v.Path, next.Spec.HostPath.Path} {
+		there := next.DeepCopy()
+		there.UID, there.Spec.HostPath.Path = "new", path
+		if !f.job.isNew(there) {
+			t.Errorf("a PV at %s is taken for a stranger's", path)
+		}
 	}
 }
 

@@ -47,8 +47,7 @@ type node struct {
 	// unserved is why no CSI PV can be used on the node now, or nil.
 	unserved error
 	used     bool // migrate volumes that pods use, too
-	// isForeign is PVs.IsForeign.
-	isForeign func(*corev1.PersistentVolume) bool
+	pvs      PVs
 	// localUser returns a pod of this node that uses a claim, or "".
 	localUser func(*corev1.PersistentVolumeClaim) (string, error)
 	// remoteUser returns a pod of another node that uses a claim, or "".
@@ -56,7 +55,7 @@ type node struct {
 }
 
 // verdict decides whether a PV may be migrated, and returns the PV that replaces it,
-// nil if it may not. It reads nothing but its arguments.
+// nil if it may not. It asks no API server.
 func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
 	to, err := n.mode.target(s.pv)
 	moved := first(s.v) != nil
@@ -111,13 +110,17 @@ func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 
 // successor returns the PV that replaces the subject's, or why there can be none.
 func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error) {
-	at := class.Place{Node: n.name, Pool: s.pool.ID()}
+	at := n.pvs.At(s.pool)
 	if to == toHostPath {
 		was, err := parsePV(first(s.v).Old)
 		if err != nil {
 			return nil, fmt.Errorf("the hostPath PV in its journal: %w", err)
 		}
-		return class.ReturnedHostPathPV(was, s.pv, at, n.isForeign(was)), nil
+		next := class.ReturnedHostPathPV(was, s.pv, s.v.Path, at, n.pvs.IsForeign(was))
+		if err := n.pvs.ValidateReturn(next, s.v); err != nil {
+			return nil, fmt.Errorf("the PV that would replace it is not valid: %w", err)
+		}
+		return next, nil
 	}
 	if err := checkSupported(s.pv); err != nil {
 		return nil, err

@@ -71,9 +71,21 @@ func ordinary(pool *volume.Pool) subject {
 		v: volume.Volume{Record: record.Record{Name: pvName, State: record.Bound, Bytes: 10 * mib}, Path: pool.Path() + "/" + pvName}}
 }
 
+// nodePVs are the PVs of a node whose hostname is not its name. Each that may be made is valid.
+type nodePVs struct {
+	PVs
+	invalid error // why no PV is valid
+}
+
+func (nodePVs) IsForeign(pv *corev1.PersistentVolume) bool { return class.OfOther(pv) }
+func (nodePVs) At(pool *volume.Pool) class.Place {
+	return class.Place{Node: "node-01", Hostname: "host-a", Pool: pool.ID()}
+}
+func (n nodePVs) ValidateReturn(*corev1.PersistentVolume, volume.Volume) error { return n.invalid }
+
 func served(mode Mode) *node {
 	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
-	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, isForeign: class.OfOther}
+	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{}}
 }
 
 // Each row spoils one thing of a PV that may be moved.
@@ -255,7 +267,7 @@ func TestThereAndBack(t *testing.T) {
 	if to != toHostPath || verdict != Ready {
 		t.Fatalf("to %q: %s, %s", to, verdict, reason)
 	}
-	if back.Spec.CSI != nil || back.Spec.HostPath.Path != "/pool/"+pvName {
+	if back.Spec.CSI != nil || back.Spec.HostPath.Path != s.v.Path {
 		t.Errorf("source %+v", back.Spec.PersistentVolumeSource)
 	}
 	if got := back.Spec.Capacity.Storage().String(); got != "20Mi" {
@@ -268,6 +280,11 @@ func TestThereAndBack(t *testing.T) {
 		if back.Annotations[key] != value {
 			t.Errorf("annotation %s is %q, want %q", key, back.Annotations[key], value)
 		}
+	}
+	n := served(Back)
+	n.pvs = nodePVs{invalid: errors.New("it names pool x")}
+	if _, _, verdict, reason := n.verdict(s); verdict != Refused || !strings.Contains(reason, "it names pool x") {
+		t.Errorf("not valid: %s, %s", verdict, reason)
 	}
 	// While it is under way, and after a kill, the same journal is looked at.
 	s.v.Migration = &record.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}

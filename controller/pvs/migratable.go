@@ -42,6 +42,29 @@ func (p *PVs) rulesOf(other *class.Dialect) hostPath {
 	return hostPath{node: p.node, nodes: p.nodes, Served: Served{Dialect: *other, Pools: p.pools.All()}}
 }
 
+// At returns the names of the node and of the pool as new PVs have them.
+func (p *PVs) At(pool *volume.Pool) class.Place {
+	at := at(p.node)
+	at.Pool = pool.ID()
+	return at
+}
+
+// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be valid for a volume: for this agent,
+// or for the other provisioner that made it, whether its PVs may be migrated or not.
+func (p *PVs) ValidateReturn(pv *corev1.PersistentVolume, v volume.Volume) error {
+	validate := p.volumeOf
+	if p.IsForeign(pv) {
+		validate = func(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+			return p.validateOther(class.MadeByOther(pv), pv)
+		}
+	}
+	_, there, err := validate(pv)
+	if err == nil && (there.Path != v.Path || !there.Same(v.Record)) {
+		err = fmt.Errorf("it names the volume at %s, and the volume is at %s", there.Path, v.Path)
+	}
+	return err
+}
+
 // validateOther is Validate for a PV of another provisioner.
 func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume

@@ -152,6 +152,62 @@ func former(t *testing.T, c *PVs, pv *corev1.PersistentVolume, others ...*corev1
 	server(t, c, list)
 }
 
+// A PV of the way back is valid only for its volume, also one of a provisioner whose PVs are not to be migrated any more.
+func TestValidateReturn(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit func(*corev1.PersistentVolume)
+		want string
+	}{
+		"as it was": {func(*corev1.PersistentVolume) {}, ""},
+		"another place": {func(pv *corev1.PersistentVolume) {
+			pv.Spec.HostPath.Path = "/elsewhere/" + filepath.Base(pv.Spec.HostPath.Path)
+		}, "not right below a pool"},
+		"another volume":  {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "-x" }, "it is not named as provisioner"},
+		"another claim":   {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }, "it is not named as provisioner"},
+		"another machine": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnIdentity] = "node-02" }, "on node node-01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newPVs(t)
+			pv := otherPV(t, c)
+			recordedAs(t, c, pv, pv.Name)
+			v, err := c.pools.Named("fast").Get(filepath.Base(pv.Spec.HostPath.Path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			row.edit(pv)
+			err = c.ValidateReturn(pv, v)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+// A hostPath PV of this provisioner, whose hostname changed since.
+func TestValidateReturnOfOwn(t *testing.T) {
+	c := newPVs(t)
+	pool := c.pools.Named("legacy")
+	pv := validPV(c, "wait")
+	_, name := c.Names(pv)
+	v, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: pv.Name, Owner: ownerOf(pv)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ValidateReturn(pv, v); err != nil {
+		t.Error(err)
+	}
+	class.Relocate(pv, v.Path, class.Place{Hostname: "host-b"})
+	if err := c.ValidateReturn(pv, v); err == nil {
+		t.Error("the PV of another host is valid")
+	}
+	class.Relocate(pv, v.Path, c.At(pool))
+	other := v
+	other.Path += "-x"
+	if err := c.ValidateReturn(pv, other); err == nil || !strings.Contains(err.Error(), "the volume is at") {
+		t.Errorf("for another volume: %v", err)
+	}
+}
+
 func remove(t *testing.T, pv *corev1.PersistentVolume) {
 	t.Helper()
 	if err := os.RemoveAll(pv.Spec.HostPath.Path); err != nil {
