@@ -57,9 +57,9 @@ func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
 }
 
 // newMigrator builds the migrator, also if nothing is to be migrated: it finishes migrations that an
-// earlier process began.
+// earlier process began, perhaps one that served another backend too.
 func (a *agent) newMigrator() (err error) {
-	if !a.provision.hostPath() || !a.provision.csi {
+	if a.driverOnly() {
 		return nil
 	}
 	m := &a.migrate

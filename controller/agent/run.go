@@ -151,6 +151,11 @@ func (a *agent) checks() (all []httpserver.Check) {
 	if a.original != nil {
 		all = append(all, httpserver.Check{Name: "local-path provisioner", Err: a.original.Running})
 	}
+	if a.migrator != nil {
+		all = append(all, httpserver.Check{Name: "migration", Err: a.migrator.Stranded})
+	} else {
+		all = append(all, httpserver.Check{Name: "migration", Err: func() error { return migrate.Open(a.pools) }})
+	}
 	if a.publisher != nil {
 		all = append(all, httpserver.Check{Name: "capacity", Err: a.publisher.Ready})
 	}

@@ -14,6 +14,7 @@
 //	other_provisioners.go volumes of other provisioners: taken over, given back
 //	admit.go              dry runs of what a migration writes, and refusals
 //	swap.go               the steps for one volume
+//	stranded.go           migrations that an agent of one backend cannot finish
 //	write.go              writes to the API server
 //	events.go, metrics.go
 //

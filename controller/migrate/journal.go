@@ -30,7 +30,9 @@ type job struct {
 	new     *corev1.PersistentVolume // as it is created
 	// planned is the source of the new PV when the migration began. The pool may have
 	// another path since.
-	planned corev1.PersistentVolumeSource
+	planned  corev1.PersistentVolumeSource
+	stranded bool // the agent does not serve the new PV, and cannot go back
+	touched  bool // the claim was annotated, or may not be
 }
 
 // readJob reads the journal of a volume that a migration holds. Another version or a

@@ -49,6 +49,8 @@ type PVs interface {
 	// IsForeign reports whether another provisioner created a PV, and the agent does
 	// not serve the PVs of that provisioner.
 	IsForeign(*corev1.PersistentVolume) bool
+	// Serves reports whether this agent serves such a PV, or another provisioner does.
+	Serves(*corev1.PersistentVolume) bool
 	// At returns the names of the node and of the pool as new PVs have them.
 	At(*volume.Pool) class.Place
 	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be
@@ -96,6 +98,9 @@ type Migrator struct {
 	refusals map[string]refusal // by the PV's name; only Run uses it
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
+	// stranded is why the migrations past their point of no return cannot be finished by
+	// this agent, nil if all can.
+	stranded atomic.Pointer[string]
 }
 
 // New returns a Migrator. The error names what is missing.
@@ -195,7 +200,9 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 			ready = append(ready, f)
 		}
 	}
-	if m.migrate(ctx, open) {
+	went := m.migrate(ctx, open)
+	m.noteStranded(open)
+	if went {
 		m.migrate(ctx, ready)
 	}
 }

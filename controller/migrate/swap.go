@@ -111,6 +111,9 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 		return over, err
 	case pv == nil && j.step == record.MigrationPrepared:
 		return m.cancel(ctx, j, nil, "the PV was deleted")
+	case j.step == record.MigrationCutover && !unchanged(j, pv) && !m.pvs.Serves(j.new):
+		j.stranded = true
+		return over, stopped(unserved(j.to))
 	case pv == nil:
 		return again, m.create(ctx, j.new)
 	case j.isNew(pv):
@@ -201,8 +204,12 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	case claim == nil:
 	case phase != corev1.VolumeBound:
 		return waits, nil
-	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[class.AnnMigrated] != string(pv.UID):
-		return waits, m.touch(ctx, claim, pv)
+	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[class.AnnMigrated] != string(pv.UID) && !j.touched:
+		err := m.touch(ctx, claim, pv)
+		if j.touched = live.Permanent(err); j.touched {
+			err = nil // the controller-manager checks all claims every 15 seconds
+		}
+		return waits, err
 	case claim.Status.Phase != corev1.ClaimBound:
 		return waits, nil
 	}

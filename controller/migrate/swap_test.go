@@ -3,10 +3,13 @@ package migrate
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -216,6 +219,86 @@ func TestPoolMovedInTheMiddle(t *testing.T) {
 		if !f.job.isNew(there) {
 			t.Errorf("a PV at %s is taken for a stranger's", path)
 		}
+	}
+}
+
+// An agent that does not serve the new PV cancels a migration while the old PV is there. After that it leaves everything as it
+// is, and says on the claim and at /readyz whose turn it is.
+func TestStranded(t *testing.T) {
+	for name, row := range map[string]struct {
+		deleted  bool
+		unserved string
+		stranded bool
+	}{
+		"the old PV is there":            {false, toCSI, false},
+		"the old PV is gone":             {true, toCSI, true},
+		"the old PV is gone, and served": {true, toHostPath, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, j := begun(t, func(*corev1.PersistentVolume) {})
+				for range 2 { // retain, cut over
+					if _, err := m.next(t.Context(), j); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if row.deleted {
+					if _, err := m.next(t.Context(), j); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.mode, m.pvs = Off, oneVolume{nodePVs: nodePVs{unserved: row.unserved}, pool: j.pool}
+				said := &warnings{Events: m.events}
+				m.events = said
+				if err := Open(m.pools); err == nil || !strings.Contains(err.Error(), "manifests/csi") {
+					t.Errorf("without a migrator: %v", err)
+				}
+				m.work(t.Context(), m.check(t.Context()))
+				err := m.Stranded()
+				if (err != nil) != row.stranded || strings.Contains(said.claim, "both-modes") != row.stranded {
+					t.Errorf("not ready because of %v, event %q", err, said.claim)
+				}
+				if err != nil && (!strings.Contains(err.Error(), "manifests/csi") || !strings.Contains(err.Error(), "default/data")) {
+					t.Error(err)
+				}
+				_, err = m.client.CoreV1().PersistentVolumes().Get(t.Context(), pvName, metav1.GetOptions{})
+				if there := err == nil; there == row.stranded {
+					t.Errorf("the PV: %v", err)
+				}
+				m.pvs = oneVolume{pool: j.pool}
+				m.work(t.Context(), m.check(t.Context()))
+				if err := m.Stranded(); err != nil {
+					t.Errorf("an agent of both backends: %v", err)
+				}
+				readPV(t, m.client)
+			})
+		})
+	}
+}
+
+// An agent whose role does not allow to annotate claims waits for the controller-manager's next resync.
+func TestClaimMayNotBeAnnotated(t *testing.T) {
+	m, j := begun(t, func(*corev1.PersistentVolume) {})
+	c := m.client.(*fake.Clientset)
+	patches := 0
+	c.PrependReactor("patch", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		patches++
+		return true, nil, apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "data", nil)
+	})
+	claim := claimOf("10Mi")
+	claim.Status.Phase = corev1.ClaimLost
+	if err := c.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), claim, "default"); err != nil {
+		t.Fatal(err)
+	}
+	pv := j.new.DeepCopy()
+	pv.UID, pv.Status.Phase = "new", corev1.VolumeBound
+	for range 3 {
+		if s, err := m.complete(t.Context(), j, pv); s != waits || err != nil {
+			t.Errorf("%v, %v", s, err)
+		}
+	}
+	if patches != 1 {
+		t.Errorf("%d attempts, want one", patches)
 	}
 }
 

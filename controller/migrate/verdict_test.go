@@ -75,6 +75,15 @@ func ordinary(pool *volume.Pool) subject {
 type nodePVs struct {
 	PVs
 	invalid error // why no PV is valid
+	// unserved is what the agent serves no PVs of: toCSI or toHostPath.
+	unserved string
+}
+
+func (n nodePVs) Serves(pv *corev1.PersistentVolume) bool {
+	if pv.Spec.CSI != nil {
+		return n.unserved != toCSI
+	}
+	return n.unserved != toHostPath
 }
 
 func (nodePVs) IsForeign(pv *corev1.PersistentVolume) bool { return class.OfOther(pv) }

@@ -42,6 +42,12 @@ func (p *PVs) rulesOf(other *class.Dialect) hostPath {
 	return hostPath{node: p.node, nodes: p.nodes, Served: Served{Dialect: *other, Pools: p.pools.All()}}
 }
 
+// Serves reports whether this agent serves a PV, or another provisioner does: one of the provisioner in its annotation,
+// or of the CSI driver.
+func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
+	return p.IsForeign(pv) || p.backendOf(pv) != nil
+}
+
 // At returns the names of the node and of the pool as new PVs have them.
 func (p *PVs) At(pool *volume.Pool) class.Place {
 	at := at(p.node)
