@@ -37,8 +37,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 		if err := adoptable(c, s.Name); err != nil {
 			return Volume{}, err
 		}
-		r := newRecord(s, record.Bound)
-		r.Adopted, r.Quota, r.Inodes = true, record.QuotaBestEffort, 0
+		r := adoptedRecord(s)
 		if err := p.begin(c, "adopt.record"); err != nil {
 			return Volume{}, err
 		}
@@ -56,6 +55,12 @@ func adoptable(c *call, name string) error {
 		return errors.Join(fmt.Errorf("%w: it is a pool, whose volumes it may have (%s)", ErrConflict, pooldir.PrivateName), err)
 	}
 	return nil
+}
+
+func adoptedRecord(s Spec) record.Record {
+	r := newRecord(s, record.Bound)
+	r.Adopted, r.Quota, r.Inodes = true, record.QuotaBestEffort, 0
+	return r
 }
 
 func recordedFor(r record.Record, owner record.Owner, pv string) error {
@@ -98,32 +103,6 @@ func (p *Pool) Born(name string) (time.Time, error) {
 			return time.Time{}, nil
 		}
 		return time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UTC(), nil
-	})
-}
-
-// Disown reverses Adopt, because another program manages the directory: it removes the
-// volume's record and so its allocation. It does not change the directory, which may be
-// gone. It does nothing if there is no record.
-//
-// The error is ErrConflict if the agent created the directory, ErrMigrating while a
-// migration is under way, or if the volume has a PV of a finished one.
-func (p *Pool) Disown(name string) error {
-	return p.on("disown volume", name, func(c *call) error {
-		r, ok := p.records.Get(name)
-		switch {
-		case !ok:
-			return nil
-		case !r.Adopted || !r.InPlace():
-			return fmt.Errorf("%w: it was not adopted", ErrConflict)
-		case r.Migration != nil:
-			return fmt.Errorf("%w (%s)", ErrMigrating, r.Migration.Step)
-		case r.QuotaID != 0:
-			return fmt.Errorf("%w: it has a quota, which would outlive its record", ErrConflict)
-		}
-		if err := c.StillWanted(); err != nil {
-			return err
-		}
-		return p.drop(c, name)
 	})
 }
 

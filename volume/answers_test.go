@@ -60,6 +60,9 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	case "note orphan":
 		_, err := p.NoteOrphan(o.name, "its PV is gone", 0)
 		return "", err
+	case "adopt to move":
+		_, err := p.AdoptMigrating(s, journal)
+		return "", done(err, volume.ErrConflict)
 	case "begin migration":
 		return "", done(beginAs(p, o.name, journal), volume.ErrMigrating)
 	case "cut over":
@@ -143,6 +146,8 @@ func (o op) after(t truth) truth {
 		t.Dir, t.Aside = true, false
 	case "note orphan":
 		t.Orphan = true
+	case "adopt to move":
+		t.Record, t.Bound, t.Adopted, t.Bytes, t.Migration = true, true, true, o.bytes, record.MigrationPrepared
 	case "begin migration":
 		t.Bound, t.Migration = true, record.MigrationPrepared
 	case "cut over":
@@ -150,6 +155,9 @@ func (o op) after(t truth) truth {
 	case "finish migration":
 		t.Migration = record.MigrationDone
 	case "cancel migration":
+		if t.Adopted {
+			return truth{Dir: true}
+		}
 		t.Migration = ""
 	case "undo", "delete":
 		return truth{}

@@ -143,7 +143,7 @@ func everyCall(p *volume.Pool) map[string]func() error {
 		"has directory": func() error { return second(p.HasDirectory("v")) },
 		"adoptable":     func() error { return second(p.Adoptable("u")) },
 		"adopt":         func() error { return second(p.Adopt(spec("u", mib))) },
-		"disown":        func() error { return p.Disown("v") },
+		"adopt to move": func() error { return second(p.AdoptMigrating(spec("u", mib), journal)) },
 		"create":        func() error { return second(p.Create(spec("u", mib))) },
 		"create again":  func() error { return second(p.Create(spec("v", gib))) },
 		"expand":        func() error { return second(p.Expand("v", 2*gib)) },

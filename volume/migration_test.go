@@ -125,7 +125,7 @@ func TestMigrationBack(t *testing.T) {
 	if m := journalOf(t, p); m == nil || m.To != "csi" || m.Step != record.MigrationDone || !strings.Contains(string(m.Old), "pv-v") {
 		t.Fatalf("journal %+v, want the first one's", m)
 	}
-	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back") })))
+	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back", true) })))
 	p = reopened(t, p)
 	if m := journalOf(t, p); m != nil {
 		t.Errorf("journal %+v, want none", m)

@@ -187,44 +187,70 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// What was adopted can be given back: nothing is left of it but the directory.
-func TestDisown(t *testing.T) {
-	p := newPool(t)
-	before, err := p.Space()
-	ok(t, err)
-	ok(t, p.Disown("v"))
-	_, err = p.Adoptable("v")
-	is(t, err, volume.ErrNotFound)
-	ok(t, os.Mkdir(filepath.Join(p.Path(), "v"), 0o755))
-	if empty, err := p.Adoptable("v"); err != nil || !empty {
-		t.Errorf("empty: %v, %v", empty, err)
+// What was adopted for a migration is given back in one write: nothing is left of it but the directory. What was adopted before
+// stays recorded.
+func TestAdoptToMigrate(t *testing.T) {
+	for name, row := range map[string]struct {
+		before bool // it was adopted before
+		end    func(*volume.Pool) error
+		stays  bool
+	}{
+		"cancelled":         {false, release, false},
+		"there, and back":   {false, thereAndBack(true), false},
+		"back, and ours":    {false, thereAndBack(false), true},
+		"there":             {false, finish, true},
+		"back is cancelled": {false, func(p *volume.Pool) error { return errors.Join(finish(p), begin(p), release(p)) }, true},
+		"before, cancelled": {true, release, true},
+		"before, and back":  {true, thereAndBack(true), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t)
+			before, err := p.Space()
+			ok(t, err)
+			_, err = p.AdoptMigrating(spec("v", mib), journal)
+			is(t, err, volume.ErrNotFound)
+			write(t, filepath.Join(p.Path(), "v/data"), "x")
+			if row.before {
+				_, err = p.Adopt(spec("v", mib))
+				ok(t, err)
+				_, err = p.AdoptMigrating(spec("v", mib), journal)
+				is(t, err, volume.ErrConflict)
+				ok(t, begin(p))
+			} else {
+				_, err = p.AdoptMigrating(spec("v", mib), record.Migration{Old: make([]byte, 1<<20)})
+				is(t, err, volume.ErrInvalid)
+				_, err = p.AdoptMigrating(spec("v", mib), journal)
+				ok(t, err)
+			}
+			p = reopened(t, p)
+			is(t, p.Delete("v"), volume.ErrMigrating)
+			ok(t, row.end(p))
+			for range 2 {
+				_, err = p.Get("v")
+				if row.stays {
+					ok(t, err)
+				} else {
+					is(t, err, volume.ErrNotFound)
+				}
+				want := before.Allocated
+				if row.stays {
+					want += mib
+				}
+				if after, err := p.Space(); err != nil || after.Allocated != want {
+					t.Errorf("allocated %d, want %d, %v", after.Allocated, want, err)
+				}
+				p = reopened(t, p)
+			}
+			if !there(filepath.Join(p.Path(), "v/data")) {
+				t.Error("the data is gone")
+			}
+		})
 	}
-	write(t, filepath.Join(p.Path(), "v/data"), "x")
-	if empty, err := p.Adoptable("v"); err != nil || empty {
-		t.Errorf("with a file: %v, %v", empty, err)
+}
+
+// thereAndBack finishes a migration, and one back.
+func thereAndBack(forget bool) func(*volume.Pool) error {
+	return func(p *volume.Pool) error {
+		return errors.Join(finish(p), begin(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back", forget) }))
 	}
-	_, err = p.Adopt(spec("v", mib))
-	ok(t, err)
-	_, err = p.Adoptable("v")
-	is(t, err, volume.ErrConflict)
-	ok(t, begin(p))
-	is(t, p.Disown("v"), volume.ErrMigrating)
-	ok(t, finish(p))
-	is(t, p.Disown("v"), volume.ErrMigrating)
-	ok(t, begin(p))
-	ok(t, onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back") }))
-	for range 2 {
-		ok(t, p.Disown("v"))
-	}
-	p = reopened(t, p)
-	_, err = p.Get("v")
-	is(t, err, volume.ErrNotFound)
-	if after, err := p.Space(); err != nil || after.Allocated != before.Allocated {
-		t.Errorf("allocated %d, before %d, %v", after.Allocated, before.Allocated, err)
-	}
-	if !there(filepath.Join(p.Path(), "v/data")) {
-		t.Error("the data is gone")
-	}
-	create(t, p, "made")
-	is(t, p.Disown("made"), volume.ErrConflict)
 }

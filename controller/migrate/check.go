@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 )
@@ -128,20 +127,6 @@ func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
 		return nil
 	})
 	return at, err
-}
-
-// claim returns the claim that a PV names by its UID, nil if it is gone.
-func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*corev1.PersistentVolumeClaim, error) {
-	ref := pv.Spec.ClaimRef
-	if ref == nil || ref.UID == "" {
-		return nil, nil
-	}
-	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil && !fresh {
-		if c, ok := obj.(*corev1.PersistentVolumeClaim); ok && c.UID == ref.UID {
-			return c, nil
-		}
-	}
-	return live.ClaimOf(ctx, m.client, pv)
 }
 
 // node reads whether CSI PVs can be used on this node. Pods are read when a verdict

@@ -8,10 +8,10 @@
 //	mode.go               the flag, and the annotation on a PV
 //	check.go              collects what a verdict needs
 //	verdict.go            whether a PV may be migrated, and why not (pure)
+//	claims.go             the claims of PVs
 //	pods.go               which pods use a claim
 //	plan.go               the verdicts of all PVs, as a table
 //	journal.go            the volume's journal, and the PVs in it
-//	other_provisioners.go volumes of other provisioners: taken over, given back
 //	admit.go              dry runs of what a migration writes, and refusals
 //	swap.go               the steps for one volume
 //	stranded.go           migrations that an agent of one backend cannot finish
@@ -21,6 +21,11 @@
 // Only the journal, which is in the pool, is remembered. Each step reads the API server
 // and derives the next one, so an agent that was killed continues where it stopped.
 // docs/on-disk-format.md has the table.
+//
+// A volume of another provisioner has a record only while its PV is a CSI PV of this
+// driver, or in a migration: the first write of the journal creates the record, and the
+// last one removes it. In between it is migrated like any other. A record that was there
+// before stays: an agent that served that provisioner may have created it.
 //
 // The provisioning loop decides which PVs are of this node, and does not touch them
 // while their journal is open. Only the agent that holds the pool's lock writes to its

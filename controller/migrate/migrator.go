@@ -17,6 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -43,9 +44,9 @@ type PVs interface {
 	All() []*corev1.PersistentVolume
 	// Migratable returns the PVs of this node that other provisioners created and that
 	// can be taken over. They may be some minutes old. Validate accepts them too;
-	// before Adopt creates a record, such a volume has no state.
+	// before Adopt creates a record, with the journal, such a volume has no state.
 	Migratable() []*corev1.PersistentVolume
-	Adopt(context.Context, *corev1.PersistentVolume) error
+	Adopt(*corev1.PersistentVolume, record.Migration) (*volume.Pool, *migration.Hold, error)
 	// IsForeign reports whether another provisioner created a PV, and the agent does
 	// not serve the PVs of that provisioner.
 	IsForeign(*corev1.PersistentVolume) bool
@@ -94,8 +95,9 @@ type Migrator struct {
 	used   bool
 	step   func(string)
 
-	claims   cache.Store        // set by Run
-	refusals map[string]refusal // by the PV's name; only Run uses it
+	claims   cache.Store             // set by Run
+	refusals map[string]refusal      // by the PV's name; only Run uses it
+	listed   map[string]listedClaims // by namespace; only Run uses it
 	wake     chan struct{}
 	report   atomic.Pointer[Report]
 	// stranded is why the migrations past their point of no return cannot be finished by
@@ -120,7 +122,7 @@ func New(c Config) (*Migrator, error) {
 	}
 	m := &Migrator{
 		client: c.Client, name: c.Node, pools: c.Pools, driver: c.Driver, pvs: c.PVs, events: c.Events, mode: c.Mode, used: c.Used,
-		step: c.Step, refusals: map[string]refusal{}, wake: make(chan struct{}, 1),
+		step: c.Step, refusals: map[string]refusal{}, listed: map[string]listedClaims{}, wake: make(chan struct{}, 1),
 	}
 	m.report.Store(&Report{Node: m.name, Mode: m.mode})
 	return m, nil
@@ -187,7 +189,6 @@ func (m *Migrator) publish(ctx context.Context, all []candidate) {
 // cannot go on past the deletion of its old PV, it begins none, so that the cause does
 // not affect all claims.
 func (m *Migrator) work(ctx context.Context, all []candidate) {
-	m.tidy(ctx, all)
 	m.forgetRefusals(all)
 	var open, ready []candidate
 	for _, f := range all {
@@ -241,9 +242,6 @@ func (m *Migrator) one(ctx context.Context, f candidate) (err error) {
 	j := f.job
 	if j == nil {
 		f, err = m.prepare(ctx, f)
-		if err == nil && f.v.State == "" {
-			f, err = m.adopt(ctx, f)
-		}
 		if err == nil {
 			j, err = m.begin(f)
 		}

@@ -41,7 +41,7 @@ type stopped string
 
 func (s stopped) Error() string { return string(s) }
 
-// begin writes the journal of a candidate that is Ready.
+// begin writes the journal of a candidate that is Ready, and the record if there is none.
 func (m *Migrator) begin(f candidate) (*job, error) {
 	old, err := encodePV(f.pv)
 	if err != nil {
@@ -51,7 +51,15 @@ func (m *Migrator) begin(f candidate) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := f.pool.BeginMigration(f.v.Name, record.Migration{To: f.To, Old: old, New: next})
+	journal := record.Migration{To: f.To, Old: old, New: next}
+	if f.v.State == "" {
+		pool, hold, err := m.pvs.Adopt(f.pv, journal)
+		if err != nil {
+			return nil, fmt.Errorf("take over PV %s: %w", f.PV, err)
+		}
+		return readJob(pool, hold)
+	}
+	hold, err := f.pool.BeginMigration(f.v.Name, journal)
 	if err != nil {
 		return nil, err
 	}
@@ -226,9 +234,9 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) error {
 	var err error
 	if j.to == toHostPath {
-		err = j.hold.FinishReturn(string(pv.UID))
-		if err == nil {
-			err = m.disown(j, pv)
+		foreign := m.pvs.IsForeign(pv)
+		if err = j.hold.FinishReturn(string(pv.UID), foreign); foreign {
+			m.pvs.SweepSoon() // so that the plan shows it
 		}
 	} else {
 		err = j.hold.Finish(string(pv.UID), note)
@@ -252,8 +260,8 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if err := j.hold.Release(); err != nil {
 		return over, err
 	}
-	if err := m.disown(j, j.old); err != nil {
-		return over, err
+	if m.pvs.IsForeign(j.old) {
+		m.pvs.SweepSoon() // so that the plan shows it
 	}
 	klog.FromContext(ctx).Info("Cancelled a migration; the PV is as it was", "PV", j.old.Name, "why", why)
 	return over, errCancelled

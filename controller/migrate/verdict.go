@@ -70,7 +70,7 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 	case isCSI && (to == toCSI || to == "" || !moved):
 		return "", nil, Migrated, note(s.v)
 	case to == "", to == toHostPath && !isCSI:
-		return "", nil, Left, ""
+		return "", nil, Left, n.recorded(s)
 	}
 	if note(s.v) != "" {
 		s.pv = kept(s.pv)
@@ -79,6 +79,9 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 	if err == nil {
 		err = s.check()
 	}
+	if err == nil {
+		err = fits(s.v.Record, s.pv, next)
+	}
 	if err != nil {
 		return to, nil, Refused, err.Error()
 	}
@@ -86,6 +89,32 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 		return to, next, Waiting, why
 	}
 	return to, next, Ready, ""
+}
+
+// recorded returns a note on a volume of another provisioner that has a record although no migration created it.
+func (n *node) recorded(s subject) string {
+	if s.v.State == "" || s.pv.Spec.CSI != nil || !n.pvs.IsForeign(s.pv) {
+		return ""
+	}
+	return fmt.Sprintf("the agent has a record of it, from COMPAT or an older version, and keeps it: %d bytes stay allocated", s.v.Bytes)
+}
+
+// fits returns an error if the record of a volume is too long with a PV and the one that replaces it in its journal.
+func fits(r record.Record, old, next *corev1.PersistentVolume) error {
+	before, err := encodePV(old)
+	if err != nil {
+		return err
+	}
+	after, err := encodePV(next)
+	if err != nil {
+		return err
+	}
+	r.Migration = &record.Migration{Step: record.MigrationPrepared, Old: before, New: after, Before: r.Migration}
+	if size := r.Size(); size > record.MaxSize {
+		return fmt.Errorf("with the PV and the one that replaces it, of %d bytes, the record would have %d, and at most %d fit; "+
+			"shorten the PV's annotations and labels", len(before)+len(after), size, record.MaxSize)
+	}
+	return nil
 }
 
 // first returns the journal of the migration to the volume's CSI PV, nil if there was

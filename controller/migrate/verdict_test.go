@@ -132,6 +132,13 @@ func TestVerdict(t *testing.T) {
 		"no record yet":  {Run, func(s *subject, _ *node) { s.err = volume.ErrNotFound }, Waiting, "no such volume"},
 		"long name": {Run, func(s *subject, _ *node) { s.v.Name = strings.Repeat("a", 129) },
 			Refused, "129 bytes"},
+		"too long for the journal": {Run, onPV(func(pv *corev1.PersistentVolume) {
+			pv.Annotations["backup.example.com/state"] = strings.Repeat("x", 300_000)
+		}),
+			Refused, "the record would have"},
+		"of another provisioner": {Run, onPV(func(pv *corev1.PersistentVolume) {
+			pv.Annotations[class.AnnProvisionedBy], pv.Annotations[class.AnnMigrate] = "hostpath", "off"
+		}), Left, "10485760 bytes stay allocated"},
 		"mount option":   {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"data=ordered"} }), Refused, "data=ordered"},
 		"fit option":     {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }), Ready, ""},
 		"block":          {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = &block }), Refused, "Block"},

@@ -72,20 +72,20 @@ func (p *PVs) adoptDirectory(ctx context.Context, pv *corev1.PersistentVolume, p
 	if err != nil {
 		return err
 	}
-	return p.adoptAs(pv, pool, directory, bytes)
-}
-
-// adoptAs is adoptDirectory with a given size.
-func (p *PVs) adoptAs(pv *corev1.PersistentVolume, pool *volume.Pool, directory string, bytes int64) error {
-	_, err := pool.Adopt(volume.Spec{
-		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: p.node.Cluster(), Owner: ownerOf(pv),
-		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
-	})
+	_, err = pool.Adopt(p.adoption(pv, directory, bytes))
 	if err == nil {
 		p.changed(pool)
-		klog.Background().Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
+		klog.FromContext(ctx).Info("Adopted", "PV", pv.Name, "pool", pool.Path(), "directory", directory, "bytes", bytes)
 	}
 	return err
+}
+
+// adoption describes the volume of a PV whose directory is adopted.
+func (p *PVs) adoption(pv *corev1.PersistentVolume, directory string, bytes int64) volume.Spec {
+	return volume.Spec{
+		Name: directory, Bytes: bytes, PV: pv.Name, Cluster: p.node.Cluster(), Owner: ownerOf(pv),
+		ReclaimPolicy: string(pv.Spec.PersistentVolumeReclaimPolicy),
+	}
 }
 
 // requestedBytes returns the request of the PV's claim, and defaultBytes if there is no

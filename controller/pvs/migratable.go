@@ -1,7 +1,6 @@
 package pvs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -9,6 +8,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -111,17 +111,20 @@ func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (
 	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv), Bytes: bytes}, Path: path}, nil
 }
 
-// Adopt creates a record for the directory of a PV of another provisioner, as the first
-// step of its migration. It does nothing if the directory has a record. The errors are
-// those of Validate.
-func (p *PVs) Adopt(ctx context.Context, pv *corev1.PersistentVolume) error {
+// Adopt creates a record for the directory of a PV of another provisioner that has none, and begins its migration in the
+// same write. It allocates the PV's capacity. The errors are those of Validate and AdoptMigrating.
+func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, *migration.Hold, error) {
 	other := class.MadeBy(pv, p.otherProvisioners)
 	if other == nil {
-		return fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
+		return nil, nil, fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}
 	pool, v, err := p.validateOther(other, pv)
-	if err != nil || v.State != "" {
-		return err
+	if err != nil {
+		return nil, nil, err
 	}
-	return p.adoptAs(pv, pool, v.Name, v.Bytes)
+	hold, err := pool.AdoptMigrating(p.adoption(pv, v.Name, v.Bytes), m)
+	if err == nil {
+		p.changed(pool)
+	}
+	return pool, hold, err
 }

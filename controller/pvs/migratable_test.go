@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // otherPV returns a PV of another provisioner. Its directory is in the pool fast and holds a file.
@@ -132,10 +133,10 @@ func TestAdoptWhatThePVHas(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: testUID}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Ti")}
 	c.client = fake.NewClientset(claim)
-	if err := c.Adopt(t.Context(), pv); err != nil {
+	if _, _, err := c.Adopt(pv, record.Migration{To: "csi"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, v, err := c.Validate(t.Context(), pv, true); err != nil || v.Bytes != 10<<20 || v.State == "" {
+	if _, v, err := c.Validate(t.Context(), pv, true); err != nil || v.Bytes != 10<<20 || v.Held() == nil {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

@@ -73,21 +73,47 @@ func (h *hosted) wantUnwarned() {
 	}
 }
 
-// Between the record and the journal nothing tells a volume that is taken over from one that is not to be.
+// The record of a volume that is taken over is written with the journal, and goes with it: the next agent takes the volume over, or,
+// if it is not to any more, leaves nothing of it.
 func TestMigrateOthersKilled(t *testing.T) {
 	t.Parallel()
-	for i, step := range []string{"migrate.adopt", "adopt.record", "migrate.begin", "migrate.retain"} {
-		t.Run(step, func(t *testing.T) {
+	for i, row := range []struct{ step, then string }{
+		{"adopt.record", "run"}, {"migrate.retain", "run"}, {"migrate.cutover", "off"}, {"migrate.retain", "plan"}, {"migrate.delete", "off"},
+	} {
+		t.Run(row.step+", then "+row.then, func(t *testing.T) {
 			t.Parallel()
 			s, a := migrating(t)
 			h := newTheirs(s, a, otherProvisioners[i%len(otherProvisioners)])
 			inode := h.find()
-			killedAs(s, a, bothModes("run", fromOthers), step)
-			a.RestartAs(bothModes("run", fromOthers))
-			s.Eventually("taken over", h.isOurs)
+			killedAs(s, a, bothModes("run", fromOthers), row.step)
+			if row.then == "run" {
+				a.RestartAs(bothModes("run", fromOthers))
+				s.Eventually("taken over", h.isOurs)
+			} else {
+				a.RestartAs(bothModes(row.then))
+				s.Eventually("as it was", h.isTheirs)
+			}
 			if got := h.find(); got != inode {
 				t.Errorf("inode %d, was %d", got, inode)
 			}
+		})
+	}
+}
+
+// Given back, nothing of the volume is left, wherever the agent is killed.
+func TestMigrateOthersBackKilled(t *testing.T) {
+	t.Parallel()
+	for i, step := range []string{"migrate.begin", "migrate.create", "migrate.finish"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			s, a := migrating(t)
+			h := newTheirs(s, a, otherProvisioners[i%len(otherProvisioners)])
+			h.restarted("run", fromOthers)
+			s.Eventually("taken over", h.isOurs)
+			killedAs(s, a, bothModes("back"), step)
+			a.RestartAs(bothModes("back"))
+			s.Eventually("given back", h.isTheirs)
+			h.find()
 		})
 	}
 }

@@ -22,8 +22,8 @@ type Hold struct {
 }
 
 // Change changes the record of one volume on the disk, and nothing if do does not change
-// it. op is for errors, and step names the change.
-type Change func(op, step string, do func(*record.Record) error) error
+// it. It removes the record if do says so. op is for errors, and step names the change.
+type Change func(op, step string, do func(*record.Record) (remove bool, err error)) error
 
 // New returns the hold on a volume that is being migrated.
 func New(r record.Record, change Change) *Hold { return &Hold{Volume: r, change: change} }
@@ -52,7 +52,7 @@ func (h *Hold) Stop(why string) error {
 // journal keeps the old one, for a way back, and a note of what is left to do, which may be
 // "".
 func (h *Hold) Finish(uid, note string) error {
-	return h.finish(uid, func(m *record.Migration) *record.Migration {
+	return h.finish(uid, false, func(m *record.Migration) *record.Migration {
 		m.Step, m.Changed, m.Stopped = record.MigrationDone, now(), note
 		m.New, m.Before = nil, nil
 		return m
@@ -60,26 +60,41 @@ func (h *Hold) Finish(uid, note string) error {
 }
 
 // FinishReturn is Finish for a migration that restored the PV of the one before. It keeps
-// the journal of neither.
-func (h *Hold) FinishReturn(uid string) error {
-	return h.finish(uid, func(*record.Migration) *record.Migration { return nil })
+// the journal of neither. With forget, which the caller sets if another program manages
+// the directory, the same write removes a record that the migration before created; others
+// stay.
+func (h *Hold) FinishReturn(uid string, forget bool) error {
+	return h.finish(uid, forget, func(*record.Migration) *record.Migration { return nil })
 }
 
-func (h *Hold) finish(uid string, change func(*record.Migration) *record.Migration) error {
-	return h.change("finish the migration of volume", "finish", func(r *record.Record) error {
+func (h *Hold) finish(uid string, forget bool, change func(*record.Migration) *record.Migration) error {
+	return h.end("finish the migration of volume", "finish", forget, func(r *record.Record) error {
 		r.PVUID = uid
 		return r.Advance(change)
 	})
 }
 
-// Release ends the hold and restores the journal of before. The caller has seen that the
-// old PV is there and stays the volume's.
+// Release ends the hold and restores the journal of before. If this migration created the
+// record, the same write removes it. The caller has seen that the old PV is there and stays
+// the volume's.
 func (h *Hold) Release() error {
-	return h.advance("cancel the migration of volume", "cancel", func(m *record.Migration) *record.Migration { return m.Before })
+	return h.end("cancel the migration of volume", "cancel", true, func(r *record.Record) error {
+		return r.Advance(func(m *record.Migration) *record.Migration { return m.Before })
+	})
+}
+
+// end changes the journal. With forget the record goes if no journal is left and it was
+// created for one; not if it has a quota, which would outlive it.
+func (h *Hold) end(op, step string, forget bool, change func(*record.Record) error) error {
+	return h.change(op, step, func(r *record.Record) (bool, error) {
+		adopted := r.Migration != nil && r.Migration.Adopted
+		err := change(r)
+		return forget && adopted && r.Migration == nil && r.QuotaID == 0, err
+	})
 }
 
 func (h *Hold) advance(op, step string, change func(*record.Migration) *record.Migration) error {
-	return h.change(op, step, func(r *record.Record) error { return r.Advance(change) })
+	return h.end(op, step, false, func(r *record.Record) error { return r.Advance(change) })
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }

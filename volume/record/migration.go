@@ -22,6 +22,9 @@ type Migration struct {
 	// has the old one alone.
 	Old json.RawMessage `json:"old"`
 	New json.RawMessage `json:"new,omitempty"`
+	// Adopted: the record was created with this journal, or with one that it replaced, because
+	// another program manages the directory of the old PV. The record goes with the journal.
+	Adopted bool `json:"adopted,omitempty"`
 	// Stopped is the reason why the migration does not continue; "" if it does.
 	Stopped string `json:"stopped,omitempty"`
 	// Before is the journal that this one replaced.
