@@ -126,6 +126,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		if differ(r.Owner.UID, b.Owner.UID) || differ(r.PV, b.PV) {
 			return false, recordedFor(r, b.Owner, b.PV)
 		}
+		p.see(name)
 		bound := bind(r, b)
 		switch {
 		case bound == r:
@@ -165,6 +166,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		if err := r.Held(); err != nil {
 			return err
 		}
+		p.see(name)
 		to := r
 		to.Owner = b.Owner
 		if to = bind(to, b); to == r {
@@ -200,6 +202,10 @@ func bind(r record.Record, b Binding) record.Record {
 // watched, in whole seconds, to the time for which the volume was watched. An empty why
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
+// A bound volume that neither Bind nor Transfer has seen since the pool was opened is noted
+// as Unseen: its PV went while no agent looked, maybe with another policy than the recorded
+// one.
+//
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
 	return ask(p.onAny, "note orphan", name, func(c *call) (record.Record, error) {
@@ -214,8 +220,10 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 			r.Orphan.WatchedSeconds += int64(watched / time.Second)
 		case why == "":
 			r.Orphan = record.Orphan{}
+		case r.Orphan.Why == "":
+			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !p.wasSeen(name)}
 		default:
-			r.Orphan = record.Orphan{Since: now(), Why: why}
+			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.Orphan.Unseen}
 		}
 		if err := p.begin(c, "orphan.record"); err != nil {
 			return r, err

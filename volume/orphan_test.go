@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -125,4 +126,56 @@ func TestUnrecorded(t *testing.T) {
 			t.Errorf("directory %s: %v, %v", name, got, err)
 		}
 	}
+}
+
+// Whoever saw the PV of an orphan since the pool was opened knows its last policy; otherwise the record says so for good.
+func TestUnseenOrphan(t *testing.T) {
+	noted := func(t *testing.T, p *volume.Pool, why string) bool {
+		t.Helper()
+		r, err := p.NoteOrphan("a", why, 0)
+		ok(t, err)
+		return r.Orphan.Unseen
+	}
+	bind := func(t *testing.T, p *volume.Pool) {
+		t.Helper()
+		_, err := p.Bind("a", binding("a"))
+		ok(t, err)
+	}
+	c := volume.Config{Path: filepath.Join(t.TempDir(), "pool")}
+	p := opened(t, c)
+	create(t, p, "a")
+	if noted(t, p, "no PV was saved") {
+		t.Error("a volume without a PV is noted as unseen")
+	}
+	bind(t, p)
+	if noted(t, p, "gone") {
+		t.Error("seen, and noted as unseen")
+	}
+	p = reopened(t, p)
+	if noted(t, p, "gone, and the claim") {
+		t.Error("seen before the note, and noted as unseen after a restart")
+	}
+	bind(t, p) // the PV is back, and seen by this process alone
+	p = reopened(t, p)
+	for _, why := range []string{"gone", "gone, and the claim", "gone"} {
+		if !noted(t, p, why) {
+			t.Errorf("%s: not seen since the pool was opened, and not noted", why)
+		}
+		p = reopened(t, p)
+	}
+	bind(t, p)
+	if noted(t, p, "gone") {
+		t.Error("seen again, and noted as unseen")
+	}
+	// The disk goes and comes back.
+	bind(t, p)
+	away := p.Path() + "-away"
+	ok(t, os.Rename(p.Path(), away))
+	is(t, p.Ready(), volume.ErrNotReady)
+	ok(t, os.Rename(away, p.Path()))
+	ok(t, p.Open())
+	if !noted(t, p, "gone") {
+		t.Error("the PV went while the disk was away, and that is not noted")
+	}
+	consistent(t, p)
 }

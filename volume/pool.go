@@ -85,8 +85,9 @@ type Pool struct {
 	ledger  *space.Ledger
 	quotas  *enforce.Quotas
 
-	mu    sync.Mutex // guards what follows
-	notes []string   // of recovery, for an administrator
+	mu    sync.Mutex      // guards what follows
+	notes []string        // of recovery, for an administrator
+	seen  map[string]bool // volumes whose PV was seen since the pool was opened
 }
 
 // New validates the configuration and returns a pool that is not open yet. It does not use
@@ -107,7 +108,7 @@ func New(c Config) (*Pool, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step), seen: map[string]bool{}}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = enforce.New(enforce.Config{

@@ -46,6 +46,7 @@ func (p *Pool) load(c *call, notes []string) error {
 	}
 	p.ledger.Reset() // first: another pool must not count old use for new records
 	p.resetNotes(notes)
+	p.resetSeen()
 	p.quotas.Reset()
 	p.records.Reset(all)
 	p.ledger.ReadAgain()
@@ -56,6 +57,28 @@ func (p *Pool) load(c *call, notes []string) error {
 func (p *Pool) left(name string) {
 	p.ledger.Forget(name)
 	p.quotas.Forget(name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.seen, name)
+}
+
+// see notes that the PV of a volume was seen.
+func (p *Pool) see(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[name] = true
+}
+
+func (p *Pool) wasSeen(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[name]
+}
+
+func (p *Pool) resetSeen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = map[string]bool{}
 }
 
 // Some calls defer a record: they change it in memory, and the next purge writes it, so

@@ -36,6 +36,7 @@ func TestRemovable(t *testing.T) {
 		"its PV is replaced":  {func(r *record.Record) { r.Migration = &record.Migration{Step: record.MigrationCutover} }, "being replaced"},
 		"adopted":             {func(r *record.Record) { r.Adopted = true }, "was adopted"},
 		"retained":            {func(r *record.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
+		"not seen":            {func(r *record.Record) { r.Orphan.Unseen = true }, "last reclaim policy is not known"},
 		"of unknown policy":   {func(r *record.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
 		"of no cluster":       {func(r *record.Record) { r.Cluster = "" }, "cluster"},
 		"without claim":       {func(r *record.Record) { r.Owner = record.Owner{} }, "claim is not known"},

@@ -33,6 +33,8 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 		return "its directory was adopted"
 	case r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimDelete):
 		return fmt.Sprintf("the last reclaim policy was %q, not Delete", r.ReclaimPolicy)
+	case r.Orphan.Unseen:
+		return "its PV went while the pool was not open or no agent ran, so its last reclaim policy is not known"
 	case r.Cluster == "" || r.Cluster != cluster:
 		return fmt.Sprintf("it was created for the cluster %q, and this one is %q", r.Cluster, cluster)
 	case r.Owner.Namespace == "" || r.Owner.Name == "" || r.Owner.UID == "":

@@ -153,7 +153,8 @@ func withoutFinalizer(pv *corev1.PersistentVolume) []string {
 
 // Patch changes a PV. The library patches the finalizer of a PV that it deleted; Patch
 // does nothing if Delete has removed that. The library also adds the finalizer; without
-// permission to patch PVs that does nothing.
+// permission to patch PVs that does nothing. It removes the finalizer of a PV with another
+// policy than Delete, too; Patch returns an error until the volume's record has the policy.
 func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (
 	*corev1.PersistentVolume, error) {
 	if there := l.controller.pvs.Saved(name); there != nil {
@@ -162,6 +163,11 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		}
 		if !l.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, class.Finalizer) {
 			return there, nil
+		}
+		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete && slices.Contains(there.Finalizers, class.Finalizer) {
+			if err := l.controller.pvs.CheckRecorded(there); err != nil {
+				return nil, err
+			}
 		}
 	}
 	pv, err := l.PersistentVolumeInterface.Patch(ctx, name, kind, data, o, subresources...)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Without permission to patch PVs a PV gets no finalizer, which could not be removed, and the library is not let add
@@ -58,5 +61,57 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 				t.Errorf("%d: may patch %v, finalizer there %v: asked %v", i, may, has, asked)
 			}
 		}
+	}
+}
+
+// The library lets a PV go whose policy is not Delete any more. It may not before the record has that policy, by which
+// --orphans=delete decides: the pool may not be ready, or the PV not have been handled yet.
+func TestFinalizerWaitsForTheRecord(t *testing.T) {
+	retain, remove := corev1.PersistentVolumeReclaimRetain, corev1.PersistentVolumeReclaimDelete
+	for name, row := range map[string]struct {
+		recorded, policy corev1.PersistentVolumeReclaimPolicy
+		closed, held     bool
+		words            string // "" if the patch is sent
+	}{
+		"recorded":                {recorded: retain, policy: retain},
+		"not recorded":            {recorded: remove, policy: retain, words: `the record has "Delete"`},
+		"not ready":               {recorded: remove, policy: retain, closed: true, words: "kubectl patch pv"},
+		"not ready, and recorded": {recorded: retain, policy: retain, closed: true, words: "kubectl patch pv"},
+		"deleted":                 {recorded: remove, policy: remove, closed: true},
+		"being replaced":          {recorded: remove, policy: retain, held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := examiner(t)
+			pv := goodPV(c, "now")
+			pv.Finalizers = []string{class.Finalizer}
+			pv.Spec.PersistentVolumeReclaimPolicy = row.policy
+			pool, directory := c.pvs.Names(pv)
+			owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: class.ClaimUID(pv)}
+			_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
+			if err == nil {
+				_, err = pool.Bind(directory, volume.Binding{PV: pv.Name, Owner: owner, ReclaimPolicy: string(row.recorded)})
+			}
+			if err == nil && row.held {
+				_, err = pool.BeginMigration(directory, record.Migration{})
+			}
+			if err == nil && row.closed {
+				err = pool.Close()
+			}
+			if err == nil {
+				err = c.pvs.Informer().GetStore().Add(pv)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			patched := 0
+			answers(t, c, func(*http.Request) (int, any) {
+				patched++
+				return http.StatusOK, pv
+			})
+			_, err = libraryClient{c.client, c}.CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{})
+			if sent := patched > 0; sent != (row.words == "") || sent != (err == nil) || err != nil && !strings.Contains(err.Error(), row.words) {
+				t.Errorf("sent: %v, %v; want %q", sent, err, row.words)
+			}
+		})
 	}
 }

@@ -162,10 +162,10 @@ func TestValidateReturn(t *testing.T) {
 		"as it was": {func(*corev1.PersistentVolume) {}, ""},
 		"another place": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.HostPath.Path = "/elsewhere/" + filepath.Base(pv.Spec.HostPath.Path)
-		}, "not right below a pool"},
+		}, "not a directory right below the pool"},
 		"another volume":  {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "-x" }, "it is not named as provisioner"},
 		"another claim":   {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }, "it is not named as provisioner"},
-		"another machine": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnIdentity] = "node-02" }, "on node node-01"},
+		"another machine": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnIdentity] = "node-02" }, "names this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPVs(t)

@@ -2,12 +2,14 @@ package pvs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // VolumeOf returns the pool and the volume of a PV, for callers that change the volume. The
@@ -43,6 +45,21 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh b
 		p.askNodes(ctx, b, pv, maxAge)
 	}
 	return p.volumeOf(pv)
+}
+
+// CheckRecorded returns an error while the record of a PV's volume may have another reclaim policy than the PV, because
+// its pool is not ready for example: the PV must not go before, since the record then decides about the volume. It
+// returns nil for a PV without a volume of this node, and during a migration.
+func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
+	_, v, err := p.volumeOf(pv)
+	switch policy := string(pv.Spec.PersistentVolumeReclaimPolicy); {
+	case errors.Is(err, volume.ErrNotReady):
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
+			"kubectl patch pv %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", policy, err, pv.Name)
+	case err == nil && v.Held() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy, v.ReclaimPolicy)
+	}
+	return nil
 }
 
 func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {

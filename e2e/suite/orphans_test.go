@@ -86,15 +86,21 @@ func TestOrphansDeleted(t *testing.T) {
 		kept[what] = filled(s, a, harness.Claim{})
 	}
 	kept["retained"] = filled(s, a, harness.Claim{Class: retained})
-	a.Stop()
-	for what, claim := range kept {
-		if what != "claim lost" {
+	lose := func(claim *corev1.PersistentVolumeClaim, too bool) {
+		s.ForcePVAway(harness.PVName(claim)) // first, or the agent deletes both
+		if too {
 			s.Delete(claim)
 			s.ClaimGone(claim)
 		}
-		s.ForcePVAway(harness.PVName(claim))
 	}
-	orphaned(s, a, going)
+	for what, claim := range kept {
+		lose(claim, what != "claim lost")
+	}
+	lose(going, true)
+	s.Eventually("noted", func() error { return orphans(a, "record", len(kept)+1) })
+	kept["gone while no agent ran"] = filled(s, a, harness.Claim{})
+	a.Stop()
+	lose(kept["gone while no agent ran"], true)
 	edit(s, a, kept["another cluster"], clusterID(s), string(uuid.NewUUID()))
 	edit(s, a, kept["adopted"], `"created"`, `"adopted": true, "created"`)
 	edit(s, a, kept["never bound"], `"state": "bound"`, `"state": "ready"`)

@@ -12,6 +12,9 @@ type Orphan struct {
 	// WatchedSeconds is how long agents have run since then, in all, by a clock
 	// that no user can set. It lags behind by some minutes.
 	WatchedSeconds int64 `json:"watchedSeconds,omitempty"`
+	// Unseen: the PV was not seen between the last opening of the pool and Since, so that
+	// the recorded reclaim policy may not be its last one.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Watched is WatchedSeconds as a duration.
