@@ -202,9 +202,9 @@ func bind(r record.Record, b Binding) record.Record {
 // watched, in whole seconds, to the time for which the volume was watched. An empty why
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
-// A bound volume that neither Bind nor Transfer has seen since the pool was opened is noted
-// as Unseen: its PV went while no agent looked, maybe with another policy than the recorded
-// one.
+// A bound volume in place that neither Bind nor Transfer has seen since the pool was opened
+// is noted as Unseen: its PV went while no agent looked, maybe with another policy than the
+// recorded one.
 //
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
@@ -221,7 +221,7 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 		case why == "":
 			r.Orphan = record.Orphan{}
 		case r.Orphan.Why == "":
-			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !p.wasSeen(name)}
+			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !r.InTrash() && !p.wasSeen(name)}
 		default:
 			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.Orphan.Unseen}
 		}

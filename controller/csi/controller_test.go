@@ -230,8 +230,10 @@ func TestPoolNotOffered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.ControllerGetVolume(t.Context(), &proto.ControllerGetVolumeRequest{VolumeId: older}); err != nil {
-		t.Errorf("adopt from the other pool: %v", err)
+		t.Errorf("look into the other pool: %v", err)
 	}
+	_, err = d.ControllerExpandVolume(t.Context(), &proto.ControllerExpandVolumeRequest{VolumeId: older, CapacityRange: &proto.CapacityRange{RequiredBytes: 1 << 20}})
+	wants(t, err, codes.OK, "")
 	list, err := d.ListVolumes(t.Context(), &proto.ListVolumesRequest{})
 	if err != nil || len(list.Entries) != 1 {
 		t.Errorf("list: %v, %v", list, err)

@@ -157,7 +157,7 @@ var reasons = []Reason{
 		When:   "the disk at the PV's path may not be the one that the PV was made for; it is neither wiped nor offered to another claim",
 		Action: "compare the disk, and confirm it with the annotation that `disks inspect` prints, or attach the right one"},
 	{Name: DeviceWipeFailed, Type: "Warning", Object: "PV, or node for a disk without one",
-		When:   "a disk cannot be wiped; its PV stays Released, and it is tried again",
+		When:   "a disk cannot be wiped; its PV stays Released, and it is tried again, later each time",
 		Action: "replace the disk"},
 	{Name: DeviceWiped, Type: "Normal", Object: "PV, or node for a disk without one",
 		When: "a disk is wiped and verified"},
