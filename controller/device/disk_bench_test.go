@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
@@ -261,7 +262,7 @@ func (b *bench) stop() {
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.Context())
 	b.cancel, b.done = cancel, make(chan error, 1)
-	b.controller = New(Config{Client: b.client, Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
+	b.controller = New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
 	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -39,6 +40,7 @@ type san struct {
 // machine is a node with its own device of the disk: an exclusive open by one does not keep the others from it.
 type machine struct {
 	*Controller
+	fake   *fake.Clientset
 	object *corev1.Node
 	device disk.Device
 }
@@ -65,7 +67,8 @@ func (s *san) node(name string) *machine {
 	recorder := events.New(client, name)
 	s.Cleanup(recorder.Close)
 	m := &machine{
-		Controller: New(Config{Client: client, Events: recorder, Node: name, Namespace: "ns", Interval: time.Minute}),
+		fake:       client,
+		Controller: New(Config{Client: apitest.Listing(client), Events: recorder, Node: name, Namespace: "ns", Interval: time.Minute}),
 		object:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}},
 		device:     disk.At((&bench{T: s.T}).loop(s.image)),
 	}
@@ -78,7 +81,7 @@ func (s *san) node(name string) *machine {
 
 // react has a client of the node do something at a call.
 func (m *machine) react(verb, resource string, do clienttesting.ReactionFunc) {
-	m.Client.(*fake.Clientset).PrependReactor(verb, resource, do)
+	m.fake.PrependReactor(verb, resource, do)
 }
 
 // offer does what the node does with the disk.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -54,7 +55,7 @@ func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	b.numberPVs("boot-" + fmt.Sprint(len(pvs)) + "-")
 	b.recorder = events.New(b.client, "n")
 	t.Cleanup(b.recorder.Close)
-	other := New(Config{Client: b.client, Events: b.recorder, Node: "m", Namespace: "ns", Interval: time.Minute})
+	other := New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "m", Namespace: "ns", Interval: time.Minute})
 	go func() { _ = other.Run(t.Context()) }()
 	b.start()
 	t.Cleanup(b.stop)
