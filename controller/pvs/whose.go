@@ -149,7 +149,7 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 		return err
 	}
 	b := p.backendOf(pv)
-	if b == nil {
+	if b == nil || p.IsForeign(pv) { // such as after the way back of a migration
 		return nil
 	}
 	pool, directory := b.names(pv)

@@ -151,20 +151,27 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	}
 }
 
-// A PV of another provisioner changed while the watch had no selector, and then the agent was permitted to patch PVs.
+// A PV of another provisioner changed while the watch had no selector, and then the agent was permitted to patch PVs; or the
+// volume was given back to that provisioner.
 func TestVanishedPVOfAnother(t *testing.T) {
-	c := newPVs(t)
-	pv := validPV(c, "wait")
-	pv.UID, pv.Labels = "pv-uid", nil
-	pv.Annotations[class.AnnProvisionedBy] = "example.com/other"
-	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-02"}
-	client := fake.NewClientset(pv)
-	c.client, c.events = client, events.New(client, c.node.Name())
-	err := c.syncVanished(t.Context(), pv.Name)
-	c.events.Close()
-	for _, a := range client.Actions() {
-		if err != nil || a.GetVerb() != "get" {
-			t.Errorf("%v, %+v, want only a look at it", err, a)
+	for what, givenBack := range map[string]bool{"of another node": false, "given back": true} {
+		c := newPVs(t)
+		pv := validPV(c, "wait")
+		pv.UID, pv.Labels = "pv-uid", nil
+		if givenBack {
+			recorded(t, c, pv)
+		} else {
+			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-02"}
+		}
+		pv.Annotations[class.AnnProvisionedBy] = class.LocalPathProvisioner
+		client := fake.NewClientset(pv)
+		c.client, c.events = client, events.New(client, c.node.Name())
+		err := c.syncVanished(t.Context(), pv.Name)
+		c.events.Close()
+		for _, a := range client.Actions() {
+			if err != nil || a.GetVerb() != "get" {
+				t.Errorf("%s: %v, %+v, want only a look at it", what, err, a)
+			}
 		}
 	}
 }
