@@ -59,7 +59,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err := c.admit(); err != nil {
 		return err
 	}
-	if err := c.pvs.Watch(c.claims, local); err != nil {
+	if err := c.pvs.Watch(c.claims, local); ctx.Err() != nil {
+		return nil // the informer has ended with the context, and takes no handler
+	} else if err != nil {
 		return fmt.Errorf("watch PVs: %w", err)
 	}
 	c.status.set(nil)
