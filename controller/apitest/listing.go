@@ -7,12 +7,12 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -23,11 +23,13 @@ import (
 // Listing returns a client that does what the fake one does, its reactors included, and also answers the
 // requests of package live, which lists claims and PVs without the typed clients. A fake client has none
 // for that.
-func Listing(client *fake.Clientset) kubernetes.Interface { return listing{client} }
+func Listing(client *fake.Clientset) Lister { return Lister{client} }
 
-type listing struct{ *fake.Clientset }
+// Lister is the client of Listing.
+type Lister struct{ *fake.Clientset }
 
-func (l listing) CoreV1() typed.CoreV1Interface { return core{l.Clientset.CoreV1()} }
+// CoreV1 returns the client of the core API.
+func (l Lister) CoreV1() typed.CoreV1Interface { return core{l.Clientset.CoreV1()} }
 
 type core struct{ typed.CoreV1Interface }
 
@@ -48,7 +50,11 @@ func (c core) list(r *http.Request) (*http.Response, error) {
 	case "persistentvolumes":
 		all, err = c.PersistentVolumes().List(r.Context(), o)
 	case "persistentvolumeclaims":
-		all, err = c.PersistentVolumeClaims(metav1.NamespaceAll).List(r.Context(), o)
+		namespace := metav1.NamespaceAll
+		if _, in, has := strings.Cut(r.URL.Path, "/namespaces/"); has {
+			namespace, _, _ = strings.Cut(in, "/")
+		}
+		all, err = c.PersistentVolumeClaims(namespace).List(r.Context(), o)
 	default:
 		err = apierrors.NewBadRequest("Listing does not list " + kind)
 	}

@@ -34,7 +34,7 @@ func EachPV(ctx context.Context, client kubernetes.Interface, f func(*corev1.Per
 // ListPVs is EachPV for the PVs that the label selector selects. It returns the
 // resourceVersion of the list, from which a watch can start.
 func ListPVs(ctx context.Context, client kubernetes.Interface, selector string, f func(*corev1.PersistentVolume) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumes", selector, func(page *corev1.PersistentVolumeList) bool {
+	return eachPage(ctx, client, "persistentvolumes", metav1.NamespaceAll, selector, func(page *corev1.PersistentVolumeList) bool {
 		return eachItem(page.Items, f)
 	})
 }
@@ -49,7 +49,17 @@ func EachClaim(ctx context.Context, client kubernetes.Interface, f func(*corev1.
 // ListClaims is EachClaim. It returns the resourceVersion of the list, from which a watch
 // can start.
 func ListClaims(ctx context.Context, client kubernetes.Interface, f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
-	return eachPage(ctx, client, "persistentvolumeclaims", "", func(page *corev1.PersistentVolumeClaimList) bool {
+	return listClaims(ctx, client, metav1.NamespaceAll, f)
+}
+
+// EachClaimIn is EachClaim for the claims of one namespace.
+func EachClaimIn(ctx context.Context, client kubernetes.Interface, namespace string, f func(*corev1.PersistentVolumeClaim) bool) error {
+	_, err := listClaims(ctx, client, namespace, f)
+	return err
+}
+
+func listClaims(ctx context.Context, client kubernetes.Interface, namespace string, f func(*corev1.PersistentVolumeClaim) bool) (version string, err error) {
+	return eachPage(ctx, client, "persistentvolumeclaims", namespace, "", func(page *corev1.PersistentVolumeClaimList) bool {
 		return eachItem(page.Items, f)
 	})
 }
@@ -70,18 +80,18 @@ type list[L any] interface {
 	metav1.ListInterface
 }
 
-// eachPage lists objects of the core API in all namespaces and calls f for each page, until
-// f returns false. A page has at most pageItems objects and pageBytes bytes, but at least one
+// eachPage lists objects of the core API, of one namespace or of all, and calls f for each page,
+// until f returns false. A page has at most pageItems objects and pageBytes bytes, but at least one
 // object. It returns the resourceVersion of the list. An error is an Unanswered; it matches
 // apierrors.IsResourceExpired if the list took longer than the API server keeps its version.
 //
 // The requests name no resourceVersion: with "0", which informers use, the API server answers
 // from its cache and ignores the limit.
-func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, selector string, f func(P) bool) (version string, err error) {
+func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface, resource, namespace, selector string, f func(P) bool) (version string, err error) {
 	o := metav1.ListOptions{Limit: pageItems, LabelSelector: selector}
 	for {
 		page := P(new(L))
-		size, err := readPage(ctx, client.CoreV1().RESTClient(), resource, o, page)
+		size, err := readPage(ctx, client.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource), o, page)
 		switch {
 		case err != nil:
 			return "", Unanswered{Request: "list " + resource, Err: err}
@@ -101,8 +111,8 @@ func eachPage[L any, P list[L]](ctx context.Context, client kubernetes.Interface
 // readPage decodes the answer to one list request into page. If the answer has more than
 // pageBytes and may have more than one object, readPage reads no more of it, decodes nothing,
 // and returns more than pageBytes. The typed clients cannot bound what they read.
-func readPage(ctx context.Context, client rest.Interface, resource string, o metav1.ListOptions, page runtime.Object) (size int, err error) {
-	body, err := client.Get().Resource(resource).VersionedParams(&o, scheme.ParameterCodec).Stream(ctx)
+func readPage(ctx context.Context, request *rest.Request, o metav1.ListOptions, page runtime.Object) (size int, err error) {
+	body, err := request.VersionedParams(&o, scheme.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -77,7 +77,7 @@ func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 		pv.Name, pv.UID, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = name, "old-"+uid, name, uid
 		claim.Name, claim.UID, claim.Spec.VolumeName = name, uid, name
 		for _, o := range []runtime.Object{pv, claim} {
-			if err := m.client.(*fake.Clientset).Tracker().Add(o); err != nil {
+			if err := m.client.(apitest.Lister).Tracker().Add(o); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 
 // refuse makes the API server refuse such writes of PVs, dry runs too if it is to.
 func refuse(m *Migrator, verb string, dry bool, err error) {
-	m.client.(*fake.Clientset).PrependReactor(verb, "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+	m.client.(apitest.Lister).PrependReactor(verb, "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return dry || !isDry(a), nil, err
 	})
 }
@@ -107,7 +107,7 @@ func isDry(a clienttesting.Action) bool {
 
 // writes are the verbs of the writes of PVs that were no dry runs.
 func writes(m *Migrator) (all []string) {
-	for _, a := range m.client.(*fake.Clientset).Actions() {
+	for _, a := range m.client.(apitest.Lister).Actions() {
 		if a.GetResource().Resource == "persistentvolumes" && a.GetVerb() != "get" && !isDry(a) {
 			all = append(all, a.GetVerb())
 		}
@@ -138,7 +138,7 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 				if strings.Contains(said.claim, "not yet") != row.permanent || said.pv != "" {
 					t.Errorf("event on the claim %q, on the PV %q", said.claim, said.pv)
 				}
-				m.client.(*fake.Clientset).ClearActions()
+				m.client.(apitest.Lister).ClearActions()
 				for range 2 { // no attempt for a while
 					all := m.check(t.Context())
 					for _, f := range all {
@@ -148,7 +148,7 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 					}
 					m.work(t.Context(), all)
 				}
-				for _, a := range m.client.(*fake.Clientset).Actions() {
+				for _, a := range m.client.(apitest.Lister).Actions() {
 					if a.GetResource().Resource == "persistentvolumes" {
 						t.Errorf("it is tried again at once: %s", a.GetVerb())
 					}
@@ -221,7 +221,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	m, pvs := many(t, 1)
 	pv := pvs.all[0]
 	pv.Annotations[class.AnnMigrate], pv.Annotations[class.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
-	if err := m.client.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
+	if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 		t.Fatal(err)
 	}
 	data, err := encodePV(pv)

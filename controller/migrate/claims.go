@@ -6,9 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 )
@@ -50,22 +50,21 @@ func (m *Migrator) listedClaim(ctx context.Context, ref *corev1.ObjectReference)
 	maps.DeleteFunc(m.listed, func(_ string, l listedClaims) bool { return time.Since(l.at) > claimsFor })
 	l, ok := m.listed[ref.Namespace]
 	if !ok {
-		// From the API server's own cache.
-		all, err := m.client.CoreV1().PersistentVolumeClaims(ref.Namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return nil, readError("list the claims of namespace "+ref.Namespace, err)
-		}
-		l = listedClaims{at: time.Now(), byUID: map[types.UID]*corev1.PersistentVolumeClaim{}}
 		wanted := map[types.UID]bool{}
 		for _, pv := range m.pvs.Migratable() {
 			if pv.Spec.ClaimRef != nil {
 				wanted[pv.Spec.ClaimRef.UID] = true
 			}
 		}
-		for i := range all.Items {
-			if c := &all.Items[i]; wanted[c.UID] {
-				l.byUID[c.UID] = c.DeepCopy()
+		l = listedClaims{at: time.Now(), byUID: map[types.UID]*corev1.PersistentVolumeClaim{}}
+		err := live.EachClaimIn(ctx, m.client, ref.Namespace, func(c *corev1.PersistentVolumeClaim) bool {
+			if wanted[c.UID] {
+				l.byUID[c.UID] = class.Slim(c)
 			}
+			return true
+		})
+		if err != nil {
+			return nil, readError("list the claims of namespace "+ref.Namespace, err)
 		}
 		m.listed[ref.Namespace] = l
 	}

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
@@ -61,7 +61,7 @@ func foreign(t *testing.T, n int) (*Migrator, *foreignPVs) {
 	m.pvs = pvs
 	for _, pv := range pvs.all {
 		pv.Annotations[class.AnnProvisionedBy] = class.SingleNodeProvisioner
-		if err := m.client.(*fake.Clientset).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
+		if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Mkdir(filepath.Join(pool.Path(), pv.Name), 0o755); err != nil {
@@ -124,7 +124,7 @@ func TestRecordOfBeforeStays(t *testing.T) {
 func TestRequestsOfAPlan(t *testing.T) {
 	m, pvs := foreign(t, 50)
 	m.mode = Plan
-	c := m.client.(*fake.Clientset)
+	c := m.client.(apitest.Lister)
 	c.ClearActions()
 	for range 2 {
 		for _, f := range m.check(t.Context()) {

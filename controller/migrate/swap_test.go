@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -63,7 +64,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 	heedDryRuns(client)
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
-	m, err := New(Config{Client: client, Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: Run})
+	m, err := New(Config{Client: apitest.Listing(client), Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: Run})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +167,13 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 // The claim is deleted in the middle: the PV stays with Retain for good, and nothing on it says otherwise.
 func TestPolicyAfterLostClaim(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
-	c := m.client.(*fake.Clientset)
+	c := m.client.(apitest.Lister)
 	c.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		pv := a.(clienttesting.CreateAction).GetObject().(*corev1.PersistentVolume)
 		pv.UID, pv.Status.Phase = "new-uid", corev1.VolumeReleased // as the controller-manager: its claim is gone
 		return false, nil, nil
 	})
-	heedDryRuns(c)
+	heedDryRuns(c.Clientset)
 	for range 3 { // retain, cut over, delete
 		if _, err := m.next(t.Context(), j); err != nil {
 			t.Fatal(err)
@@ -279,7 +280,7 @@ func TestStranded(t *testing.T) {
 // An agent whose role does not allow to annotate claims waits for the controller-manager's next resync.
 func TestClaimMayNotBeAnnotated(t *testing.T) {
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
-	c := m.client.(*fake.Clientset)
+	c := m.client.(apitest.Lister)
 	patches := 0
 	c.PrependReactor("patch", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		patches++
