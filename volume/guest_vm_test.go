@@ -2,15 +2,4 @@
 
 package volume_test
 
-import (
-	"fmt"
-	"os"
-)
-
-// The tests with the tag vm write on the disks of the machine, such as /dev/vda.
-func init() {
-	if os.Getenv("VIRTUAL_MACHINE") != "e2e/vm" {
-		fmt.Fprintln(os.Stderr, "tests with the tag vm overwrite this machine's disks: go -C e2e test ./vm runs them in a virtual machine")
-		os.Exit(2)
-	}
-}
+import _ "kubevirt.io/hostpath-provisioner/volume/vmtest" // keeps these tests off this machine's disks

@@ -147,6 +147,28 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// A program with tests of the virtual machine ends at once on another one, because each of these packages imports volume/vmtest.
+func TestGuestsStayInTheirMachine(t *testing.T) {
+	tests, err := Find("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guests := 0
+	for _, test := range tests {
+		if strings.HasPrefix(test.Package, "e2e/") || test.in(nil) || !test.in([]string{guest}) || test.in([]string{"disk"}) {
+			continue
+		}
+		guests++
+		text, err := os.ReadFile(filepath.Join("../..", test.Package, "guest_vm_test.go"))
+		if err != nil || !strings.Contains(string(text), "//go:build "+guest+"\n") || !strings.Contains(string(text), `/volume/vmtest"`) {
+			t.Errorf("%s of %s overwrites disks: its package has to import volume/vmtest in guest_vm_test.go (%v)", test.Name, test.Package, err)
+		}
+	}
+	if guests == 0 {
+		t.Error("there is no such test")
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	dir := tree(t, map[string]string{"tiers.txt": "# head\nvolume - * unit\n"})
 	_, err := Load(filepath.Join(dir, "tiers.txt"))
