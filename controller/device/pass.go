@@ -93,16 +93,13 @@ func (c *Controller) readSpec(ctx context.Context, node *corev1.Node) (*spec, er
 // ownPVs returns the PVs with the node's label. One whose affinity requires another hostname is among them: the hostname of a
 // Node can change, and whose decides.
 func (c *Controller) ownPVs(ctx context.Context) (own []*corev1.PersistentVolume, err error) {
-	list, err := c.Client.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
-	if err != nil {
-		return nil, fmt.Errorf("list PVs: %w", err)
-	}
-	for i := range list.Items {
-		if pv := &list.Items[i]; pv.Spec.Local != nil {
+	_, err = live.ListPVs(ctx, c.Client, c.selector(), func(pv *corev1.PersistentVolume) bool {
+		if pv.Spec.Local != nil {
 			own = append(own, pv)
 		}
-	}
-	return own, nil
+		return true
+	})
+	return own, err
 }
 
 // passing is one pass.
