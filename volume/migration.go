@@ -61,15 +61,11 @@ func (p *Pool) journal(c *call, r *record.Record, m record.Migration, adopted bo
 	if err := c.CheckPlain(r.Name); err != nil {
 		return err
 	}
-	now, next := now(), *r
-	next.Migration = &record.Migration{
-		Step: record.MigrationPrepared, To: m.To, Old: m.Old, New: m.New, Adopted: adopted, Before: r.Migration, Began: now, Changed: now,
+	m = record.Migration{To: m.To, Old: m.Old, New: m.New, Adopted: adopted, Began: now()}
+	m.Changed = m.Began
+	if err := r.Begin(m); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if size := next.Size(); size > record.MaxSize {
-		return fmt.Errorf("%w: with the old PV and the new one, of %d bytes, the record would have %d, at most %d fit",
-			ErrInvalid, len(m.Old)+len(m.New), size, record.MaxSize)
-	}
-	*r = next
 	return nil
 }
 

@@ -62,7 +62,7 @@ func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
 
 // recordPath returns the path of a volume's record, for people.
 func recordPath(pool *volume.Pool, name string) string {
-	return filepath.Join(pool.Path(), pooldir.PrivateName, "records", name)
+	return filepath.Join(pool.Path(), pooldir.PrivateName, pooldir.RecordsName, name)
 }
 
 func parsePV(data []byte) (*corev1.PersistentVolume, error) {

@@ -109,10 +109,8 @@ func fits(r record.Record, old, next *corev1.PersistentVolume) error {
 	if err != nil {
 		return err
 	}
-	r.Migration = &record.Migration{Step: record.MigrationPrepared, Old: before, New: after, Before: r.Migration}
-	if size := r.Size(); size > record.MaxSize {
-		return fmt.Errorf("with the PV and the one that replaces it, of %d bytes, the record would have %d, and at most %d fit; "+
-			"shorten the PV's annotations and labels", len(before)+len(after), size, record.MaxSize)
+	if err := r.Begin(record.Migration{Old: before, New: after}); err != nil {
+		return fmt.Errorf("%w; shorten the PV's annotations and labels", err)
 	}
 	return nil
 }

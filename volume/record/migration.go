@@ -61,6 +61,20 @@ func (r *Record) Size() int {
 	return len(data)
 }
 
+// Begin adds the journal of a migration that begins, with the former one. It changes nothing if
+// the record would be too long to be read again: the error has the sizes.
+func (r *Record) Begin(m Migration) error {
+	next := *r
+	m.Step, m.Before = MigrationPrepared, r.Migration
+	next.Migration = &m
+	if size := next.Size(); size > MaxSize {
+		return fmt.Errorf("with the old PV and the new one, of %d bytes, the record would have %d, at most %d fit",
+			len(m.Old)+len(m.New), size, MaxSize)
+	}
+	*r = next
+	return nil
+}
+
 // Finished returns the journal of the last migration that is done; nil if there is none.
 func (m *Migration) Finished() *Migration {
 	if m != nil && m.Step != MigrationDone {
