@@ -11,7 +11,7 @@ import (
 )
 
 // A caller that was told "not ready" may have changed its mind when the disk answers: the deletion goes no further than the trash,
-// whoever calls, purges or starts, until Delete is called again, or Restore.
+// after any other call, purge or start, until Delete is called again, or Restore.
 func TestDeleteStopsWhenItsCallerHasLeft(t *testing.T) {
 	for _, row := range []struct {
 		at    string

@@ -98,7 +98,7 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 	if err != nil {
 		return err
 	}
-	decided := !r.Aside || r.Ephemeral // nobody has to wait for it
+	decided := !r.Aside || r.Ephemeral // no caller has to wait for it
 	if there && !trashed {
 		if err := c.StillWanted(); err != nil && !decided {
 			return err
@@ -108,7 +108,7 @@ func (p *Pool) finishDelete(c *call, r record.Record) error {
 			return err
 		}
 	}
-	if !r.Flushed { // a slow disk flushes once, whoever has left meanwhile
+	if !r.Flushed { // a slow disk flushes once, also if the caller has left meanwhile
 		p.step("delete.sync")
 		if err := file.Flush(c.Base, c.Trash); err != nil {
 			return err

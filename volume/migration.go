@@ -88,7 +88,7 @@ func (p *Pool) hold(r record.Record) *migration.Hold {
 }
 
 // migrate changes a record's journal, and at its end the PV's UID, or removes the record
-// if change says so.
+// if change asks for that.
 func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record) (remove bool, err error)) error {
 	return p.on(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)

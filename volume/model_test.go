@@ -32,7 +32,7 @@ type model struct {
 // modelled is a volume that Create returned, or may have.
 type modelled struct {
 	bytes int64
-	// unsure is set if a call that nobody was answered may have created, grown or deleted it.
+	// unsure is set if a call without an answer may have created, grown or deleted it.
 	unsure bool
 }
 
@@ -232,7 +232,7 @@ func (m *model) away(t *rapid.T) {
 	m.ready(volume.ErrNotReady)
 }
 
-// settle asks how a volume is after a call that nobody was answered, and decides an unfinished deletion.
+// settle asks how a volume is after a call without an answer, and decides an unfinished deletion.
 func (m *model) settle(t *rapid.T, name string) {
 	v := m.volumes[name]
 	if v == nil || !v.unsure {
@@ -250,7 +250,7 @@ func (m *model) settle(t *rapid.T, name string) {
 		t.Fatal(err)
 	default:
 		if _, err := os.Stat(filepath.Join(now.Path, "data")); err != nil {
-			m.fill(t, name) // it was created, and nobody was told
+			m.fill(t, name) // it was created, and no caller was told
 		}
 		*v = modelled{bytes: now.Bytes}
 	}

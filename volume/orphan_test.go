@@ -128,7 +128,7 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// Whoever saw the PV of an orphan since the pool was opened knows its last policy; otherwise the record says so for good.
+// If the PV of an orphan was seen since the pool was opened, its last policy is known; otherwise the record notes for good that it is not.
 func TestUnseenOrphan(t *testing.T) {
 	noted := func(t *testing.T, p *volume.Pool, why string) bool {
 		t.Helper()

@@ -297,3 +297,13 @@ func (b *bench) claimed(pv *corev1.PersistentVolume, phase corev1.PersistentVolu
 	b.update(pv)
 	b.phase(pv, phase)
 }
+
+// allPVs returns the PVs of the API server.
+func allPVs(t *testing.T, client *fake.Clientset) []corev1.PersistentVolume {
+	t.Helper()
+	list, err := client.CoreV1().PersistentVolumes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}

@@ -89,14 +89,7 @@ func (s *san) offer(m *machine) error {
 	return m.Controller.offer(m.device, "pv-"+m.node, s.spec, m.object)(s.Context(), func(disk.Progress) {})
 }
 
-func (s *san) pvs() []corev1.PersistentVolume {
-	s.Helper()
-	list, err := s.client.CoreV1().PersistentVolumes().List(s.Context(), metav1.ListOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return list.Items
-}
+func (s *san) pvs() []corev1.PersistentVolume { return allPVs(s.T, s.client) }
 
 // holder returns the node that has the Lease of the disk, "" if none has it.
 func (s *san) holder() string {

@@ -106,21 +106,12 @@ func slotOf(t *testing.T, id string) string {
 // on returns the PVs of a disk.
 func (b *bench) on(id string) (found []corev1.PersistentVolume) {
 	b.Helper()
-	for _, pv := range b.all() {
+	for _, pv := range allPVs(b.T, b.client) {
 		if strings.HasSuffix(pv.Annotations[AnnDisk], id) {
 			found = append(found, pv)
 		}
 	}
 	return found
-}
-
-func (b *bench) all() []corev1.PersistentVolume {
-	b.Helper()
-	list, err := b.client.CoreV1().PersistentVolumes().List(b.Context(), metav1.ListOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return list.Items
 }
 
 // settled waits until all devices of node n have one of the states.
@@ -163,11 +154,11 @@ func TestVMDisksBeforeReboot(t *testing.T) {
 		t.Errorf("Lease %+v (%v), and the PV is of node %s", l, err, lun[0].Labels[LabelNode])
 	}
 	// Tenants write to all disks.
-	for _, pv := range b.all() {
+	for _, pv := range allPVs(b.T, b.client) {
 		b.claimed(&pv, corev1.VolumeBound)
 		writeTo(t, pv.Spec.Local.Path, "tenant of "+string(pv.UID), dataAt)
 	}
-	state, err := json.Marshal(b.all())
+	state, err := json.Marshal(allPVs(b.T, b.client))
 	if err != nil {
 		t.Fatal(err)
 	}

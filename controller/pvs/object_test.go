@@ -150,10 +150,16 @@ func (l *life) deletes() (bool, error) {
 }
 
 // TestOldPVAppliedAgain has a PV that was exported and is applied again, to this cluster or another one: it is Released at once and
-// deletes nothing, and an event says so. Volumes that are deleted in the usual way are.
+// deletes nothing, and an event tells that. Volumes that are deleted in the usual way are.
 func TestOldPVAppliedAgain(t *testing.T) {
 	seen := func(l *life) { l.bound(); l.see() } // the usual life of a volume
 	older := func(l *life) { seen(l); l.olderVersion() }
+	boundAgain := func(l *life, claim *corev1.PersistentVolumeClaim) { // the PV that was applied again
+		l.claim = claim
+		l.bound()
+		l.see()
+		l.released()
+	}
 	for what, row := range map[string]struct {
 		story func(*life)
 		why   string // part of the reason why the volume is kept; "" if it is deleted
@@ -163,41 +169,32 @@ func TestOldPVAppliedAgain(t *testing.T) {
 		"seen before it was bound":    {func(l *life) { l.see(); l.released() }, ""},
 		"applied again":               {func(l *life) { seen(l); l.again() }, "a former PV of this name"},
 		"applied again, then bound": {func(l *life) {
-			c := l.claim
+			claim := l.claim
 			seen(l)
 			l.again()
 			l.see()
-			l.claim = c
-			l.bound()
-			l.see()
-			l.released()
+			boundAgain(l, claim)
 		}, ""},
 		"applied again, and confirmed":     {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "b" }, ""},
 		"confirmed before it was exported": {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "a" }, "a former PV"},
 		"another cluster":                  {func(l *life) { seen(l); l.in("other"); l.again() }, "another cluster"},
 		"another cluster, never seen":      {func(l *life) { l.in("other"); l.again() }, "another cluster"},
 		"another cluster, then bound": {func(l *life) {
-			c := l.claim
+			claim := l.claim
 			seen(l)
 			l.in("other")
 			l.again()
 			l.see()
-			l.claim = c
-			l.bound()
-			l.see()
-			l.released()
+			boundAgain(l, claim)
 		}, ""},
 		"bound there, and applied here":    {func(l *life) { l.in("other"); seen(l); l.in("c"); l.again() }, "another cluster"},
 		"upgraded":                         {func(l *life) { older(l); l.see(); l.released() }, ""},
 		"released right after the upgrade": {func(l *life) { older(l); l.released() }, ""},
 		"upgraded, PV younger, bound": {func(l *life) {
-			c := l.claim
+			claim := l.claim
 			older(l)
 			l.again()
-			l.claim = c
-			l.bound()
-			l.see()
-			l.released()
+			boundAgain(l, claim)
 		}, ""},
 		"applied, then upgraded":           {func(l *life) { older(l); l.again() }, "was not created with the volume"},
 		"another cluster, then upgraded":   {func(l *life) { older(l); l.in("other"); l.again() }, "another cluster"},

@@ -102,7 +102,7 @@ func policedWayBack(s *harness.Scene, a *harness.Agent, back harness.Options, al
 		})
 		// The agent may have been stopped before it had written its marks on the PV.
 		if pv := s.PV(h.pv.Name); pv.UID != before[i].UID || !equality.Semantic.DeepEqual(pv.Spec, before[i].Spec) {
-			s.Errorf("somebody wrote PV %+v, was %+v", pv, before[i])
+			s.Errorf("PV %+v was written, was %+v", pv, before[i])
 		}
 		if err := h.isOurs(); err != nil {
 			s.Error(err)

@@ -22,7 +22,7 @@ type Hold struct {
 }
 
 // Change changes the record of one volume on the disk, and nothing if do does not change
-// it. It removes the record if do says so. op is for errors, and step names the change.
+// it. It removes the record if do asks for that. op is for errors, and step names the change.
 type Change func(op, step string, do func(*record.Record) (remove bool, err error)) error
 
 // New returns the hold on a volume that is being migrated.
