@@ -89,7 +89,8 @@ func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume)
 	return fmt.Errorf("note that the disk of PV %s is being wiped: %w", pv.Name, err)
 }
 
-// endWipe removes that note. One that stays has the disk wiped once more, and goes with the PV.
+// endWipe removes that note. The caller still holds the disk exclusively, so the note is of its own wipe. One that stays has the
+// disk wiped once more, and goes with the PV.
 func (c *Controller) endWipe(ctx context.Context, uid types.UID) {
 	err := c.Client.CoordinationV1().Leases(c.Namespace).Delete(ctx, wipeLease(uid), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
