@@ -86,7 +86,7 @@ func (m *machine) react(verb, resource string, do clienttesting.ReactionFunc) {
 
 // offer does what the node does with the disk.
 func (s *san) offer(m *machine) error {
-	return m.Controller.offer(m.device, "pv-"+m.node, s.spec, m.object)(s.Context(), func(disk.Progress) {})
+	return m.offer(m.device, "pv-"+m.node, s.spec, m.object)(s.Context(), func(disk.Progress) {})
 }
 
 func (s *san) pvs() []corev1.PersistentVolume { return allPVs(s.T, s.client) }

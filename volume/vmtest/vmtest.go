@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // it must run before the first test does
 	if os.Getenv("VIRTUAL_MACHINE") != "e2e/vm" {
 		fmt.Fprintln(os.Stderr, "tests with the tag vm overwrite this machine's disks: go -C e2e test ./vm runs them in a virtual machine")
 		os.Exit(2)
