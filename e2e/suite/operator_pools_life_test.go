@@ -21,7 +21,7 @@ func templateChanges(o *onClaims) {
 			template["resources"] = map[string]any{"requests": map[string]any{"storage": size}}
 		}
 	}
-	o.setPools(poolOn("good", backing, request("2Gi")))
+	o.setPools(poolOn("good", backing, twoGi))
 	o.Eventually("requests raised", func() error {
 		for _, node := range o.nodes {
 			size, _, _ := unstructured.NestedString(o.get("/v1/persistentvolumeclaims", on("good", node)).Object, "spec", "resources", "requests", "storage")
@@ -32,12 +32,12 @@ func templateChanges(o *onClaims) {
 		return nil
 	})
 	o.healthy()
-	served := map[string]any{"storagePools": []any{poolOn("good", backing, request("2Gi"))}}
+	served := map[string]any{"storagePools": []any{poolOn("good", backing, twoGi)}}
 	for words, pool := range map[string]map[string]any{
 		"claims do not shrink": poolOn("good", backing, request("1Gi")),
-		"pvcTemplate has another storageClassName than claim " + on("good", o.nodes[0]): poolOn("good", "other", request("2Gi")),
+		"pvcTemplate has another storageClassName than claim " + on("good", o.nodes[0]): poolOn("good", "other", twoGi),
 		"pvcTemplate has another accessModes than claim": poolOn("good", backing, func(template map[string]any) {
-			request("2Gi")(template)
+			twoGi(template)
 			template["accessModes"] = []any{"ReadWriteOncePod"}
 		}),
 	} {
@@ -47,7 +47,7 @@ func templateChanges(o *onClaims) {
 		o.Eventually("served as before", func() error { return o.states("good Ready 2/2 [Bound Bound]") })
 	}
 	o.wantReviewed(served, map[string]any{"storagePools": []any{poolOn("good", backing, request("3Gi")), poolOn("new", "other", nil)}}, "")
-	o.setPools(poolOn("good", backing, request("2Gi")))
+	o.setPools(poolOn("good", backing, twoGi))
 	o.healthy()
 }
 
@@ -89,9 +89,7 @@ func poolInUse(o *onClaims) {
 	if *o.holder(o.nodes[0]).Spec.Replicas != 1 {
 		o.Error("the holder is ended")
 	}
-	o.setPools(plain, poolOn("good", backing, func(template map[string]any) {
-		template["resources"] = map[string]any{"requests": map[string]any{"storage": "2Gi"}}
-	}))
+	o.setPools(plain, poolOn("good", backing, twoGi))
 	o.noPV("of-good")
 	o.healthy()
 }
@@ -122,9 +120,7 @@ func poolMoves(o *onClaims) {
 	for _, node := range o.nodes {
 		holders[node.Name], claims[node.Name] = o.holder(node).UID, o.get("/v1/persistentvolumeclaims", on("good", node)).GetUID()
 	}
-	moved := poolOn("good", backing, func(template map[string]any) {
-		template["resources"] = map[string]any{"requests": map[string]any{"storage": "2Gi"}}
-	})
+	moved := poolOn("good", backing, twoGi)
 	moved["path"] = "/srv/moved"
 	o.setPools(moved)
 	for _, node := range o.nodes {

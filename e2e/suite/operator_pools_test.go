@@ -42,6 +42,11 @@ func poolOn(name, class string, change func(template map[string]any)) map[string
 	return map[string]any{"name": name, "path": "/srv/" + name, "pvcTemplate": template}
 }
 
+// twoGi has the claims of a pool request 2 GiB.
+func twoGi(template map[string]any) {
+	template["resources"] = map[string]any{"requests": map[string]any{"storage": "2Gi"}}
+}
+
 func (o *onClaims) setPools(pools ...any) {
 	o.Helper()
 	text, err := json.Marshal(map[string]any{"spec": map[string]any{"storagePools": pools}})
@@ -73,8 +78,8 @@ func (o *onClaims) back(name string) {
 // on returns the name of the claim and the Deployment of a pool on a node.
 func on(pool string, node harness.Node) string { return "hpp-pool-" + pool + "-" + node.Name }
 
-// TestPoolTemplate has pools on claims: what is created for them, what is refused, and how they go.
-func TestPoolTemplate(t *testing.T) {
+// poolsOnClaims starts a control plane with the operator, a class whose PVs are made by hand, and kubelets that end the pods of Jobs.
+func poolsOnClaims(t *testing.T) *onClaims {
 	t.Parallel()
 	o := &onClaims{operate(t), &atomic.Value{}}
 	o.busy.Store("")
@@ -85,23 +90,45 @@ func TestPoolTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.back("good")
-	for _, row := range []struct {
-		name string
-		run  func(*onClaims)
-	}{
-		{"refused", poolsRefused}, {"objects", poolObjects}, {"template", templateChanges}, {"drift", holderDeleted},
-		{"quiet", func(o *onClaims) {
-			if !testing.Short() { // half a minute in which nothing changes
-				o.writesNothing(3)
-			}
-		}},
-		{"in use", poolInUse}, {"node leaves", nodeLeaves}, {"moved", poolMoves}, {"delete", poolsDeleted}, {"killed", poolsKilled},
-	} {
+	return o
+}
+
+// poolRow is a part of the life of pools on claims. It starts with what the row before it left.
+type poolRow struct {
+	name string
+	run  func(*onClaims)
+}
+
+// runs runs the rows until one fails.
+func (o *onClaims) runs(rows ...poolRow) {
+	t := o.TB.(*testing.T)
+	for _, row := range rows {
 		if !t.Run(row.name, func(t *testing.T) { row.run(&onClaims{o.in(t), o.busy}) }) {
 			t.FailNow()
 		}
 	}
 	operatorRole.note(o.Scene, o.audit)
+}
+
+// TestPoolTemplate has pools on claims: what is created for them, what is refused, and what is repaired.
+func TestPoolTemplate(t *testing.T) {
+	o := poolsOnClaims(t)
+	quiet := func(o *onClaims) {
+		if !testing.Short() { // half a minute in which nothing changes
+			o.writesNothing(3)
+		}
+	}
+	o.runs(poolRow{"refused", poolsRefused}, poolRow{"objects", poolObjects}, poolRow{"template", templateChanges},
+		poolRow{"drift", holderDeleted}, poolRow{"quiet", quiet})
+}
+
+// TestPoolTemplateLeaves has pools on claims that move and go.
+func TestPoolTemplateLeaves(t *testing.T) {
+	o := poolsOnClaims(t)
+	o.create(serving, map[string]any{"storagePools": []any{poolOn("good", backing, twoGi)}})
+	o.healthy()
+	o.runs(poolRow{"in use", poolInUse}, poolRow{"node leaves", nodeLeaves}, poolRow{"moved", poolMoves},
+		poolRow{"delete", poolsDeleted}, poolRow{"killed", poolsKilled})
 }
 
 // poolsRefused has a pool for each thing that a user has to change, and one that is served beside them.
