@@ -59,7 +59,10 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 	if now.DeletionTimestamp != nil || reflect.DeepEqual(now.Spec, before.Spec) {
 		return admission.Allowed("")
 	}
-	refused, err := v.used(ctx, lost(before.Spec, now.Spec))
+	refused, err := renamed(before.Spec, now.Spec), error(nil)
+	if refused == "" {
+		refused, err = v.used(ctx, lost(before.Spec, now.Spec))
+	}
 	switch {
 	case err != nil: // the operator keeps a pool while PVs name it, also if this server was not asked
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("whether PVs name the pools that go is not known: %v", err))
@@ -139,6 +142,29 @@ func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 	gone, stay := places(before), places(now)
 	maps.DeleteFunc(gone, func(name string, at place) bool { return stay[name] == at })
 	return gone
+}
+
+// renamed returns why a pool may not have the path of one that was there, or "": the disk of that one's claim is mounted there, and
+// is unmounted when no agent offers a pool at the path any more.
+func renamed(before, now v1beta1.HostPathProvisionerSpec) string {
+	old, stay := places(before), places(now)
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		at := old[name]
+		if _, found := stay[name]; found || !at.claim {
+			continue
+		}
+		for _, other := range slices.Sorted(maps.Keys(stay)) {
+			if stay[other].path == at.path {
+				what := "pool " + other
+				if other == hostPath {
+					what = "pathConfig"
+				}
+				return fmt.Sprintf("%s has the path of pool %s, whose claims are mounted at %s on each node; "+
+					"give it another path, or remove pool %s first and add the path again when its Deployments are gone", what, name, at.path, name)
+			}
+		}
+	}
+	return ""
 }
 
 // used returns why these pools may not go, or "" if no PV names one.

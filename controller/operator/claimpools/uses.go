@@ -150,7 +150,10 @@ func (s snapshot) offered(h Holder, w Wanted) string {
 			continue
 		}
 		for _, p := range a.pools {
-			if p.Path == h.Path || p.Name == h.Pool && !moved || p.Name == "" {
+			switch {
+			case p.Path == h.Path && p.Name != h.Pool && p.Name != "":
+				return fmt.Sprintf("the agent, pod %s, offers pool %s at that path; give pool %s another path", a.name, p.Name, p.Name)
+			case p.Path == h.Path || p.Name == h.Pool && !moved || p.Name == "":
 				return "the agent has to end, pod " + a.name + ", which offers the pool"
 			}
 		}
