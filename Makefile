@@ -15,13 +15,14 @@ ARCH        := $(shell go env GOARCH)
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := bin/cluster
 PROVE       := cd e2e && go run ./cmd/prove
+RELEASE     := cd e2e && go run ./cmd/release
 export K8S_VERSION IMAGE
 # Programs that do not have the paths of this directory are the same in each clone, so clones share the cache of builds.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power bench lint lint-fast measure image push deploy \
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power bench lint lint-fast measure image push release deploy \
 	demo demo-disks demo-single-node demo-local-path demo-operator \
 	bin/cluster cluster-up cluster-sync cluster-down clean
 
@@ -83,14 +84,16 @@ lint-fast: ## gofmt, vet and staticcheck
 measure: ## how large packages, interfaces and the whole code are
 	@cd e2e && go run ./cmd/measure ..
 
-image: build ## the image as a docker-archive, with docker, podman or buildah; ARCH=arm64 for another machine
-	@e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner.tar $(ARCH)
+image: build ## the image as a docker-archive, for docker load or containerd; ARCH=arm64 for another machine
+	@$(RELEASE) image $(IMAGE) $(ARCH) ../_artifacts/hostpath-provisioner.tar
 
 push: ## the image for amd64 and arm64, to a registry: make push IMAGE=registry.example.com/storage/hostpath-provisioner:v0.1.0
-	@cd e2e && go run ./cmd/push --check $(IMAGE)
+	@$(RELEASE) push --check $(IMAGE)
 	@$(MAKE) --no-print-directory build ARCHES="amd64 arm64"
-	@for arch in amd64 arm64; do e2e/image.sh $(IMAGE) _artifacts/hostpath-provisioner-$$arch.tar $$arch || exit 1; done
-	@cd e2e && go run ./cmd/push $(IMAGE) ../_artifacts/hostpath-provisioner-amd64.tar ../_artifacts/hostpath-provisioner-arm64.tar
+	@$(RELEASE) push $(IMAGE)
+
+release: ## the files of a release: VERSION=v1.2.3 IMAGE=registry.example.com/storage/hostpath-provisioner PUSH=1 KEY=cosign.key
+	@$(RELEASE) make --version $(VERSION) --image $(IMAGE) $(if $(PUSH),--push) $(if $(KEY),--key $(abspath $(KEY)))
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back
 	@e2e/demo.sh

@@ -46,7 +46,7 @@ func TestMakeBuildsThatImage(t *testing.T) {
 	cmd := exec.Command("make", "-s", "-C", "..", "-n", "image")
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "IMAGE=") || strings.HasPrefix(v, "MAKE") })
 	out, err := cmd.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("e2e/image.sh "+placeholder+" ")) {
+	if err != nil || !bytes.Contains(out, []byte("cmd/release image "+placeholder+" ")) {
 		t.Errorf("make image: %v, %s; want %s to be built", err, out, placeholder)
 	}
 }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// What a command lacks is said before anything is built.
+func TestArguments(t *testing.T) {
+	for _, row := range []struct{ args, words string }{
+		{"", "usage: release make"},
+		{"image a:v1", "usage: release make"},
+		{"push", "usage: release make"},
+		{"push --check registry.invalid/a:v1", "is not the name of an image that you can push"},
+		{"make --version v1.0.0 --image example.com/agent extra", "unexpected"},
+		{"make --version v1.0.0 --image example.com/agent --key k", "give PUSH=1 with KEY"},
+		{"make --version v1.0.0 --image registry.invalid/agent", "is not the name of an image that you can push"},
+		{"make --version 1.0.0 --image example.com/agent", "is not a version"},
+	} {
+		err := run(t.Context(), t.TempDir(), strings.Fields(row.args), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), row.words) {
+			t.Errorf("%s: %v, want words %q", row.args, err, row.words)
+		}
+	}
+}

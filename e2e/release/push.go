@@ -1,0 +1,111 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// parseName refuses a name without a registry, which would mean a public one, and the placeholder of the manifests.
+func parseName(image string) (name.Tag, error) {
+	tag, err := name.NewTag(image, name.StrictValidation)
+	if err != nil || strings.HasSuffix(tag.RegistryStr(), ".invalid") {
+		return name.Tag{}, fmt.Errorf("%q is not the name of an image that you can push; "+
+			"name a registry of yours and a repository, such as registry.example.com/storage/hostpath-provisioner, and a tag or a version", image)
+	}
+	return tag, nil
+}
+
+// CheckPush returns an error if an image cannot have the name, or if the registry does not let the user of `docker login` or
+// `podman login` push it. Ask before Make, which takes a minute.
+func CheckPush(ctx context.Context, image string) error {
+	tag, err := parseName(image)
+	if err != nil {
+		return err
+	}
+	if err := remote.CheckPushPermission(tag, authn.DefaultKeychain, http.DefaultTransport); err != nil {
+		return fmt.Errorf("%s: log in with docker login or podman login: %w", tag.Registry, err)
+	}
+	return ctx.Err()
+}
+
+// Push pushes the image with its tag, and what refers to it. A version never gets another image: if the registry has one with
+// another digest, Push returns an error and pushes nothing, unless Overwrite is set.
+func (r *Release) Push(ctx context.Context) error {
+	r.step("push %s", r.Name())
+	tag, err := parseName(r.Name())
+	if err != nil {
+		return err
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	if !r.Overwrite {
+		if err := r.unchanged(tag, options); err != nil {
+			return err
+		}
+	}
+	// The tag comes last: an image that is found has its SBOMs and its provenance.
+	digest := tag.Digest(r.Digest.String())
+	if err := remote.WriteIndex(digest, r.Index, options...); err != nil {
+		return fmt.Errorf("%s: %w", digest, err)
+	}
+	for _, artifact := range r.Artifacts {
+		d, err := artifact.Digest()
+		if err == nil {
+			err = remote.Write(tag.Digest(d.String()), artifact, options...)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: what refers to it: %w", digest, err)
+		}
+	}
+	if err := remote.Tag(tag, r.Index, options...); err != nil {
+		return fmt.Errorf("%s: %w", tag, err)
+	}
+	return nil
+}
+
+// unchanged returns an error if the registry has another image with the tag.
+func (r *Release) unchanged(tag name.Tag, options []remote.Option) error {
+	there, err := remote.Head(tag, options...)
+	var answer *transport.Error
+	switch {
+	case errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound:
+		return nil
+	case err != nil:
+		return err
+	case there.Digest != r.Digest:
+		return fmt.Errorf("%s is there with the digest %s, and this one has %s; a version does not change, so choose another", tag, there.Digest, r.Digest)
+	}
+	return nil
+}
+
+// Sign signs the image and SHA256SUMS with a key of cosign, whose password is in COSIGN_PASSWORD. The signature goes to the
+// registry, that of the sums into SHA256SUMS.sigstore.json. Nothing is sent to a public log.
+func (r *Release) Sign(ctx context.Context, cosign, key string) error {
+	r.step("sign %s", r.Pinned())
+	sums := filepath.Join(r.Directory, "SHA256SUMS")
+	work, err := os.MkdirTemp("", "hpp-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(work) }()
+	config := filepath.Join(work, "signing-config.json") // it names no service
+	for _, args := range [][]string{
+		{"signing-config", "create", "--out", config},
+		{"sign", "--yes", "--key", key, "--signing-config", config, r.Pinned()},
+		{"sign-blob", "--yes", "--key", key, "--signing-config", config, "--bundle", sums + ".sigstore.json", sums},
+	} {
+		if _, err := run(ctx, nil, cosign, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
