@@ -18,6 +18,8 @@ type Holder struct {
 	Path string `json:"path"`
 	// ClaimUID is the UID of the claim that it mounts, "" for a holder of an earlier version.
 	ClaimUID types.UID `json:"claimUID,omitempty"`
+	// Unmounted is set before the Deployment is deleted, after which nothing remembers that the Job unmounted the disk.
+	Unmounted bool `json:"unmounted,omitempty"`
 }
 
 // learn adds the Deployments that the record lacks: those of an earlier version, or of the existing operator. One that is being

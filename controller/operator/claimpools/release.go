@@ -45,6 +45,9 @@ func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 		r.left(h.place() + ": its Deployment is being deleted")
 		return nil
 	}
+	if h.Unmounted && (h.d == nil || h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0) {
+		return k.forget(ctx, h)
+	}
 	node, err := k.node(ctx, h.Node)
 	if err != nil {
 		return err
@@ -108,9 +111,15 @@ func (k *Keeper) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 	return k.patch(ctx, h.d, patch)
 }
 
-// forget deletes the Deployment and removes the holder from the record.
+// forget deletes the Deployment and removes the holder from the record, which says before that nothing is mounted any more. A
+// holder without a Deployment would otherwise be mounted again, to be unmounted, if the operator was killed in between.
 func (k *Keeper) forget(ctx context.Context, h retired) error {
 	if h.d != nil {
+		h.Unmounted = true
+		k.Known[h.name] = h.Holder
+		if err := k.save(ctx); err != nil {
+			return err
+		}
 		if err := k.remove(ctx, h.d); err != nil {
 			return err
 		}
