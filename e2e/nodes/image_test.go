@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
@@ -38,14 +38,7 @@ func TestPushedImageRuns(t *testing.T) {
 			t.Errorf("manifests/%s runs %s, want %s", form, got, pushed)
 		}
 	}
-	p := runImage(s, pushed)
-	s.Eventually("the pod to end", func() error {
-		return phase(s, p.Name, corev1.PodSucceeded)
-	})
-	text, err := s.Client.CoreV1().Pods(s.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
-	if want := "hostpath-provisioner v9.9.9 linux/" + runtime.GOARCH + " "; err != nil || !strings.HasPrefix(string(text), want) {
-		t.Errorf("it printed %q, %v; want %q", text, err, want)
-	}
+	printsVersion(s, one, pushed, "v9.9.9")
 }
 
 // Manifests without an image of the user's own run nothing.
@@ -53,7 +46,7 @@ func TestPlaceholderIsNotPulled(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
 	repository, _, _ := strings.Cut(image, ":")
-	p := runImage(s, repository+":never-loaded") // the tag of the manifests is loaded for the other tests
+	p := runImage(s, repository+":never-loaded", one) // the tag of the manifests is loaded for the other tests
 	s.Eventually("an error of the pull", func() error {
 		p, err := s.Client.CoreV1().Pods(s.Namespace).Get(s.Context(), p.Name, metav1.GetOptions{})
 		if err != nil {
@@ -81,12 +74,13 @@ func overlay(s *harness.Scene, form, repository, tag string) string {
 	return dir
 }
 
-// runImage runs the image's program once, which prints its version.
-func runImage(s *harness.Scene, image string) *corev1.Pod {
+// runImage runs the image's program once on the node. It prints its version.
+func runImage(s *harness.Scene, image string, node *cluster.Node) *corev1.Pod {
 	s.Helper()
 	p, err := s.Client.CoreV1().Pods(s.Namespace).Create(s.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"},
 		Spec: corev1.PodSpec{
+			NodeName:      node.Name,
 			RestartPolicy: corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{
 				Name: "agent", Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"version"},

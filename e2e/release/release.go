@@ -138,9 +138,11 @@ func (r *Release) images() string {
 	return fmt.Sprintf(`# The one image of this release. For nodes without a way to its registry, copy it with its SBOMs and provenance to
 # yours, and replace its name in the file that you install:
 #   oras cp --recursive --from-oci-layout %[3]s:%[4]s registry.example.com/storage/hostpath-provisioner:%[4]s
-# Without any registry, import it on each node: ctr -n k8s.io images import %[3]s
+# Without any registry, import it on each node, and give it the name that the manifests have:
+#   ctr -n k8s.io images import %[3]s
+#   ctr -n k8s.io images tag %[1]s %[5]s
 %[1]s@%[2]s
-`, r.Name(), r.Digest, r.archive(), r.Version)
+`, r.Name(), r.Digest, r.archive(), r.Version, r.Pinned())
 }
 
 // step tells what begins.
