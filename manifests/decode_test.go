@@ -197,6 +197,9 @@ func files(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
+		if d.IsDir() && file == "chart" { // templates, and values
+			return fs.SkipDir
+		}
 		if ext := path.Ext(file); ext == ".yaml" || ext == ".yml" {
 			found = append(found, file)
 		}

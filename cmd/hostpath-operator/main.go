@@ -32,8 +32,11 @@ func main() {
 	}
 }
 
-// run runs the operator until the context ends.
+// run runs the command check-removal, or the operator until the context ends.
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "check-removal" {
+		return checkRemoval(ctx, args[1:], out)
+	}
 	var addresses operator.Addresses
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)

@@ -53,13 +53,22 @@ const webhookName = "hostpathprovisioner.kubevirt.io"
 // lease is the name of the lease that the leader holds.
 const lease = "hostpath-provisioner-operator-lock"
 
-// Run reconciles until the context ends. Of several operators one does, and another takes over when it ends.
-func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
+// Scheme returns the types that the operator reads and writes.
+func Scheme() (*runtime.Scheme, error) {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme} {
 		if err := add(types); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	return types, nil
+}
+
+// Run reconciles until the context ends. Of several operators one does, and another takes over when it ends.
+func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
+	types, err := Scheme()
+	if err != nil {
+		return err
 	}
 	direct := rest.CopyConfig(config)
 	direct.QPS, direct.Burst = 20, 40 // the client's own defaults let the volumes of one node delay waiting claims for minutes

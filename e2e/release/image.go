@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -107,5 +106,8 @@ func (r *Release) content(arch string, programs []program) ([]byte, error) {
 	if buf.Len() > programBytes {
 		return nil, fmt.Errorf("the programs have %d bytes, more than %d: find what they depend on", buf.Len(), programBytes)
 	}
-	return buf.Bytes(), errors.Join(w.Close())
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
 }

@@ -69,6 +69,22 @@ func (r *Release) Push(ctx context.Context) error {
 	if err := remote.Tag(tag, r.Index, options...); err != nil {
 		return fmt.Errorf("%s: %w", tag, err)
 	}
+	return r.pushChart(options)
+}
+
+// pushChart pushes the chart, which names the image, after that. An image for tests has none.
+func (r *Release) pushChart(options []remote.Option) error {
+	if r.Chart == nil {
+		return nil
+	}
+	tag, err := name.NewTag(r.chartName()+":"+r.chartVersion(), name.StrictValidation)
+	if err != nil {
+		return err
+	}
+	r.step("push %s", tag)
+	if err := remote.Write(tag, r.Chart, options...); err != nil {
+		return fmt.Errorf("%s: %w", tag, err)
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@
 //
 //	hostpath-provisioner-VERSION-oci.tar   the image, its SBOMs and its provenance, as an OCI image layout
 //	images.txt                             the image's name and digest
+//	hostpath-provisioner-VERSION.tgz       the Helm chart, with the digest
 //	install-FORM.yaml                      each form of the manifests, with the digest
 //	crd.yaml, crd.schema.json              the operator's resource, and a JSON schema of it
 //	rules.yaml, dashboard.json             alerts and the dashboard
@@ -59,6 +60,8 @@ type Release struct {
 	Index v1.ImageIndex
 	// Digest is the digest of Index.
 	Digest v1.Hash
+	// Chart is the Helm chart, as a registry has it.
+	Chart v1.Image
 	// Artifacts are the SBOMs and the provenance, which refer to the image or to the index.
 	Artifacts []v1.Image
 }
@@ -110,6 +113,7 @@ func (r *Release) writeFiles(ctx context.Context, work, files, notes string) err
 		func() error { return r.writeSBOMs(ctx, programs, files) },
 		func() error { return r.writeProvenance(ctx, files) },
 		func() error { return r.writeLayout(filepath.Join(work, "layout"), files) },
+		func() error { return r.writeChart(files) },
 		func() error { return r.writeManifests(ctx, filepath.Join(work, "overlay"), files) },
 		func() error { return r.writeResource(files) },
 		func() error { return r.copyMonitoring(files) },

@@ -1,0 +1,108 @@
+// Package removal tells what still needs the agents of a form, so that an uninstallation can be refused before it begins.
+package removal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/identity"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+)
+
+// listed is how many objects the error names.
+const listed = 10
+
+// Forms are those whose removal something may stand against: pods cannot end without the agents of the first two, and resources
+// cannot without the operator. Pods with hostPath volumes and with disks need no agent.
+var Forms = []string{"csi", "both", "operator"}
+
+// Check returns an error that names what needs the form: pods that have not ended and have CSI volumes, or HostPathProvisioner
+// resources. For a form that is not in Forms it returns nil.
+func Check(ctx context.Context, from client.Reader, form string) error {
+	var what string
+	var users []string
+	var err error
+	switch {
+	case !slices.Contains(Forms, form):
+		return nil
+	case form == "operator":
+		what = "HostPathProvisioner resources need the operator; delete them and wait until they are gone"
+		users, err = resources(ctx, from)
+	default:
+		what = "pods with CSI volumes cannot end without the agents; delete the pods, or what creates them, first"
+		users, err = pods(ctx, from)
+	}
+	if err != nil || len(users) == 0 {
+		return err
+	}
+	slices.Sort(users)
+	more := ""
+	if len(users) > listed {
+		users, more = users[:listed], fmt.Sprintf(" and %d others", len(users)-listed)
+	}
+	return fmt.Errorf("%s: %s%s", what, strings.Join(users, ", "), more)
+}
+
+// resources returns the HostPathProvisioners. Where their definition does not exist, there are none.
+func resources(ctx context.Context, from client.Reader) (names []string, err error) {
+	var all v1beta1.HostPathProvisionerList
+	if err := from.List(ctx, &all); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("list HostPathProvisioners: %w", err)
+	}
+	for _, r := range all.Items {
+		names = append(names, r.Name)
+	}
+	return names, nil
+}
+
+// pods returns the pods that have not ended and have a volume of the driver, inline or by a claim.
+func pods(ctx context.Context, from client.Reader) (names []string, err error) {
+	claims := map[string]bool{} // that have a CSI volume, as namespace/name
+	var pvs corev1.PersistentVolumeList
+	err = claimpools.Pages(ctx, from, &pvs, func() {
+		for _, pv := range pvs.Items {
+			if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == class.CSIProvisioner && pv.Spec.ClaimRef != nil {
+				claims[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list PVs: %w", err)
+	}
+	var all corev1.PodList
+	err = claimpools.Pages(ctx, from, &all, func() {
+		for i := range all.Items {
+			if pod := &all.Items[i]; uses(pod, claims) {
+				names = append(names, pod.Namespace+"/"+pod.Name)
+			}
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return names, nil
+}
+
+// uses reports whether a pod that is on a node, and has not ended, has an inline volume or one of the claims.
+func uses(pod *corev1.Pod, claims map[string]bool) bool {
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return false
+	}
+	return len(identity.InlinePools(pod)) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			return claims[pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName]
+		case v.Ephemeral != nil: // the claim of a generic ephemeral volume
+			return claims[pod.Namespace+"/"+pod.Name+"-"+v.Name]
+		}
+		return false
+	})
+}
