@@ -56,7 +56,7 @@ func TestDeleteStopsWhenItsCallerHasLeft(t *testing.T) {
 					p = reopened(t, p)
 				}
 				stays := errors.New("the policy is Retain")
-				is(t, p.DeleteIf("v", func(record.Record) error { return stays }), stays)
+				is(t, p.DeleteIf("v", func(volume.Volume) error { return stays }), stays)
 				if back {
 					ok(t, p.Restore("v"))
 					ok(t, p.Restore("v"))

@@ -23,13 +23,14 @@ import (
 // while its PV is being replaced, and ErrConflict if a directory without a record, or a file
 // or a link, has the name. With any error all data is kept.
 func (p *Pool) Delete(name string) error {
-	return p.DeleteIf(name, func(record.Record) error { return nil })
+	return p.DeleteIf(name, func(Volume) error { return nil })
 }
 
-// DeleteIf is Delete for a caller that decides by the record: may gets it while no other
-// call works on the volume, and an error of may is returned with nothing removed. may must
-// not call the pool. DeleteIf waits for may without a bound.
-func (p *Pool) DeleteIf(name string, may func(record.Record) error) error {
+// DeleteIf is Delete for a caller that decides by the volume: may gets it while no other
+// call works on it, with its record and whether its directory is missing, and an error of may
+// is returned with nothing removed. may must not call the pool. DeleteIf waits for may without
+// a bound.
+func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
 	return p.onAny("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
@@ -38,7 +39,11 @@ func (p *Pool) DeleteIf(name string, may func(record.Record) error) error {
 		if err := r.Held(); err != nil {
 			return err
 		}
-		if err := c.Callback(func() error { return may(r) }); err != nil {
+		v, err := p.found(c, r)
+		if err != nil {
+			return err
+		}
+		if err := c.Callback(func() error { return may(v) }); err != nil {
 			return err
 		}
 		return p.delete(c, r)

@@ -81,7 +81,7 @@ func TestDeleteIf(t *testing.T) {
 	p := newPool(t)
 	v := create(t, p, "a")
 	stays := errors.New("it stays")
-	err := p.DeleteIf("a", func(r record.Record) error {
+	err := p.DeleteIf("a", func(r volume.Volume) error {
 		if r.Name != "a" || r.Owner.UID != "uid-a" {
 			t.Errorf("asked about %+v", r)
 		}
@@ -91,11 +91,11 @@ func TestDeleteIf(t *testing.T) {
 	if !there(v.Path) || len(names(t, filepath.Join(p.Path(), trash))) > 0 {
 		t.Error("it did not stay")
 	}
-	ok(t, p.DeleteIf("a", func(record.Record) error { return nil }))
+	ok(t, p.DeleteIf("a", func(volume.Volume) error { return nil }))
 	if there(v.Path) {
 		t.Error("it is still there")
 	}
-	ok(t, p.DeleteIf("a", func(record.Record) error { return stays })) // is gone
+	ok(t, p.DeleteIf("a", func(volume.Volume) error { return stays })) // is gone
 }
 
 func TestUnrecorded(t *testing.T) {

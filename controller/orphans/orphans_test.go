@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -36,7 +37,6 @@ func TestRemovable(t *testing.T) {
 		"its PV is replaced":  {func(r *record.Record) { r.Migration = &record.Migration{Step: record.MigrationCutover} }, "being replaced"},
 		"adopted":             {func(r *record.Record) { r.Adopted = true }, "was adopted"},
 		"retained":            {func(r *record.Record) { r.ReclaimPolicy = "Retain" }, `"Retain"`},
-		"not seen":            {func(r *record.Record) { r.Orphan.Unseen = true }, "last reclaim policy is not known"},
 		"of unknown policy":   {func(r *record.Record) { r.ReclaimPolicy = "" }, "reclaim policy"},
 		"of no cluster":       {func(r *record.Record) { r.Cluster = "" }, "cluster"},
 		"without claim":       {func(r *record.Record) { r.Owner = record.Owner{} }, "claim is not known"},
@@ -56,6 +56,27 @@ func TestRemovable(t *testing.T) {
 	unknown.Cluster = ""
 	if removable(unknown, "", grace, now) == "" {
 		t.Error("two unknown clusters pass for one")
+	}
+}
+
+// A volume whose PV went while nobody looked has to stay, if there is something to keep.
+func TestUnseen(t *testing.T) {
+	noted := record.Record{Name: "pvc-1", State: record.Bound, Orphan: record.Orphan{Why: "gone", Unseen: true}}
+	aside, seen := noted, noted
+	aside.Aside, aside.Trash, seen.Orphan.Unseen = true, "t", false
+	for what, row := range map[string]struct {
+		v     volume.Volume
+		keeps bool
+	}{
+		"with its directory": {volume.Volume{Record: noted}, true},
+		"without directory":  {volume.Volume{Record: noted, Missing: true}, false},
+		"directory in trash": {volume.Volume{Record: aside, Missing: true}, true},
+		"seen":               {volume.Volume{Record: seen}, false},
+		"seen, and in trash": {volume.Volume{Record: seen, Missing: true}, false},
+	} {
+		if why := unseen(row.v); (why != "") != row.keeps {
+			t.Errorf("%s: %q", what, why)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package orphans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 
 // removable returns why an orphan may not be removed, by its record alone, or "". The
 // caller must also read from the API server of the cluster whether a PV or a claim
-// needs the volume.
+// needs the volume, and whether the volume was seen, see unseen.
 func removable(r record.Record, cluster string, grace time.Duration, now time.Time) (why string) {
 	switch {
 	case r.Orphan.Why == "":
@@ -33,8 +34,6 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 		return "its directory was adopted"
 	case r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimDelete):
 		return fmt.Sprintf("the last reclaim policy was %q, not Delete", r.ReclaimPolicy)
-	case r.Orphan.Unseen:
-		return "its PV went while the pool was not open or no agent ran, so its last reclaim policy is not known"
 	case r.Cluster == "" || r.Cluster != cluster:
 		return fmt.Sprintf("it was created for the cluster %q, and this one is %q", r.Cluster, cluster)
 	case r.Owner.Namespace == "" || r.Owner.Name == "" || r.Owner.UID == "":
@@ -45,6 +44,15 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, less than the grace period of %s", r.Orphan.Watched(), grace)
 	}
 	return ""
+}
+
+// unseen returns why a volume is kept whose PV went while nobody looked, or "". A volume without its directory, which another
+// provisioner removed with the PV, has nothing to keep.
+func unseen(v volume.Volume) string {
+	if !v.Orphan.Unseen || v.Missing && !v.InTrash() {
+		return ""
+	}
+	return "its PV went while the pool was not open or no agent ran, so its last reclaim policy is not known"
 }
 
 // kept is the reason why an orphan was not removed.
@@ -93,6 +101,18 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Rec
 	if why := removable(r, r.Cluster, o.Grace, time.Now()); why != "" {
 		return kept(why) // without a request, whatever the cluster is
 	}
+	if r.Orphan.Unseen {
+		v := volume.Volume{Record: r}
+		if !r.InTrash() {
+			var err error
+			if v, err = pool.Get(r.Name); err != nil {
+				return err
+			}
+		}
+		if why := unseen(v); why != "" {
+			return kept(why)
+		}
+	}
 	cluster, err := live.Cluster(ctx, o.Client)
 	switch {
 	case err != nil:
@@ -113,8 +133,8 @@ func (o *Checker) removeOne(ctx context.Context, pool *volume.Pool, r record.Rec
 	} else if pv != "" {
 		return kept("PV " + pv + " names it")
 	}
-	return pool.DeleteIf(r.Name, func(now record.Record) error {
-		if why := removable(now, cluster, o.Grace, time.Now()); why != "" {
+	return pool.DeleteIf(r.Name, func(now volume.Volume) error {
+		if why := cmp.Or(removable(now.Record, cluster, o.Grace, time.Now()), unseen(now)); why != "" {
 			return kept(why)
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +12,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // deletion is the volume of a PV that may be deleted.
@@ -52,8 +50,8 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err != nil || d.vanished {
 		return err
 	}
-	err = d.pool.DeleteIf(d.name, func(now record.Record) error { // its claim may have changed since
-		if err := d.backend.matches(volume.Volume{Record: now, Path: filepath.Join(d.pool.Path(), d.name)}, pv); err != nil {
+	err = d.pool.DeleteIf(d.name, func(now volume.Volume) error { // its claim may have changed since
+		if err := d.backend.matches(now, pv); err != nil {
 			return err
 		}
 		d.object.Recorded, d.object.RecordedCluster = now.PVUID, now.Cluster

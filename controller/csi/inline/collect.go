@@ -119,7 +119,7 @@ var errPodIsBack = errors.New("the pod of the volume is back")
 // delete removes the volume unless its pod is back. A volume that is in use stays
 // until it is not.
 func (c *collector) delete(log klog.Logger, r record.Record) error {
-	err := c.pool.DeleteIf(r.Name, func(now record.Record) error {
+	err := c.pool.DeleteIf(r.Name, func(now volume.Volume) error {
 		pods, err := listPods(c.pods)
 		if err != nil {
 			return err
