@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,20 +158,22 @@ func TestOrphansReported(t *testing.T) {
 	const grace = 45 * time.Second
 	s := env.Scene(t)
 	a := s.Agent(s.Node("01"), harness.Options{})
-	going, back := filled(s, a, harness.Claim{}), filled(s, a, harness.Claim{})
+	unseen, going, back := filled(s, a, harness.Claim{}), filled(s, a, harness.Claim{}), filled(s, a, harness.Claim{})
 	pv := s.PV(harness.PVName(back))
-	orphaned(s, a, going)
+	orphaned(s, a, unseen)
 	a.Restart()
 	a.AwaitReady()
 	s.Eventually("reported at start", func() error { return orphans(a, "record", 1) })
 	s.Eventually("event on the node", func() error { return nodeEvent(s, a.Node, harness.ReasonOrphans) })
-	since := a.Volume(harness.PVName(going)).Orphan.Since
 
+	s.ForcePVAway(harness.PVName(going))
 	s.ForcePVAway(pv.Name)
-	s.Eventually("reported soon", func() error { return orphans(a, "record", 2) })
+	s.Eventually("reported soon", func() error { return orphans(a, "record", 3) })
 	if why := a.Volume(pv.Name).Orphan.Why; !strings.Contains(why, "exists") {
 		t.Errorf("a lost claim's volume is an orphan because %q", why)
 	}
+	s.Delete(going)
+	s.ClaimGone(going)
 	pv.ResourceVersion, pv.UID = "", ""
 	save(s, pv)
 	s.Eventually("note taken back", func() error {
@@ -179,14 +182,18 @@ func TestOrphansReported(t *testing.T) {
 		}
 		return nil
 	})
-	if err := intact(a, going); err != nil {
-		t.Error(err)
-	}
+	s.Eventually("noted without its claim", func() error {
+		if why := a.Volume(harness.PVName(going)).Orphan.Why; !strings.HasSuffix(why, "are gone") {
+			return errors.New(why)
+		}
+		return nil
+	})
+	since := a.Volume(harness.PVName(going)).Orphan.Since
 
 	a.Stop()
 	a.RestartAs(harness.Options{Flags: []string{"--orphans=delete", "--orphan-grace=" + grace.String()}})
 	a.AwaitReady()
-	s.Eventually("reported again", func() error { return orphans(a, "record", 1) })
+	s.Eventually("reported again", func() error { return orphans(a, "record", 2) })
 	if v := a.Volume(harness.PVName(going)); !v.Orphan.Since.Equal(since) {
 		t.Errorf("an orphan since %v, want since %v, before the restart", v.Orphan.Since, since)
 	}
@@ -198,9 +205,11 @@ func TestOrphansReported(t *testing.T) {
 	if took := gone.Sub(since); took < grace {
 		t.Errorf("removed %v after it was noted, want %v at least", took, grace)
 	}
-	s.Eventually("none left", func() error { return orphans(a, "record", 0) })
-	if err := intact(a, back); err != nil {
-		t.Error(err)
+	s.Eventually("the one whose PV nobody saw go is left", func() error { return orphans(a, "record", 1) })
+	for _, claim := range []*corev1.PersistentVolumeClaim{unseen, back} {
+		if err := intact(a, claim); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
