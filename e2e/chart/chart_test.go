@@ -1,25 +1,19 @@
-// Package chart renders the Helm chart with Helm itself: go test ./chart -update writes the renders again, which package manifests
-// compares with the kustomizations.
 package chart
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"kubevirt.io/hostpath-provisioner/e2e/cluster"
 )
 
+// -update writes the renders again.
 var update = flag.Bool("update", false, "write the renders again")
 
-// helmVersion is the version of Helm that renders the chart. It is built where it is missing.
-const helmVersion = "v4.3.1"
-
+// chart is the directory of the chart. Package manifests compares its renders with the kustomizations.
 const chart = "../../manifests/chart"
 
 // forms has the values of each render, in the words of helm's --set.
@@ -44,33 +38,17 @@ var forms = map[string][]string{
 // helm runs helm, and returns what it printed, with an error also what it wrote to stderr: it tells there which links it follows.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	program, err := Helm(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out, log bytes.Buffer
-	cmd := exec.Command(program(t), args...)
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		return out.String() + log.String(), err
 	}
 	return out.String(), nil
-}
-
-// program returns the path of helm.
-func program(t *testing.T) string {
-	t.Helper()
-	cache, err := cluster.DefaultCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "tools", "helm-"+helmVersion)
-	file := filepath.Join(dir, "helm")
-	if _, err := os.Stat(file); err == nil {
-		return file
-	}
-	install := exec.CommandContext(context.Background(), "go", "install", "helm.sh/helm/v4/cmd/helm@"+helmVersion)
-	install.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-trimpath", "CGO_ENABLED=0")
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("build helm: %v\n%s", err, out)
-	}
-	return file
 }
 
 func template(t *testing.T, sets ...string) (string, error) {

@@ -65,6 +65,7 @@ var tier2 = []step{
 	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5"}},
 	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are", packages: "@unit", args: oneByOne},
+	{name: "chart", what: "the Helm chart, rendered and on real nodes", packages: "@cluster @disk", cluster: true, args: oneByOne},
 	{name: "demos", what: "the five demos, one after another on one cluster", packages: "@cluster @disk", cluster: true, commands: demos()},
 }
 
