@@ -5,7 +5,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
@@ -94,8 +93,8 @@ func (r *unservedRecorder) isMissingNode(ctx context.Context, name string) (miss
 }
 
 func (r *unservedRecorder) isMissingObject(key, name string, read func() (exists bool, err error)) (missing, asked bool) {
-	if len(content.IsPathSegmentName(name)) > 0 {
-		return true, false // no object can have such a name, and the client refuses to read it
+	if !live.IsPossible(name) {
+		return true, false
 	}
 	if _, known := r.known.Get(key); known {
 		return false, false

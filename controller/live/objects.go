@@ -5,11 +5,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
+
+// IsPossible reports whether an object can have that name, which a user may have written
+// into an annotation. For some that it cannot have, client-go returns an error that no retry
+// changes. What deletes does not ask: it keeps what an error leaves unclear.
+func IsPossible(name string) bool {
+	return len(name) <= validation.DNS1123SubdomainMaxLength && len(content.IsPathSegmentName(name)) == 0
+}
 
 // PV returns the PV of that name, nil if there is none. An error is an Unanswered.
 func PV(ctx context.Context, client kubernetes.Interface, name string) (*corev1.PersistentVolume, error) {

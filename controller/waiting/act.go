@@ -28,7 +28,7 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		r.warn(ctx, claim, topic, message)
 		return nil
 	}
-	node, err := live.Node(ctx, r.Live, p.node)
+	node, err := r.nodeOf(ctx, p)
 	switch {
 	case err != nil:
 		return err
@@ -54,6 +54,14 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 	}
 	r.warn(ctx, claim, topic, why)
 	return nil
+}
+
+// nodeOf returns the Node of a place, nil if there is none.
+func (r *Reconciler) nodeOf(ctx context.Context, p place) (*corev1.Node, error) {
+	if !live.IsPossible(p.node) {
+		return nil, nil
+	}
+	return live.Node(ctx, r.Live, p.node)
 }
 
 func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, message string) {

@@ -2,6 +2,8 @@ package waiting
 
 import (
 	"context"
+	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 )
@@ -114,11 +118,9 @@ func TestReconcile(t *testing.T) {
 				row.spoil(s)
 			}
 			live := kubefake.NewClientset(s.objects()...)
-			recorder := events.NewOf(live, corev1.EventSource{Component: "test"})
-			t.Cleanup(recorder.Close)
 			name := types.NamespacedName{Namespace: "ns", Name: "data"}
 			r := &Reconciler{Namespace: "agents", Cache: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithRuntimeObjects(s.objects()...).Build(),
-				Live: live, Events: recorder, Other: func(context.Context) (string, error) { return s.other, nil }, since: map[types.NamespacedName]seen{}}
+				Live: live, Events: newRecorder(t, live), Other: func(context.Context) (string, error) { return s.other, nil }, since: map[types.NamespacedName]seen{}}
 			if p, waits := placeOf(s.claim, s.sc); waits {
 				r.since[name] = seen{p, time.Now().Add(-s.since)}
 			}
@@ -136,6 +138,49 @@ func TestReconcile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The annotation of a user may name what can be no node: a copy of `kubectl get nodes -o name` for example.
+func TestImpossibleNode(t *testing.T) {
+	for name, words := range map[string]string{
+		"node/node-01":              `names node "node/node-01", which does not exist`,
+		"node%2d01":                 `names node "node%2d01", which does not exist`,
+		"..":                        `names node "..", which does not exist`,
+		strings.Repeat("n", 100000): `names node "` + strings.Repeat("n", 253) + `…", which does not exist`,
+	} {
+		var events []string
+		s := newScene()
+		s.claim.Annotations[class.AnnProvisionOnNode] = name
+		client := apitest.Client(t, func(r *http.Request) (int, any) {
+			if r.Method != http.MethodPost {
+				t.Errorf("it asks for %.300s", r.URL)
+				return http.StatusNotFound, apitest.Failure(http.StatusNotFound, metav1.StatusReasonNotFound)
+			}
+			var e corev1.Event
+			if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+				t.Error(err)
+			}
+			events = append(events, e.Message)
+			return http.StatusCreated, e
+		})
+		p, waits := placeOf(s.claim, s.sc)
+		r := &Reconciler{Namespace: "agents", Live: client, Events: newRecorder(t, client)}
+		for range 2 {
+			if err := r.act(t.Context(), s.claim, s.sc, p); err != nil || !waits {
+				t.Errorf("%.300s: %v, waits: %t", name, err, waits)
+			}
+		}
+		if len(events) != 1 || !strings.Contains(events[0], words) {
+			t.Errorf("%.300s: events %.600q", name, events)
+		}
+	}
+}
+
+func newRecorder(t *testing.T, client kubernetes.Interface) *events.Recorder {
+	t.Helper()
+	recorder := events.NewOf(client, corev1.EventSource{Component: "test"})
+	t.Cleanup(recorder.Close)
+	return recorder
 }
 
 func messages(t *testing.T, live *kubefake.Clientset) (all []string) {

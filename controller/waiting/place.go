@@ -27,7 +27,7 @@ func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p
 	switch sc.Provisioner {
 	case class.HostPathProvisioner:
 		if named := claim.Annotations[class.AnnProvisionOnNode]; named != "" {
-			p.node, p.chosen = named, false
+			p.node, p.chosen = class.Bounded(named), false
 		}
 	case class.CSIProvisioner:
 	default:
