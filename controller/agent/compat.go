@@ -87,19 +87,28 @@ func (a *agent) served() (all []pvs.Served) {
 	return all
 }
 
-// localPathOptions is the flag of an agent that stands in for the local-path provisioner.
+// localPathOptions are the flags of an agent that stands in for the local-path provisioner.
 type localPathOptions struct {
 	config string
-	file   *localpath.File // set by check; nil without the flag
+	text   string // of namespaces
+
+	// Set by check, from config and text.
+	file       *localpath.File // nil without the flag
+	namespaces []string        // in which the provisioner itself may run
 }
 
 func (l *localPathOptions) register(f *pflag.FlagSet) {
 	f.StringVar(&l.config, "local-path-config", "",
 		"config.json of the ConfigMap local-path-config, for --compat=local-path: more directories besides --pv-dir, and which of them serve a class. The agent starts again when they change")
+	f.StringVar(&l.text, "local-path-namespaces", localpath.DefaultNamespaces,
+		"namespaces, with commas between, in which a Deployment local-path-provisioner is the local-path provisioner: with --compat=local-path new claims wait while it runs. A Deployment of that name elsewhere is only an event")
 }
 
 // check reads the configuration. The error names the key and what to do.
 func (l *localPathOptions) check(served []class.Dialect, node string) (err error) {
+	if l.namespaces, err = localpath.ParseNamespaces(l.text); err != nil {
+		return fmt.Errorf("--local-path-namespaces: %w", err)
+	}
 	if l.config == "" {
 		return nil
 	}
@@ -130,7 +139,7 @@ func (l *layout) addLocalPaths(paths []string) {
 // newOriginal watches for the local-path provisioner, if the agent stands in for it.
 func (a *agent) newOriginal() {
 	if len(a.layout.hostPath[class.LocalPathProvisioner]) > 0 {
-		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, func() { a.loop.PoolChanged() })
+		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, a.localPath.namespaces, func() { a.loop.PoolChanged() })
 		a.holds[class.LocalPathProvisioner] = a.holdLocalPath
 	}
 }

@@ -23,6 +23,7 @@ const (
 	Migrating               = "Migrating"
 	MigrationStopped        = "MigrationStopped"
 	NodeGone                = "NodeGone"
+	OriginalElsewhere       = "OriginalElsewhere"
 	OriginalRunning         = "OriginalRunning"
 	OrphansFound            = "OrphansFound"
 	OrphansRemoved          = "OrphansRemoved"
@@ -133,6 +134,9 @@ var reasons = []Reason{
 	{Name: OriginalRunning, Type: "Warning", Object: "node",
 		When:   "the local-path provisioner runs beside an agent that stands in for it; new claims of its classes wait",
 		Action: "end it, as [from-local-path.md](../from-local-path.md) says; the agent then goes on by itself"},
+	{Name: OriginalElsewhere, Type: "Warning", Object: "node",
+		When:   "a Deployment of the local-path provisioner's name runs in a namespace where that provisioner is not expected; claims do not wait for it",
+		Action: "none if it is a tenant's; otherwise end it, or set `--local-path-namespaces`"},
 	{Name: ConfigurationChanged, Type: "Normal", Object: "node",
 		When: "the ConfigMap `local-path-config` gives the node other directories; the agent starts again"},
 	{Name: ConfigurationRefused, Type: "Warning", Object: "node",

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,23 +25,49 @@ import (
 // differs: kube-system with k3s, local-path-storage elsewhere. Helm gives it other names.
 const deployment = "local-path-provisioner"
 
+// DefaultNamespaces are those in which its own manifests, k3s and kind run it.
+const DefaultNamespaces = "kube-system,local-path-storage"
+
+// ParseNamespaces returns the namespaces of a comma-separated list, of which there is at
+// least one.
+func ParseNamespaces(text string) (all []string, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if why := content.IsDNS1123Label(name); len(why) > 0 {
+			return nil, fmt.Errorf("%q is not the name of a namespace: %s", name, why[0])
+		}
+		all = append(all, name)
+	}
+	if all == nil {
+		return nil, errors.New("it names no namespace; the default is " + DefaultNamespaces)
+	}
+	return all, nil
+}
+
 // Original watches for the local-path provisioner itself: its Deployment, and the helper
 // pods that it starts on this node. It and the agents would both serve each new claim of
 // the class. The caller runs it.
+//
+// A name proves nothing: any tenant may create a Deployment of that name. It counts in the
+// namespaces of the setting, which belong to administrators; elsewhere it is an event.
 type Original struct {
 	deployments cache.SharedIndexInformer
 	pods        cache.SharedIndexInformer // of this node, those that have not ended
 	recorder    *events.Recorder
 	node        string
+	namespaces  []string
 	changed     func()
 	unread      atomic.Pointer[error] // why they cannot be read; nil if they can
 }
 
-// NewOriginal returns an Original that is not run yet. changed is called when the
-// provisioner has gone, or was never there; it must not block.
-func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, changed func()) *Original {
+// NewOriginal returns an Original that is not run yet. namespaces are those in which the
+// Deployment counts. changed is called when the provisioner has gone, or was never there; it
+// must not block.
+func NewOriginal(client kubernetes.Interface, recorder *events.Recorder, node string, namespaces []string, changed func()) *Original {
 	return &Original{
-		recorder: recorder, node: node, changed: changed,
+		recorder: recorder, node: node, namespaces: namespaces, changed: changed,
 		deployments: watched(client.AppsV1().RESTClient(), "deployments", &appsv1.Deployment{},
 			// The ClusterRole names this object, so that agents can read no other Deployment.
 			fields.OneTermEqualSelector(metav1.ObjectNameField, deployment)),
@@ -60,7 +87,7 @@ func watched(client cache.Getter, resource string, of runtime.Object, which fiel
 }
 
 // Run watches until the context ends, and records an event on the Node when it finds the
-// provisioner.
+// provisioner, or a Deployment of its name in another namespace.
 func (o *Original) Run(ctx context.Context) {
 	failed := func(ctx context.Context, r *cache.Reflector, err error) {
 		o.unread.Store(&err)
@@ -69,10 +96,12 @@ func (o *Original) Run(ctx context.Context) {
 	waits := true // new claims do, until the first check
 	err := errors.Join(
 		o.pods.SetTransform(slim),
+		o.deployments.SetTransform(slim),
 		o.deployments.SetWatchErrorHandlerWithContext(failed),
 		o.pods.SetWatchErrorHandlerWithContext(failed))
 	if err == nil {
 		err = informers.Run(ctx, func() {
+			o.warnElsewhere(ctx)
 			found := o.Running()
 			switch {
 			case found != nil:
@@ -97,12 +126,10 @@ func (o *Original) synced() bool { return o.deployments.HasSynced() && o.pods.Ha
 // provisioner runs, or why that is not known. New claims wait meanwhile.
 func (o *Original) Running() error {
 	const remedy = "scale it to 0 or delete it; with k3s, add local-storage to disable in its configuration"
-	for _, object := range o.deployments.GetStore().List() {
-		d := object.(*appsv1.Deployment)
-		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && d.Status.Replicas == 0 {
-			continue
+	for _, namespace := range o.deployedIn() {
+		if slices.Contains(o.namespaces, namespace) {
+			return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: %s", namespace, deployment, remedy)
 		}
-		return fmt.Errorf("the local-path provisioner runs too, as Deployment %s/%s, and both would serve new claims: %s", d.Namespace, d.Name, remedy)
 	}
 	for _, object := range o.pods.GetStore().List() {
 		if p := object.(*corev1.Pod); isHelper(p) {
@@ -119,6 +146,32 @@ func (o *Original) Running() error {
 	return errors.New("it is not known yet whether the local-path provisioner runs too")
 }
 
+// deployedIn returns the namespaces that have a Deployment of the provisioner's name which is
+// not scaled to 0, sorted.
+func (o *Original) deployedIn() (namespaces []string) {
+	for _, object := range o.deployments.GetStore().List() {
+		d := object.(*appsv1.Deployment)
+		if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 || d.Status.Replicas != 0 {
+			namespaces = append(namespaces, d.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return namespaces
+}
+
+// warnElsewhere records an event about Deployments for which no claim waits. It has one
+// topic: tenants choose how many there are.
+func (o *Original) warnElsewhere(ctx context.Context) {
+	others := slices.DeleteFunc(o.deployedIn(), func(namespace string) bool { return slices.Contains(o.namespaces, namespace) })
+	if len(others) == 0 {
+		return
+	}
+	o.recorder.Warn(ctx, *events.Node(o.node), "original elsewhere", events.OriginalElsewhere, fmt.Sprintf(
+		"a Deployment %s runs in namespace %s, and new claims do not wait for it: if it is the local-path provisioner, scale it to 0, "+
+			"or add the namespace to --local-path-namespaces (HPP_LOCAL_PATH_NAMESPACES), which is %s",
+		deployment, events.FirstNames(others), strings.Join(o.namespaces, ",")))
+}
+
 // isHelper reports whether the local-path provisioner started the pod to create or remove
 // a volume's directory: by its name, and by the volume with the directory's parent. A
 // tenant whose pods cannot use host paths cannot keep the node's claims waiting.
@@ -127,18 +180,24 @@ func isHelper(p *corev1.Pod) bool {
 	return named && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "data" && v.HostPath != nil })
 }
 
-// slim removes from a pod what isHelper does not need, so that the memory of an agent
-// does not grow with the pods of its node.
+// slim removes from a pod or a Deployment what this package does not need, so that the
+// memory of an agent does not grow with what tenants write into them.
 func slim(object any) (any, error) {
-	p, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
+	switch full := object.(type) {
+	case *corev1.Pod:
+		now := &corev1.Pod{ObjectMeta: slimMeta(full)}
+		if isHelper(full) {
+			now.Spec.Volumes = full.Spec.Volumes
+		}
+		return now, nil
+	case *appsv1.Deployment:
+		now := &appsv1.Deployment{ObjectMeta: slimMeta(full)}
+		now.Spec.Replicas, now.Status.Replicas = full.Spec.Replicas, full.Status.Replicas
+		return now, nil
 	}
-	now := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
-	}}
-	if isHelper(p) {
-		now.Spec.Volumes = p.Spec.Volumes
-	}
-	return now, nil
+	return object, nil
+}
+
+func slimMeta(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 }

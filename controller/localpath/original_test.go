@@ -1,9 +1,12 @@
 package localpath_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"net/http"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +31,14 @@ func TestOriginalRunning(t *testing.T) {
 		d.Spec.Replicas, d.Status.Replicas = wanted, there
 		return []appsv1.Deployment{d}
 	}
+	in := func(namespaces ...string) (all []appsv1.Deployment) {
+		for _, namespace := range namespaces {
+			d := of(nil, 1)[0]
+			d.Namespace = namespace
+			all = append(all, d)
+		}
+		return all
+	}
 	pod := func(name, volume string, source corev1.VolumeSource) []corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name}}
 		p.Spec.Volumes = []corev1.Volume{{Name: "script"}, {Name: volume, VolumeSource: source}}
@@ -36,12 +47,22 @@ func TestOriginalRunning(t *testing.T) {
 	hostPath := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/opt/local-path-provisioner"}}
 	none, one := int32(0), int32(1)
 	for name, row := range map[string]struct {
-		there     []appsv1.Deployment
-		pods      []corev1.Pod
-		forbidden string // the resource
-		want      string // in the error; "": it does not run
+		namespaces string // the setting; "": the default
+		there      []appsv1.Deployment
+		pods       []corev1.Pod
+		forbidden  string // the resource
+		want       string // in the error; "": it does not run
+		warns      string // in the event about Deployments elsewhere; "": there is none
 	}{
 		"none":           {},
+		"second default": {there: in("local-path-storage"), want: "as Deployment local-path-storage/local-path-provisioner"},
+		"of the setting": {namespaces: "storage", there: in("storage"), want: "as Deployment storage/local-path-provisioner"},
+		"not of it":      {namespaces: "storage", there: in("kube-system"), warns: "runs in namespace kube-system"},
+		"elsewhere":      {there: in("tenant-a"), warns: "add the namespace to --local-path-namespaces (HPP_LOCAL_PATH_NAMESPACES), which is kube-system,local-path-storage"},
+		"many elsewhere": {there: in("t5", "t4", "t3", "t2", "t1"), warns: "runs in namespace t1, t2, t3 and 2 more, and new claims do not wait"},
+		"in both":        {there: in("tenant-a", "kube-system"), want: "as Deployment kube-system/local-path-provisioner", warns: "runs in namespace tenant-a"},
+		"elsewhere, helper": {there: in("tenant-a"), pods: pod("helper-pod-create-pvc-1", "data", hostPath),
+			want: "its helper pod storage/helper-pod-create-pvc-1 is on this node", warns: "runs in namespace tenant-a"},
 		"default":        {there: of(nil, 0), want: "as Deployment kube-system/local-path-provisioner"},
 		"one":            {there: of(&one, 0), want: "scale it to 0"},
 		"scaled":         {there: of(&none, 0)},
@@ -56,11 +77,19 @@ func TestOriginalRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			var warned atomic.Value // the message
 			client := apitest.Client(t, func(r *http.Request) (int, any) {
 				want, listed := selectors[path.Base(r.URL.Path)]
 				switch {
 				case !listed:
-					return http.StatusCreated, metav1.Status{}
+					var e corev1.Event
+					if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+						t.Error(err)
+					}
+					if e.Reason == events.OriginalElsewhere {
+						warned.Store(e.Message)
+					}
+					return http.StatusCreated, e
 				case row.forbidden == path.Base(r.URL.Path):
 					return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
 				case r.URL.Query().Get("fieldSelector") != want:
@@ -79,18 +108,46 @@ func TestOriginalRunning(t *testing.T) {
 			})
 			recorder := events.New(client, "node-01")
 			t.Cleanup(recorder.Close)
-			o := localpath.NewOriginal(client, recorder, "node-01", func() {})
+			namespaces, err := localpath.ParseNamespaces(cmp.Or(row.namespaces, localpath.DefaultNamespaces))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := localpath.NewOriginal(client, recorder, "node-01", namespaces, func() {})
 			if err := o.Running(); err == nil {
 				t.Error("it is known before it runs")
 			}
 			go o.Run(t.Context())
-			var err error
+			is := func() bool {
+				err = o.Running()
+				runs := err == nil && row.want == "" || err != nil && row.want != "" && strings.Contains(err.Error(), row.want)
+				said, warns := warned.Load().(string)
+				return runs && warns == (row.warns != "") && strings.Contains(said, row.warns)
+			}
 			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				if err = o.Running(); err == nil && row.want == "" || err != nil && row.want != "" && strings.Contains(err.Error(), row.want) {
+				if is() {
 					return
 				}
 			}
-			t.Errorf("%v, want words %q", err, row.want)
+			t.Errorf("%v, want words %q; the event %q, want words %q", err, row.want, warned.Load(), row.warns)
 		})
+	}
+}
+
+func TestParseNamespaces(t *testing.T) {
+	for text, want := range map[string]string{
+		localpath.DefaultNamespaces: "kube-system local-path-storage",
+		" storage ,":                "storage",
+		"":                          "it names no namespace",
+		",":                         "it names no namespace",
+		"a,b/c":                     `"b/c" is not the name of a namespace`,
+	} {
+		all, err := localpath.ParseNamespaces(text)
+		got := strings.Join(all, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, want) || err == nil && got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }

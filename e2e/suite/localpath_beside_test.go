@@ -19,10 +19,16 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// While the local-path provisioner itself runs, new claims wait, and what is there is served. The test is alone, because
-// all agents see its Deployment.
+// While the local-path provisioner itself runs, new claims wait, and what is there is served. It runs in a namespace of the
+// setting; for the agent of the other node, which has the default, a tenant has a Deployment of that name.
 func TestLocalPathWaitsForTheOriginal(t *testing.T) {
-	s, a := newLocalPath(t)
+	t.Parallel()
+	s := env.Scene(t)
+	node, second := s.Node("01"), s.Node("02")
+	other := s.Agent(second, localPathOptions(s, second.Pool))
+	o := localPathOptions(s, node.Pool)
+	o.Env = append(o.Env, "HPP_LOCAL_PATH_NAMESPACES="+s.Namespace)
+	a := s.Agent(node, o)
 	class := localPathClass(s, "class", nil)
 	before := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
 	pv := s.Bound(before)
@@ -52,6 +58,9 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	defer gone()
 	a.AwaitUnready("local-path provisioner runs too, as Deployment " + s.Namespace)
 	s.Eventually("said", func() error { return nodeSays(s, a.Node, "OriginalRunning", "scale it to 0 or delete it") })
+	s.Eventually("said elsewhere", func() error { return nodeSays(s, other.Node, "OriginalElsewhere", "--local-path-namespaces") })
+	s.Bound(s.Create(harness.Claim{Class: class, Selected: other.Node.Name}))
+	other.AwaitReady()
 	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
 	s.AwaitWarning(waits.UID, harness.ReasonFailed, "local-path provisioner runs too")
 	if err := s.IsPending(waits); err != nil {
@@ -93,7 +102,7 @@ func waitsForHelper(s *harness.Scene, a *harness.Agent, class string) {
 		}
 		return made
 	}
-	helper("helper-pod-create-pvc-elsewhere", s.Node("02"))
+	helper("helper-pod-create-pvc-elsewhere", s.Node("03"))
 	here := helper("helper-pod-create-pvc-here", a.Node)
 	a.AwaitUnready("its helper pod " + s.Namespace + "/" + here.Name + " is on this node")
 	waits := s.Create(harness.Claim{Class: class, Selected: a.Node.Name})
