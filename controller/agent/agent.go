@@ -2,7 +2,8 @@
 // and runs the parts that they configure.
 //
 //	options.go    the flags and their validation
-//	driver.go migrate.go orphans.go provision.go serve.go    flags of one part each
+//	driver.go localpath.go migrate.go orphans.go provision.go serve.go    flags of one part each
+//	compat.go     what dialects of other provisioners need
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
 //	run.go        joins and runs them
@@ -50,6 +51,7 @@ type agent struct {
 
 	recorder  *events.Recorder        // nil in driver-only mode
 	client    kubernetes.Interface    // nil in driver-only mode
+	info      *nodeinfo.Info          // of the Node; nil in driver-only mode
 	pvs       *pvs.PVs                // of this node; nil in driver-only mode
 	loop      *provision.Controller   // the provisioning loop; nil in driver-only mode
 	resizer   *resize.Resizer         // grows volumes
@@ -184,9 +186,9 @@ func (a *agent) newLoop() (err error) {
 	}
 	a.newOnlyNode()
 	a.newOriginal()
-	info := nodeinfo.New(a.client, a.nodeName)
+	a.info = nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
-		Client: a.client, Node: info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
+		Client: a.client, Node: a.info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
 		Others: a.migrate.others, Changed: a.changed,
 	})
 	local := claims.New(claims.Config{
@@ -194,7 +196,7 @@ func (a *agent) newLoop() (err error) {
 		Space: a.space(backends),
 	})
 	a.loop, err = provision.New(provision.Config{
-		Client: a.client, Events: a.recorder, Info: info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
+		Client: a.client, Events: a.recorder, Info: a.info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
 		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Metrics: a.library,
 		Before: a.readNodes, Admit: a.admit, Hold: a.hold, Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
 	})

@@ -138,7 +138,7 @@ func (o *options) check() error {
 	if err := o.localPath.check(o.provision.dialects, o.nodeName); err != nil {
 		return err
 	}
-	o.layout, err = o.newLayout()
+	o.layout, err = o.newLayout(o.localPath.paths(), (*DataDir).check)
 	return err
 }
 

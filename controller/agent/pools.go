@@ -30,8 +30,10 @@ type layout struct {
 	hostPath map[string][]string
 }
 
-// newLayout returns the pools of --datadir and PV_DIR. The error names the setting.
-func (o *options) newLayout() (l layout, err error) {
+// newLayout returns the pools of --datadir, PV_DIR and the paths of the local-path configuration.
+// check returns an error for a directory that is no pool now, an ErrInvalid if it can be none. The
+// error names the setting; a wrong path of the configuration is none.
+func (o *options) newLayout(localPaths []string, check func(*DataDir) error) (l layout, err error) {
 	switch {
 	case o.driverOnly():
 		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, defaultPools))
@@ -44,37 +46,38 @@ func (o *options) newLayout() (l layout, err error) {
 	if err == nil && o.provision.hostPath() {
 		err = l.addHostPath(o.pvDir, o.pvDirMount, o.provision.dialects)
 	}
-	if err == nil && o.localPath.file != nil {
-		l.addLocalPaths(o.localPath.file.Paths().All())
-	}
 	if err != nil {
 		return layout{}, err
 	}
+	l.addLocalPaths(localPaths)
 	reserveInner(l.dirs)
 	if o.driverOnly() {
-		return l, l.check("")
+		return l, l.check("", check)
 	}
-	return l, l.check(filepath.Join("/", o.pvDir))
+	return l, l.check(filepath.Join("/", o.pvDir), check)
 }
 
 // check validates the directories, all at the same time, so that disks that do not respond delay
 // it only once. A pool whose disk is missing is no error: the agent serves the others meanwhile. The
-// parent of PV_DIR must exist, unless --pv-dir-mount names the mount of its disk.
-func (l *layout) check(pvDir string) error {
+// parent of PV_DIR must exist, unless --pv-dir-mount names the mount of its disk. A directory of the
+// local-path configuration that can be no pool is left out.
+func (l *layout) check(pvDir string, check func(*DataDir) error) error {
 	errs := make([]error, len(l.dirs))
 	var all sync.WaitGroup
-	for i, d := range l.dirs {
-		if d.Shared {
+	for i := range l.dirs {
+		if l.dirs[i].notOffered() != "" {
 			continue // its path may be on a server that does not respond
 		}
-		all.Go(func() { errs[i] = d.check() })
+		all.Go(func() { errs[i] = check(&l.dirs[i]) })
 	}
 	all.Wait()
 	for i, err := range errs {
 		var hangs *fault.HangError
-		d := l.dirs[i]
+		d := &l.dirs[i]
 		switch {
 		case err == nil, errors.As(err, &hangs):
+		case d.configured && errors.Is(err, volume.ErrInvalid):
+			d.leaveOut(err)
 		case d.Path == pvDir && (d.Mount == "" || errors.Is(err, volume.ErrInvalid)):
 			return fmt.Errorf("PV_DIR (--pv-dir): %w", err)
 		case errors.Is(err, volume.ErrInvalid):
@@ -154,6 +157,10 @@ type DataDir struct {
 	Shared bool `json:"shared"`
 
 	inner []string // names in the pool that are not for volumes
+	// configured is set for a path of the local-path configuration. leftOut is why it can be no pool
+	// and is not offered, "" if it can.
+	configured bool
+	leftOut    string
 }
 
 // snapshotsName is the directory of an older driver's pool that has its snapshots. It is not a
@@ -163,7 +170,7 @@ const snapshotsName = "snapshots"
 // notOffered returns why the pool is not offered, "" if it is.
 func (d *DataDir) notOffered() string {
 	if !d.Shared {
-		return ""
+		return d.leftOut
 	}
 	return `--datadir says "shared": true, and pools shared between nodes are not offered: each node owns its pools alone; ` +
 		"remove the pool from --datadir, or keep the older driver for it"
@@ -206,12 +213,14 @@ func ParseDataDirs(text string) ([]DataDir, error) {
 }
 
 // reserveInner adds to each pool the names in it that lead to another pool or to the snapshots of
-// one: they are not volumes.
+// one: they are not volumes. Pools that are left out may lead to a name that no pool can reserve.
 func reserveInner(all []DataDir) {
 	for i := range all {
 		all[i].inner = []string{snapshotsName}
 		for _, other := range all {
-			all[i].reserve(other.Path)
+			if all[i].leftOut == "" && (other.leftOut == "" || all[i].canReserve(other.Path)) {
+				all[i].reserve(other.Path)
+			}
 			if other.SnapshotPath != "" {
 				all[i].reserve(filepath.Join("/", other.SnapshotPath))
 			}
@@ -220,19 +229,33 @@ func reserveInner(all []DataDir) {
 }
 
 func (d *DataDir) reserve(path string) {
-	rest, below := strings.CutPrefix(path, strings.TrimSuffix(d.Path, "/")+"/")
-	name, _, _ := strings.Cut(rest, "/")
-	if below && name != "" && !slices.Contains(d.inner, name) {
+	if name := d.nameOf(path); name != "" && !slices.Contains(d.inner, name) {
 		d.inner = append(d.inner, name)
 	}
 }
 
-// Pools returns the pools of an agent with these arguments and the environment of this process, and its settings for their
-// space. The error is that with which the agent would not start.
+// nameOf returns the name in the pool that leads to a path, "" if none does.
+func (d *DataDir) nameOf(path string) string {
+	rest, below := strings.CutPrefix(path, strings.TrimSuffix(d.Path, "/")+"/")
+	if !below {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// canReserve reports whether the pool can have another one at that path, inside or elsewhere.
+func (d *DataDir) canReserve(path string) bool {
+	name := d.nameOf(path)
+	return name == "" || volume.CheckName(name) == nil
+}
+
+// Pools returns the pools of an agent with these arguments and the environment of this process, without those that it leaves
+// out, and its settings for their space. The error is that with which the agent would not start.
 func Pools(args []string) (dirs []DataDir, reserve int64, overcommit float64, err error) {
 	o, err := parseOptions("", args, io.Discard)
 	if err != nil || o == nil {
 		return nil, 0, 0, cmp.Or(err, errors.New("the arguments ask for help"))
 	}
-	return o.layout.dirs, o.reserveBytes, o.overcommit, nil
+	return slices.DeleteFunc(o.layout.dirs, func(d DataDir) bool { return d.leftOut != "" }), o.reserveBytes, o.overcommit, nil
 }

@@ -140,7 +140,7 @@ var reasons = []Reason{
 	{Name: ConfigurationChanged, Type: "Normal", Object: "node",
 		When: "the ConfigMap `local-path-config` gives the node other directories; the agent starts again"},
 	{Name: ConfigurationRefused, Type: "Warning", Object: "node",
-		When:   "the ConfigMap `local-path-config` was changed and is wrong, or lacks a directory that has volumes; the agent goes on with the one before",
+		When:   "the ConfigMap `local-path-config` was changed and is wrong, names a directory that can be no pool, or lacks one that has volumes; the agent goes on with the one before",
 		Action: "correct what the message names"},
 	{Name: DeviceConfigInvalid, Type: "Warning", Object: "node",
 		When:   "the ConfigMap of the node's disks or its directory cannot be read, or the ConfigMap is wrong; nothing changes",

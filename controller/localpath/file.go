@@ -58,46 +58,68 @@ func read(path, node string) (p Paths, ignored []string, err error) {
 	return c.Paths(node), c.Ignored(), nil
 }
 
+// Pools is what Follow asks about the directories of the node.
+type Pools interface {
+	// Check returns an error if the agent could not start with these directories, or would leave one
+	// out that it does not leave out now.
+	Check(paths []string) error
+	// Returned reports whether one that the agent left out at its start can be a pool now.
+	Returned() bool
+	// Held returns why a directory must stay, such as "has volumes", "" if it need not.
+	Held(ctx context.Context, path string) string
+}
+
 // Follow reads the file again until the context ends, and then returns nil. It returns
 // ErrChanged once the file gives the node other directories; the caller ends the agent,
-// which reads the file when it starts again. held returns the directories with volumes.
+// which reads the file when it starts again.
 //
-// Follow records an event on the Node and goes on if the file is wrong, or if it lacks a
-// directory with volumes: an agent without that pool could neither grow nor delete them.
-func (f *File) Follow(ctx context.Context, recorder *events.Recorder, held func() []string) error {
+// Follow records an event on the Node and goes on if the agent could not start with the
+// file, if a directory in it can be no pool, or if it lacks one that is held: an agent
+// without that pool could neither grow nor delete its volumes.
+func (f *File) Follow(ctx context.Context, recorder *events.Recorder, pools Pools) error {
 	log := klog.FromContext(ctx).WithValues("file", f.path)
 	for sleep.For(ctx, rereadEvery) {
 		now, _, err := read(f.path, f.node)
-		if err == nil && now.Equal(&f.paths) {
-			f.reported = ""
-			continue
-		}
+		changed := false
 		if err == nil {
-			err = now.lacks(held())
+			changed, err = f.changed(ctx, &now, pools)
 		}
-		if err == nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case changed:
 			recorder.Note(ctx, *events.Node(f.node), "configuration "+strings.Join(now.All(), ","), events.ConfigurationChanged, fmt.Sprintf(
 				"the configuration changed, and the agent of node %s starts again: its directories are now %q", f.node, now.All()))
 			return ErrChanged
+		case err == nil:
+			f.reported = ""
+		case f.reported != err.Error():
+			f.reported = err.Error()
+			log.Error(err, "The configuration changed, and the agent goes on with the one before")
+			recorder.Warn(ctx, *events.Node(f.node), "configuration "+err.Error(), events.ConfigurationRefused, fmt.Sprintf(
+				"the agent of node %s goes on with the configuration before the change: %v", f.node, err))
 		}
-		if f.reported == err.Error() {
-			continue
-		}
-		f.reported = err.Error()
-		log.Error(err, "The configuration changed, and the agent goes on with the one before")
-		recorder.Warn(ctx, *events.Node(f.node), "configuration "+err.Error(), events.ConfigurationRefused, fmt.Sprintf(
-			"the agent of node %s goes on with the configuration before the change: %v", f.node, err))
 	}
 	return nil
 }
 
-// lacks returns an error if a directory with volumes is not one of the node's.
-func (p *Paths) lacks(held []string) error {
-	all := p.All()
-	for _, path := range held {
-		if !slices.Contains(all, path) {
-			return fmt.Errorf("config.json no longer gives node %s the path %s, which has volumes: list it again until they are deleted", p.node, path)
+// changed reports whether the agent has to start again with these paths. The error is why it
+// must not.
+func (f *File) changed(ctx context.Context, now *Paths, pools Pools) (bool, error) {
+	if now.Equal(&f.paths) {
+		return pools.Returned(), nil
+	}
+	all := now.All()
+	if err := pools.Check(all); err != nil {
+		return false, err
+	}
+	for _, path := range f.paths.All() {
+		if slices.Contains(all, path) {
+			continue
+		}
+		if why := pools.Held(ctx, path); why != "" {
+			return false, fmt.Errorf("config.json no longer gives node %s the path %s, which %s", f.node, path, why)
 		}
 	}
-	return nil
+	return true, nil
 }

@@ -22,6 +22,9 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 	if p.notOpenFor(id) < reportAfter {
 		return nil
 	}
+	if pool, _ := p.Names(pv); pool != nil && pool.NotOffered() != "" {
+		return nil // by a setting, which says nothing about its disk
+	}
 	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
 }
 

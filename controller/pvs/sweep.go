@@ -78,7 +78,7 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 	for _, pv := range *p.unlabelled.Load() {
 		b := p.backendOf(&pv)
 		if pool, _ := b.names(&pv); pool != nil && pool.Ready() != nil {
-			later = true
+			later = later || pool.NotOffered() == "" // one that is not offered is not so until the next start
 			continue
 		}
 		p.askNodes(ctx, b, &pv, resync)

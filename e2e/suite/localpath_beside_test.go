@@ -259,6 +259,17 @@ func selectNode(s *harness.Scene, claim *corev1.PersistentVolumeClaim, node harn
 // saveTheirs saves the PV that the local-path provisioner makes of the claim, with its directory.
 func saveTheirs(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeClaim, path string) {
 	s.Helper()
+	pv := theirPV(a, claim, path)
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// theirPV is the PV that the local-path provisioner makes of the claim.
+func theirPV(a *harness.Agent, claim *corev1.PersistentVolumeClaim, path string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: harness.PVName(claim), Annotations: map[string]string{harness.AnnProvisionedBy: localPath}},
 		Spec: corev1.PersistentVolumeSpec{
@@ -270,12 +281,7 @@ func saveTheirs(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolu
 		},
 	}
 	otherProvisioners[1].dress(pv, path, a.Node)
-	if err := os.MkdirAll(path, 0o777); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), pv, metav1.CreateOptions{}); err != nil {
-		s.Fatal(err)
-	}
+	return pv
 }
 
 // poolName is the name of the pool that has the volume.

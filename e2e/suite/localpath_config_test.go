@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -161,15 +162,7 @@ func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	refused(map[string]any{"nodePathMap": pathMap{}.on(defaultNode, node.Pool)}, second+", which has volumes")
 
 	writeConfig(s, configOf(o), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, second, third)})
-	s.Eventually("ended", func() error {
-		if a.Alive() {
-			return errors.New("the agent runs")
-		}
-		return nil
-	})
-	if a.Ended() != "exit status 0" {
-		t.Errorf("it ended with %s", a.Ended())
-	}
+	awaitEnd(s, a)
 	if err := nodeSays(s, node, "ConfigurationChanged", third); err != nil {
 		t.Error(err)
 	}
@@ -179,6 +172,76 @@ func TestLocalPathFollowsTheConfiguration(t *testing.T) {
 	claim = s.Create(harness.Claim{Class: class, Selected: node.Name})
 	if err := isLocalPathPV(a, s.Bound(claim), filepath.Join(third, localPathDirectory(claim)), false); err != nil {
 		t.Error(err)
+	}
+}
+
+// A path that can be no pool: the agent of one node, which has a configuration, goes on with it; that of the other, which starts,
+// leaves the path out and serves the rest. A PV there is kept. A path that was mistyped can be corrected.
+func TestLocalPathOfNoPool(t *testing.T) {
+	t.Parallel()
+	s := env.Scene(t)
+	one, other := s.Node("01"), s.Node("02")
+	file := s.Path("pools", "file")
+	s.Write(filepath.Dir(file), "file", nil)
+	before := localPathOptions(s, one.Pool)
+	a := s.Agent(one, before)
+	writeConfig(s, configOf(before), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, one.Pool, file)})
+	s.Eventually("refused", func() error { return nodeSays(s, one, "ConfigurationRefused", file+": config.json names this path") })
+
+	o := before
+	o.Env = []string{o.Env[0], "HPP_LOCAL_PATH_CONFIG=" + s.Path("config", "other.json")}
+	writeConfig(s, configOf(o), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, other.Pool, file)})
+	b := s.Start(other, o)
+	b.AwaitUnready(file + ".*it is not a directory")
+	s.Eventually("left out", func() error { return nodeSays(s, other, "PoolNotReady", file) })
+	class := localPathClass(s, "class", nil)
+	for _, agent := range []*harness.Agent{a, b} {
+		s.Bound(s.Create(harness.Claim{Class: class, Selected: agent.Node.Name}))
+	}
+	a.AwaitReady()
+	// A PV of before, whose volume is in the path that is left out, and whose claim is deleted: it stays, and so does the path.
+	claim := s.Create(harness.Claim{Name: "old", Class: class, Selected: "nowhere"})
+	kept := theirPV(b, claim, filepath.Join(file, localPathDirectory(claim)))
+	if _, err := s.Client.CoreV1().PersistentVolumes().Create(s.Context(), kept, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually("bound", func() error { return s.IsBound(claim) })
+	s.Delete(claim)
+	without := map[string]any{"nodePathMap": pathMap{}.on(defaultNode, other.Pool)}
+	writeConfig(s, configOf(o), without)
+	s.Eventually("held", func() error { return nodeSays(s, other, "ConfigurationRefused", file+", which PV "+kept.Name+" names") })
+	if pv := s.PV(kept.Name); pv.DeletionTimestamp != nil || !b.Alive() {
+		t.Errorf("PV %s is deleted, or the agent has ended", pv.Name)
+	}
+	if err := s.Client.CoreV1().PersistentVolumes().Delete(s.Context(), kept.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(s, b)
+	b.Restart()
+	b.AwaitReady()
+
+	// A path whose parent is missing was never a pool: it can be corrected.
+	writeConfig(s, configOf(before), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, one.Pool, file+"-missing/sdd")})
+	awaitEnd(s, a)
+	a.Restart()
+	a.AwaitUnready("missing")
+	writeConfig(s, configOf(before), map[string]any{"nodePathMap": pathMap{}.on(defaultNode, one.Pool)})
+	awaitEnd(s, a)
+	a.Restart()
+	a.AwaitReady()
+}
+
+// awaitEnd waits until the agent has ended for a new configuration.
+func awaitEnd(s *harness.Scene, a *harness.Agent) {
+	s.Helper()
+	s.Eventually("ended", func() error {
+		if a.Alive() {
+			return errors.New("the agent runs")
+		}
+		return nil
+	})
+	if a.Ended() != "exit status 0" {
+		s.Errorf("it ended with %s", a.Ended())
 	}
 }
 
