@@ -14,6 +14,7 @@ import (
 // Verdict is the result of a campaign.
 type Verdict struct {
 	Operations, Kills int64
+	Moves             int64 // PVs that were replaced
 	Findings          []Finding
 	// Trouble are failures besides findings: of the campaign itself, of an agent that ended at the wrong time, or a data
 	// race.
@@ -29,7 +30,11 @@ func (v Verdict) String() string {
 	for _, f := range v.Findings {
 		count[f.Kind]++
 	}
-	return fmt.Sprintf("operations %d kills %d lost %d leaked %d double %d", v.Operations, v.Kills, count[Lost], count[Leaked], count[Double])
+	moves := ""
+	if v.Moves > 0 {
+		moves = fmt.Sprintf(" moves %d", v.Moves)
+	}
+	return fmt.Sprintf("operations %d kills %d%s lost %d leaked %d double %d", v.Operations, v.Kills, moves, count[Lost], count[Leaked], count[Double])
 }
 
 // find adds a finding.

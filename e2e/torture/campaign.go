@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
 )
 
-// Config is the configuration of a campaign. All fields are required.
+// Config is the configuration of a campaign. All fields but Migrate are required.
 type Config struct {
 	// For is the time for which tenants work and processes are killed, without settling.
 	For time.Duration
@@ -22,6 +22,8 @@ type Config struct {
 	Seed uint64
 	// Tenants is the number of tenants that work in parallel, each with its own volumes.
 	Tenants int
+	// Migrate lets tenants have their PVs replaced by CSI PVs, and back, while the API server refuses new PVs at times.
+	Migrate bool
 	// Settle is the time after which findings count.
 	Settle time.Duration
 	// Out receives a line every few seconds, and the findings.
@@ -37,6 +39,7 @@ type campaign struct {
 	tenants []*tenant
 
 	operations, kills atomic.Int64
+	moves             int64 // see countMoves
 
 	mu        sync.Mutex
 	lastFault string
@@ -61,10 +64,11 @@ func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) 
 		c.Scene = env.Scene(s)
 		c.setUp()
 		c.rage()
+		c.countMoves()
 		c.audit()
 	})
 	v.Findings = c.found
-	v.Operations, v.Kills = c.operations.Load(), c.kills.Load()
+	v.Operations, v.Kills, v.Moves = c.operations.Load(), c.kills.Load(), c.moves
 	if ctx.Err() != nil {
 		return v, fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
@@ -89,7 +93,8 @@ func (c *campaign) setUp() {
 // random returns the random numbers of one tenant or node.
 func (c *campaign) random(number uint64) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, number)) }
 
-// rage lets tenants work and causes faults for the configured time. When it returns, all agents and the API server run.
+// rage lets tenants work and causes faults for the configured time. When it returns, all agents and the API server run, and
+// nothing is refused.
 func (c *campaign) rage() {
 	ctx, cancel := context.WithTimeout(c.Context(), c.For)
 	defer cancel()
@@ -101,6 +106,9 @@ func (c *campaign) rage() {
 		wg.Go(func() { c.torment(ctx, n, c.random(uint64(1000+i))) })
 	}
 	wg.Go(func() { c.killAPIServer(ctx, c.random(2000)) })
+	if c.Migrate {
+		wg.Go(func() { c.refusePVs(ctx, c.random(3000)) })
+	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 	c.progress(done)

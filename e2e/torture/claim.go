@@ -149,20 +149,22 @@ func (c *campaign) see(cl *claim) {
 		now, err = c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Get(ctx, cl.name, metav1.GetOptions{})
 		return err
 	})
-	if err == nil && now.Status.Phase != corev1.ClaimPending {
+	bound := err == nil && now.Status.Phase != corev1.ClaimPending
+	if bound {
 		err = c.insist("read PV", func(ctx context.Context) (err error) {
 			pv, err = c.Client.CoreV1().PersistentVolumes().Get(ctx, now.Spec.VolumeName, metav1.GetOptions{})
 			return err
 		})
 	}
 	switch {
+	case apierrors.IsNotFound(err) && bound && c.Migrate: // its PV is being replaced
 	case apierrors.IsNotFound(err):
 		c.find(Lost, "the claim %s is there and bound, or should be: %v", cl.name, err)
 	case err != nil:
 		c.Fatalf("read claim %s: %v", cl.name, err)
 	case pv != nil:
 		_, cl.directory = c.place(pv)
-		cl.policy = pv.Spec.PersistentVolumeReclaimPolicy
+		cl.policy = policyOf(pv)
 	}
 }
 
@@ -189,6 +191,10 @@ func (c *campaign) place(pv *corev1.PersistentVolume) (node, directory string) {
 // setPolicy changes the PV's reclaim policy. Before a change to Retain the caller has seen the claim bound and has not
 // deleted it.
 func (c *campaign) setPolicy(cl *claim, policy corev1.PersistentVolumeReclaimPolicy) {
+	if c.Migrate {
+		c.setPolicyBetweenMoves(cl, policy)
+		return
+	}
 	switch err := c.patchPolicy(cl.pv(), policy); {
 	case apierrors.IsNotFound(err) && cl.directory == "": // there was no PV
 	case apierrors.IsNotFound(err):

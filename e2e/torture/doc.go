@@ -7,6 +7,9 @@
 //     has no event with the reason;
 //   - double: two volumes or PVs for one claim, two PVs for one directory, more space allocated than there is.
 //
+// With Config.Migrate PVs are replaced by PVs of the other backend meanwhile, there and back, and the API server refuses new PVs
+// at times, before and after the old ones are deleted.
+//
 // The control plane, the agents and the disks are real, and pods are scheduled; there is no kubelet. The agents are built
 // with the race detector. A data race is a failure too, and so is an agent that ends at the wrong time.
 //

@@ -131,6 +131,9 @@ func (f *findings) pvs(s Sight) {
 			f.add(Leaked, "PV %s on %s is %s, has policy Delete, its claim is gone, and it stays", pv.Name, pv.Node, pv.Status.Phase)
 			continue
 		}
+		if pv.Annotations[annPolicy] != "" {
+			f.add(Leaked, "PV %s (%s) has the annotation of a migration that is over", pv.Name, pv.Status.Phase)
+		}
 		pool := s.pool(pv.Node, pv.Directory)
 		if pool == nil {
 			f.add(Lost, "PV %s on node %q names %q, which is in no pool", pv.Name, pv.Node, pv.Directory)

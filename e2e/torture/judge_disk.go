@@ -49,6 +49,9 @@ func (f *findings) pool(s Sight, p SeenPool) {
 		if pv == nil && claim == nil || elsewhere {
 			f.add(Leaked, "the record %+v in %s belongs to no claim and no PV here", v, short(p.Path))
 		}
+		if m := v.Migration; m != nil && m.Step != "done" {
+			f.add(Leaked, "the migration of volume %s in %s is at step %q and does not end: %s", v.Name, short(p.Path), m.Step, m.Stopped)
+		}
 	}
 	for _, name := range p.Directories {
 		if _, ok := records[name]; !ok && s.pv(name) == nil {

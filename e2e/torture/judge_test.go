@@ -91,6 +91,12 @@ func TestJudge(t *testing.T) {
 		{"record of nobody", "no claim and no PV", Leaked, func(s *Sight) {
 			other(s).Volumes, other(s).Allocated = []harness.ReportVolume{volumeOf("freed", size)}, size
 		}},
+		{"policy of a migration", "annotation of a migration", Leaked, func(s *Sight) {
+			s.PVs[1].Annotations = map[string]string{annPolicy: "Delete"}
+		}},
+		{"journal is open", `at step "cutover" and does not end: why`, Leaked, func(s *Sight) {
+			pool(s).Volumes[0].Migration = &struct{ Step, To, Stopped string }{"cutover", "csi", "why"}
+		}},
 		{"staging", "staging", Leaked, func(s *Sight) { other(s).Staging = []string{"x"} }},
 		{"trash", "trash", Leaked, func(s *Sight) { other(s).Trash = []string{"x"} }},
 		{"limit of nobody", "1_3", Leaked, func(s *Sight) { s.Disks[0].Limits = append(s.Disks[0].Limits, "1_3") }},

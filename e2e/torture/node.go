@@ -45,9 +45,13 @@ func (c *campaign) newNode(suffix, filesystem string) *node {
 	n.disk.Mount(n.Pool, options...)
 	csi := filepath.Join(n.Pool, "csi")
 	n.pools = []pool{{"hostpath", n.Pool}, {harness.LocalPool, csi}}
+	flags := []string{"--enable-btrfs-quota"}
+	if c.Migrate {
+		c.KnowsDriver(n.Node)
+		flags = append(flags, "--migrate-to-csi=annotated", "--migrate-used") // no kubelet runs the pods
+	}
 	n.agent = c.Start(n.Node, harness.Options{
-		Program: program, CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, csi),
-		Flags: []string{"--enable-btrfs-quota"},
+		Program: program, CSI: "hostpath,csi", DataDir: harness.Datadir(harness.LocalPool, csi), Flags: flags,
 	})
 	return n
 }

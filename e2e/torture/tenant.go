@@ -63,6 +63,10 @@ func (t *tenant) act() {
 		}
 		return
 	}
+	if t.Migrate && t.rng.IntN(4) == 0 {
+		t.move(cl)
+		return
+	}
 	switch t.rng.IntN(20) {
 	case 0, 1, 2:
 		t.drop(cl)

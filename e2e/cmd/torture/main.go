@@ -25,6 +25,7 @@ func main() {
 	settle := flag.Duration("settle", 5*time.Minute, "time after which findings count")
 	race := flag.Bool("race", true, "build the agents with the race detector")
 	divide := flag.Int("divide-times", 1, "by what the times are divided after which agents try or check again")
+	migrate := flag.Bool("migrate", false, "replace PVs by CSI PVs and back, while new PVs are refused at times")
 	verbose := flag.Bool("v", false, "log how the control plane starts")
 	flag.Parse()
 	if flag.NArg() > 0 || *minutes <= 0 || *tenants < 1 || *settle <= 0 || *divide < 1 {
@@ -39,7 +40,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, *verbose, harness.Settings{Race: *race, DivideTimes: *divide}, torture.Config{
-		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Settle: *settle, Out: os.Stdout,
+		For: time.Duration(*minutes * float64(time.Minute)), Seed: *seed, Tenants: *tenants, Migrate: *migrate, Settle: *settle, Out: os.Stdout,
 	})
 	stop()
 	os.Exit(code)
@@ -66,7 +67,11 @@ func run(ctx context.Context, verbose bool, settings harness.Settings, config to
 	}
 	bad := err != nil || !v.Clean()
 	if bad {
-		fmt.Printf("again with the same seed: make torture SEED=%d\n", config.Seed)
+		flags := ""
+		if config.Migrate {
+			flags = " TORTURE_FLAGS=--migrate"
+		}
+		fmt.Printf("again with the same seed: make torture SEED=%d%s\n", config.Seed, flags)
 	}
 	if stopped := env.Stop(bad && ctx.Err() == nil); stopped != nil || err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", errors.Join(err, stopped))
