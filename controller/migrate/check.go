@@ -94,6 +94,9 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 		return f
 	}
 	class.Relocate(job.new, v.Path, m.pvs.At(pool))
+	if csi := job.new.Spec.CSI; csi != nil && csi.VolumeAttributes[class.StoragePool] != "" {
+		csi.VolumeAttributes[class.StoragePool] = pool.Name() // a setting may have renamed it
+	}
 	f.job = job
 	return f
 }

@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -155,7 +156,7 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 		return again, m.unlessRefused(ctx, j, pv, m.retain(ctx, pv))
 	case j.step == record.MigrationPrepared:
 		if err := j.hold.CutOver(); err != nil {
-			return over, err
+			return over, unwritten(err)
 		}
 		j.step = record.MigrationCutover
 		return again, nil
@@ -249,16 +250,29 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	return nil
 }
 
+// unwritten stops a migration whose journal cannot be written, because the disk is full for example. It returns err if the
+// pool is not ready, which package monitor reports, or if another call ended the migration.
+func unwritten(err error) error {
+	if errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrConflict) {
+		return err
+	}
+	return stopped(fmt.Sprintf("its journal cannot be written: %v", err))
+}
+
 // cancel ends a migration before its cutover, and restores the old PV's policy. pv is nil
 // if that PV is gone.
 func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
 	if pv != nil {
-		if err := m.restore(ctx, pv); err != nil {
+		switch err := m.restore(ctx, pv); {
+		case err != nil && live.Permanent(err):
+			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its policy %s back: %v; "+
+				"the PV has policy Retain until then", why, class.Policy(pv), err))
+		case err != nil:
 			return over, err
 		}
 	}
 	if err := j.hold.Release(); err != nil {
-		return over, err
+		return over, unwritten(err)
 	}
 	if m.pvs.IsForeign(j.old) {
 		m.pvs.SweepSoon() // so that the plan shows it

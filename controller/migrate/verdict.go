@@ -201,6 +201,8 @@ func (s *subject) check() error {
 	switch {
 	case pv.DeletionTimestamp != nil:
 		return errors.New("the PV is being deleted")
+	case !slices.Contains([]string{"", string(corev1.PersistentVolumeReclaimDelete), string(corev1.PersistentVolumeReclaimRetain)}, pv.Annotations[class.AnnPolicy]):
+		return fmt.Errorf("its annotation %s is %q, and no policy: remove it", class.AnnPolicy, pv.Annotations[class.AnnPolicy])
 	case len(others) > 0:
 		return fmt.Errorf("the PV has finalizers of other controllers: %q", others)
 	case s.v.Missing:
