@@ -64,8 +64,8 @@ func Run(ctx context.Context, env *harness.Env, config Config) (Verdict, error) 
 		c.Scene = env.Scene(s)
 		c.setUp()
 		c.rage()
-		c.countMoves()
 		c.audit()
+		c.countMoves()
 	})
 	v.Findings = c.found
 	v.Operations, v.Kills, v.Moves = c.operations.Load(), c.kills.Load(), c.moves

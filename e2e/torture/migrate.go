@@ -49,7 +49,7 @@ func (t *tenant) move(cl *claim) {
 	t.Logf("%s: migrate %s: %v", cl.name, to, err)
 }
 
-// countMoves counts the PVs that were replaced while tenants worked. A campaign that replaced none has proved nothing.
+// countMoves counts the PVs that were replaced. A campaign that replaced none has proved nothing.
 func (c *campaign) countMoves() {
 	if !c.Migrate {
 		return

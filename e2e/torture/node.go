@@ -58,7 +58,11 @@ func (c *campaign) newNode(suffix, filesystem string) *node {
 
 // torment causes one fault of the node after another, and leaves the node working.
 func (c *campaign) torment(ctx context.Context, n *node, rng *rand.Rand) {
-	for pause(ctx, between(rng, 500*time.Millisecond, 6*time.Second)) {
+	rest := 6 * time.Second
+	if c.Migrate {
+		rest *= 3 // an agent begins to migrate when it has started
+	}
+	for pause(ctx, between(rng, 500*time.Millisecond, rest)) {
 		switch c.buryAgent(n); rng.IntN(10) {
 		case 0, 1, 2:
 			c.killAgent(n, "killed")
