@@ -2,6 +2,7 @@ package class
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,7 +38,7 @@ func MigratedCSIPV(old *corev1.PersistentVolume, driver, handle, pool string, si
 
 // ReturnedHostPathPV returns the hostPath or local PV that replaces the CSI PV now on
 // the way back. was is the PV before the migration. The result is was with the size,
-// claim, labels and annotations of now. Pool and hostname may have changed since: it has
+// claim, class, access modes, labels and annotations of now. Pool and hostname may have changed since: it has
 // the given path, and the node affinity that new PVs get, if was had one. With foreign,
 // the agent does not manage the PV any more, and it gets no annotation of this
 // provisioner except AnnReplaces.
@@ -58,6 +59,8 @@ func ReturnedHostPathPV(was, now *corev1.PersistentVolume, path string, at Place
 		delete(pv.Annotations, AnnCluster)
 	}
 	pv.Spec.Capacity = now.Spec.Capacity.DeepCopy()
+	// A retained PV may have been given to a claim of another class.
+	pv.Spec.StorageClassName, pv.Spec.AccessModes = now.Spec.StorageClassName, slices.Clone(now.Spec.AccessModes)
 	return pv
 }
 

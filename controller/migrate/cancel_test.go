@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,4 +97,27 @@ func TestPoolRenamedInTheMiddle(t *testing.T) {
 			t.Errorf("a PV of pool %q is taken for a stranger's", name)
 		}
 	}
+}
+
+// A webhook that answers late delays the migrations that are under way by seconds, not by the number of PVs.
+func TestSlowWebhook(t *testing.T) {
+	m, pvs := many(t, 12)
+	refuse(m, "create", true, answers["a webhook that is down"].err)
+	asked := 0
+	m.client.(apitest.Lister).PrependReactor("create", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		time.Sleep(10 * time.Second)
+		return false, nil, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		m.work(t.Context(), m.check(t.Context()))
+		if spent := time.Since(begin); spent > batchFor+10*time.Second || asked < 2 || asked >= len(pvs.all) {
+			t.Errorf("%d PVs in %s", asked, spent)
+		}
+		m.work(t.Context(), m.check(t.Context()))
+		if asked < 5 {
+			t.Errorf("%d of %d PVs were tried in two checks", asked, len(pvs.all))
+		}
+	})
 }

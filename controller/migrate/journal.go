@@ -119,7 +119,8 @@ func edited(before, now *corev1.PersistentVolume) bool {
 	}
 	a, inA := plain(before)
 	b, inB := plain(now)
-	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels)
+	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels) ||
+		!apiequality.Semantic.DeepEqual(before.OwnerReferences, now.OwnerReferences)
 }
 
 // removableFinalizers are the finalizers that a migration may remove: they prevent the

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -28,6 +29,9 @@ func TestEdited(t *testing.T) {
 		"annotation": {func(pv *corev1.PersistentVolume) { pv.Annotations["x"] = "y" }, true},
 		"claim":      {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }, true},
 		"path":       {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = "/etc" }, true},
+		"owner": {func(pv *corev1.PersistentVolume) {
+			pv.OwnerReferences = []metav1.OwnerReference{{Kind: "Backup", Name: "x", UID: "1"}}
+		}, true},
 	} {
 		pv := older()
 		row.edit(pv)

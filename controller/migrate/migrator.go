@@ -24,8 +24,11 @@ import (
 const (
 	// pace is the least pause between two checks.
 	pace = time.Second
-	// batch is the number of migrations that begin between two checks.
-	batch = 32
+	// batch is the number of migrations that begin between two checks, and batchFor is
+	// when no other one begins: a webhook may take long to answer, and open migrations
+	// wait.
+	batch    = 32
+	batchFor = 30 * time.Second
 )
 
 // checkEvery is the pause between two checks if no PV changes; the agent does
@@ -217,15 +220,17 @@ func (m *Migrator) forgetRefusals(all []candidate) {
 	}
 }
 
-// migrate migrates volumes one after another. If one cannot go on past the deletion of
-// its old PV, it begins no further migration and returns false.
+// migrate migrates volumes one after another. It begins no further migration after
+// batchFor. If one cannot go on past the deletion of its old PV, it begins no further one
+// either, and returns false.
 func (m *Migrator) migrate(ctx context.Context, all []candidate) (went bool) {
 	went = true
+	begin := time.Now()
 	for _, f := range all {
 		if ctx.Err() != nil {
 			return false
 		}
-		if f.job == nil && !went {
+		if f.job == nil && (!went || time.Since(begin) > batchFor) {
 			continue
 		}
 		if errors.Is(m.one(ctx, f), errHalfway) {

@@ -271,6 +271,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 	csi.UID, csi.Status.Phase = "csi-uid", corev1.VolumeBound
 	csi.Annotations["seen"] = "yes"
+	csi.Spec.StorageClassName, csi.Spec.AccessModes = "other", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
 	s.pv, s.v.Migration = csi, &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
 	if _, _, verdict, _ := served(Run).verdict(s); verdict != Migrated {
@@ -287,6 +288,9 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if back.Spec.CSI != nil || back.Spec.HostPath.Path != s.v.Path {
 		t.Errorf("source %+v", back.Spec.PersistentVolumeSource)
+	}
+	if back.Spec.StorageClassName != "other" || len(back.Spec.AccessModes) != 1 || back.Spec.AccessModes[0] != corev1.ReadWriteOncePod {
+		t.Errorf("class %s, access modes %v, want those of the CSI PV", back.Spec.StorageClassName, back.Spec.AccessModes)
 	}
 	if got := back.Spec.Capacity.Storage().String(); got != "20Mi" {
 		t.Errorf("capacity %s, want what the CSI PV has", got)
