@@ -227,8 +227,11 @@ func (c *campaign) grow(cl *claim, size int64) {
 		_, err := c.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(ctx, cl.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	if err != nil {
+	switch {
+	case apierrors.IsInvalid(err) && c.Migrate: // only a bound claim may grow, and it is Lost until its new PV is there
+	case err != nil:
 		c.Fatalf("grow claim %s: %v", cl.name, err)
+	default:
+		cl.size = size
 	}
-	cl.size = size
 }
