@@ -78,7 +78,7 @@ func slimSpec(s *corev1.PersistentVolumeClaimSpec) corev1.PersistentVolumeClaimS
 }
 
 func slimStatus(s *corev1.PersistentVolumeClaimStatus) corev1.PersistentVolumeClaimStatus {
-	kept := corev1.PersistentVolumeClaimStatus{Phase: Bounded(s.Phase), Capacity: onlyStorage(s.Capacity)}
+	kept := corev1.PersistentVolumeClaimStatus{Phase: Bounded(s.Phase), Capacity: onlyStorage(s.Capacity), AllocatedResources: onlyStorage(s.AllocatedResources)}
 	if state, ok := s.AllocatedResourceStatuses[corev1.ResourceStorage]; ok {
 		kept.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: Bounded(state)}
 	}

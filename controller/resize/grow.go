@@ -25,7 +25,7 @@ type target struct {
 	pv    *corev1.PersistentVolume
 	pool  *volume.Pool
 	v     volume.Volume
-	short bool  // something has less than the claim requests; if not, only its status is outdated
+	short bool  // something has less than the claim requests; if not, only its status is wrong
 	err   error // an ErrNotReady; v is not known then
 }
 
@@ -72,7 +72,7 @@ func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.Persist
 		return nil
 	}
 	at.short = short(claim, pv, at.v.Bytes)
-	if !at.short && (at.err != nil || !mentionsResize(claim)) {
+	if !at.short && (at.err != nil || !mentionsResize(claim) && !overcharged(claim, at.v.Bytes)) {
 		return nil
 	}
 	return at
@@ -94,14 +94,15 @@ func (r *Resizer) expand(at *target) (err error) {
 
 // publish writes the volume's size to the PV, then to the claim.
 func (r *Resizer) publish(ctx context.Context, at *target) error {
-	size := *at.claim.Status.Capacity.Storage()
+	allocated := sizeOf(at.claim, at.v.Bytes)
+	shown := *at.claim.Status.Capacity.Storage()
 	if at.short {
-		size = sizeOf(at.claim, at.v.Bytes)
-		if err := r.growPV(ctx, at.pv, size); err != nil {
+		shown = allocated
+		if err := r.growPV(ctx, at.pv, shown); err != nil {
 			return err
 		}
 	}
-	if err := r.patchStatus(ctx, at.claim, grown(at.claim.Status, size)); err != nil {
+	if err := r.patchStatus(ctx, at.claim, grown(at.claim.Status, shown, allocated)); err != nil {
 		return err
 	}
 	if at.short {

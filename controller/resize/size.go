@@ -26,6 +26,14 @@ func short(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, all
 		allocated > 0 && want.CmpInt64(allocated) > 0
 }
 
+// overcharged reports whether a claim's status has more allocated than the volume, and than
+// the claim requests, which ResourceQuotas count at least. Older agents wrote the capacity
+// of the PV there. It returns false if allocated is 0, which is not known.
+func overcharged(claim *corev1.PersistentVolumeClaim, allocated int64) bool {
+	charged := claim.Status.AllocatedResources.Storage()
+	return allocated > 0 && charged.CmpInt64(allocated) > 0 && charged.Cmp(*claim.Spec.Resources.Requests.Storage()) > 0
+}
+
 // sizeOf returns the size of a volume with at least the requested size: the request as
 // it is written if that is the size. The volume has more if the request was lowered
 // after it had grown, because volumes do not shrink.

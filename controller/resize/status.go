@@ -22,15 +22,16 @@ func isResizeCondition(c corev1.PersistentVolumeClaimCondition) bool {
 	return slices.Contains(class.ResizeConditions, c.Type)
 }
 
-// grown returns the status of a claim whose volume has that size: without conditions
-// about resizing, and with no less capacity than before.
-func grown(before corev1.PersistentVolumeClaimStatus, size resource.Quantity) corev1.PersistentVolumeClaimStatus {
+// grown returns the status of a claim whose volume has grown: without conditions about
+// resizing, and with no less capacity than before. shown is the capacity, which may be
+// the whole disk's. allocated is what the volume has: ResourceQuotas count it if it is
+// more than the request.
+func grown(before corev1.PersistentVolumeClaimStatus, shown, allocated resource.Quantity) corev1.PersistentVolumeClaimStatus {
 	s := withoutResize(before)
-	if s.Capacity.Storage().Cmp(size) < 0 {
-		s.Capacity = with(s.Capacity, corev1.ResourceStorage, size)
+	if s.Capacity.Storage().Cmp(shown) < 0 {
+		s.Capacity = with(s.Capacity, corev1.ResourceStorage, shown)
 	}
-	// ResourceQuotas count this if it is more than the request.
-	s.AllocatedResources = with(s.AllocatedResources, corev1.ResourceStorage, *s.Capacity.Storage())
+	s.AllocatedResources = with(s.AllocatedResources, corev1.ResourceStorage, allocated)
 	return s
 }
 

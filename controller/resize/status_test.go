@@ -45,14 +45,14 @@ func TestRefusedAndGrown(t *testing.T) {
 		t.Errorf("refused for another reason: %+v", away)
 	}
 
-	yes := grown(no, resource.MustParse("20Mi"))
+	yes := grown(no, resource.MustParse("20Mi"), resource.MustParse("20Mi"))
 	if yes.Capacity.Storage().String() != "20Mi" || yes.AllocatedResources.Storage().String() != "20Mi" ||
 		len(yes.AllocatedResourceStatuses) != 0 || !reflect.DeepEqual(yes.Conditions, []corev1.PersistentVolumeClaimCondition{foreign}) {
 		t.Errorf("grown: %+v", yes)
 	}
-	less := grown(yes, resource.MustParse("15Mi"))
-	if less.Capacity.Storage().String() != "20Mi" || less.AllocatedResources.Storage().String() != "20Mi" {
-		t.Errorf("it shrank: %+v", less)
+	less := grown(yes, resource.MustParse("15Mi"), resource.MustParse("15Mi"))
+	if less.Capacity.Storage().String() != "20Mi" || less.AllocatedResources.Storage().String() != "15Mi" {
+		t.Errorf("a claim that shows the whole disk: %+v", less)
 	}
 	if !reflect.DeepEqual(claim, before) {
 		t.Errorf("the claim was changed: %+v", claim)
@@ -66,7 +66,7 @@ func TestRefusedAndGrown(t *testing.T) {
 func TestStatusPatch(t *testing.T) {
 	claim, _ := pair("20Mi", "10Mi", "10Mi")
 	claim.Status = refused(claim.Status, "no space", true, early)
-	data, err := statusPatch(claim, grown(claim.Status, resource.MustParse("20Mi")))
+	data, err := statusPatch(claim, grown(claim.Status, resource.MustParse("20Mi"), resource.MustParse("20Mi")))
 	if err != nil {
 		t.Fatal(err)
 	}
