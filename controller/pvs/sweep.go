@@ -24,12 +24,13 @@ import (
 
 const (
 	sweepEvery = time.Hour
-	// sweepOthers is the pause if PVs of other provisioners are migrated. They have no
-	// node label, so the watch reports neither them nor their changes.
-	sweepOthers = 5 * time.Minute
+	// sweepOften is the pause if PVs of other provisioners are migrated. They have no
+	// node label, so the watch reports neither them nor their changes. It is also the
+	// pause after a sweep that failed.
+	sweepOften = 5 * time.Minute
 	// wakePause is the pause before a requested sweep. It doubles after each sweep that
 	// found nothing: a pod whose volume is gone requests sweeps forever, and the cluster
-	// may have many PVs.
+	// may have many PVs. A request never delays the sweep that is due without it.
 	wakePause = 2 * time.Second
 )
 
@@ -133,12 +134,8 @@ func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 // few minutes if PVs of other provisioners are migrated, or when SweepSoon requests it.
 // Jitter spreads the sweeps of the nodes.
 func (p *PVs) sweepForever(ctx context.Context) {
-	backoff := wakePause
+	backoff, every := wakePause, p.sweepEvery()
 	for {
-		every := sweepEvery
-		if len(p.otherProvisioners) > 0 {
-			every = sweepOthers
-		}
 		pause := every + rand.N(every/2)
 		if p.label(ctx) {
 			pause = labelPause // label them as soon as the pool is back
@@ -146,20 +143,32 @@ func (p *PVs) sweepForever(ctx context.Context) {
 		if len(*p.unlabelled.Load()) > 0 {
 			backoff = wakePause
 		}
+		due := time.Now().Add(pause)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
+			backoff = wakePause // there was no request for a whole pause
 		case <-p.wake:
-			if !sleep.For(ctx, backoff) {
+			if !sleep.For(ctx, min(backoff, time.Until(due))) {
 				return
 			}
 			backoff = min(2*backoff, sweepEvery)
 		}
+		every = p.sweepEvery()
 		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within two hours")
+			every = sweepOften
+			klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within eight minutes")
 		}
 	}
+}
+
+// sweepEvery returns the least pause between two sweeps without a request.
+func (p *PVs) sweepEvery() time.Duration {
+	if len(p.otherProvisioners) > 0 {
+		return sweepOften
+	}
+	return sweepEvery
 }
 
 // Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the
