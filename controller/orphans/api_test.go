@@ -16,7 +16,10 @@ import (
 	clientrecord "k8s.io/client-go/tools/record"
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/nodeinfo"
+	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -24,14 +27,8 @@ import (
 // answers are answers of an API server; see apitest.Paths.
 type answers = map[string]any
 
-// noPVs has no PVs.
-type noPVs struct{}
-
-func (noPVs) All() []*corev1.PersistentVolume                       { return nil }
-func (noPVs) Names(*corev1.PersistentVolume) (*volume.Pool, string) { return nil, "" }
-
 // orphaned returns a checker without a grace period, whose API server has these answers, and the bound
-// volume of its pool.
+// volume of its pool. The agent has no PV in memory.
 func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	t.Helper()
 	pool, err := volume.New(volume.Config{Name: "legacy", Path: filepath.Join(t.TempDir(), "pool")})
@@ -58,8 +55,14 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
 	recorder.EventRecorder = clientrecord.NewFakeRecorder(10)
+	info := nodeinfo.New(apitest.Client(t, apitest.Objects("node-01", apitest.Node("node-01", "host-a", "here")...)), "node-01")
+	if err := info.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	local := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
+		Dialects: []pvs.Served{{Dialect: class.Own(false), Pools: pools.All()}}, CSIDriver: class.CSIProvisioner})
 	o, err := New(Config{
-		Client: client, Pools: pools, PVs: noPVs{}, Events: recorder,
+		Client: client, Pools: pools, PVs: local, Events: recorder,
 		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // A volume whose deletion was not finished, and whose PV is gone, is an orphan: it is reported and stays in the trash, and --orphans=delete
@@ -27,17 +29,8 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		o, v := orphaned(t, says)
 		o.Delete = false
 		pool := o.Pools.All()[0]
-		if _, err := pool.Purge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		away := pool.Path() + ".away"
+		setAside(t, pool, v)
 		entry := filepath.Join(pool.Path(), ".hostpath-provisioner/trash", v.Trash)
-		for _, move := range [][2]string{{v.Path, entry}, {pool.Path(), away}, {away, pool.Path()}} {
-			if err := os.Rename(move[0], move[1]); err != nil {
-				t.Fatal(err)
-			}
-			_ = pool.Ready() // notices that it is away, and back
-		}
 		o.check(t.Context())
 		if _, err := os.Stat(entry); err != nil {
 			t.Error(err)
@@ -58,5 +51,21 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		if _, err := os.Stat(entry + ".json"); (err == nil) == hasPV {
 			t.Errorf("has a PV: %v; removed: %v", hasPV, err)
 		}
+	}
+}
+
+// setAside leaves a volume as a deletion does that was begun and not finished.
+func setAside(t *testing.T, pool *volume.Pool, v volume.Volume) {
+	t.Helper()
+	if _, err := pool.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	away := pool.Path() + ".away"
+	entry := filepath.Join(pool.Path(), ".hostpath-provisioner/trash", v.Trash)
+	for _, move := range [][2]string{{v.Path, entry}, {pool.Path(), away}, {away, pool.Path()}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+		_ = pool.Ready() // notices that it is away, and back
 	}
 }

@@ -37,17 +37,16 @@ type place struct {
 	name string
 }
 
-// localPVs are the PVs of this node that the provisioning loop has in memory.
+// localPVs are the PVs of this node that the provisioning loop has in memory, and the places that
+// they name.
 type localPVs struct {
 	all    []*corev1.PersistentVolume
-	named  map[string]bool // by PV name
 	places map[place]bool
 }
 
 func (o *Checker) localPVs() localPVs {
-	s := localPVs{all: o.PVs.All(), named: map[string]bool{}, places: map[place]bool{}}
+	s := localPVs{all: o.PVs.All(), places: map[place]bool{}}
 	for _, pv := range s.all {
-		s.named[pv.Name] = true
 		pool, name := o.PVs.Names(pv)
 		s.places[place{pool, name}] = true
 	}
@@ -106,12 +105,12 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 		return v.Record, nil
 	}
 	why := ""
-	if !s.named[pvOf(v.Record)] && !s.places[place{pool, v.Name}] {
-		if v.State == record.Ready && time.Since(v.Created) < saveWithin {
+	if !s.places[place{pool, v.Name}] {
+		if v.State == record.Ready && o.PVs.Age(pool, v) < saveWithin {
 			return v.Record, nil
 		}
 		var err error
-		if why, err = o.orphaned(ctx, v.Record); err != nil {
+		if why, err = o.orphaned(ctx, pool, v.Record); err != nil {
 			return v.Record, err
 		}
 	}
@@ -121,34 +120,70 @@ func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume
 // updateSetAside is update for a volume whose deletion was begun and not finished. Its PV, if
 // there is one, finishes the deletion or brings the volume back.
 func (o *Checker) updateSetAside(ctx context.Context, pool *volume.Pool, r record.Record, s localPVs) (record.Record, error) {
-	if r.Ephemeral || r.Returning != "" || s.named[pvOf(r)] || s.places[place{pool, r.Name}] {
+	if r.Ephemeral || r.Returning != "" || s.places[place{pool, r.Name}] {
 		return record.Record{}, nil
 	}
-	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
+	lost, _, err := o.lostPV(ctx, pool, r)
+	if lost == "" || err != nil {
 		return record.Record{}, err
 	}
-	return o.note(place{pool, r.Name}, r, fmt.Sprintf("PV %s is gone, and a deletion was begun and not finished: the directory is %s/%s in the trash",
-		pvOf(r), pooldir.PrivateName, filepath.Join(pooldir.TrashName, r.Trash)))
+	return o.note(place{pool, r.Name}, r, fmt.Sprintf("%s, and a deletion was begun and not finished: the directory is %s/%s in the trash",
+		lost, pooldir.PrivateName, filepath.Join(pooldir.TrashName, r.Trash)))
+}
+
+// lostPV reads a volume's PV from the API server. lost says that there is none, or that the PV of
+// that name, which exists then, names another volume; it is "" if the PV may name the volume.
+func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool, r record.Record) (lost string, exists bool, err error) {
+	pv, err := live.PV(ctx, o.Client, pvOf(r))
+	switch {
+	case err != nil:
+		return "", false, err
+	case pv == nil:
+		return fmt.Sprintf("PV %s is gone", pvOf(r)), false, nil
+	case !o.PVs.NamesOther(pv, pool, r.Name):
+		return "", true, nil
+	}
+	return fmt.Sprintf("PV %s names another volume (%s)", pv.Name, named(pv)), true, nil
+}
+
+// named describes the volume that a PV names.
+func named(pv *corev1.PersistentVolume) string {
+	text := class.DirectoryOf(pv)
+	if pv.Spec.CSI != nil {
+		text = fmt.Sprintf("handle %s of driver %s", pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver)
+	}
+	if id := pv.Annotations[class.AnnPool]; id != "" {
+		text += " in pool " + id
+	}
+	if node := cmp.Or(class.Hostname(pv), class.TopologyOf(pv)); node != "" {
+		text += " on node " + node
+	}
+	return text
 }
 
 // orphaned reads PV and claim of a volume from the API server. It returns why the
 // volume is an orphan, or "" if its PV exists or may still be saved.
-func (o *Checker) orphaned(ctx context.Context, r record.Record) (why string, err error) {
-	if pv, err := live.PV(ctx, o.Client, pvOf(r)); pv != nil || err != nil {
+func (o *Checker) orphaned(ctx context.Context, pool *volume.Pool, r record.Record) (why string, err error) {
+	lost, exists, err := o.lostPV(ctx, pool, r)
+	if lost == "" || err != nil {
 		return "", err
 	}
 	if r.Owner.Namespace == "" || r.Owner.Name == "" {
-		return fmt.Sprintf("PV %s is gone; its claim is not known", pvOf(r)), nil
+		return lost + "; its claim is not known", nil
 	}
 	wanted, err := o.claimed(ctx, r)
 	claim := r.Owner.Namespace + "/" + r.Owner.Name
 	switch {
-	case err != nil, wanted && r.State == record.Ready:
+	case err != nil, wanted && r.State == record.Ready && !exists:
 		return "", err
 	case wanted:
-		return fmt.Sprintf("PV %s is gone; its claim %s exists", pvOf(r), claim), nil
+		return fmt.Sprintf("%s; its claim %s exists", lost, claim), nil
+	case r.State == record.Ready && exists:
+		return fmt.Sprintf("%s, and claim %s is gone; the volume holds data", lost, claim), nil
 	case r.State == record.Ready:
 		return fmt.Sprintf("PV %s was never saved, and claim %s is gone; the volume holds data", pvOf(r), claim), nil
+	case exists:
+		return fmt.Sprintf("%s, and its claim %s is gone", lost, claim), nil
 	}
 	return fmt.Sprintf("PV %s and its claim %s are gone", pvOf(r), claim), nil
 }
@@ -161,7 +196,8 @@ func (o *Checker) claimed(ctx context.Context, r record.Record) (bool, error) {
 }
 
 // leftover reports whether a directory without a record has a name that provisioners
-// generate, and no PV names it. Any other directory belongs to the administrator.
+// generate, and no PV has that name. Any other directory belongs to the administrator. A PV of
+// that name with another path may name the directory all the same, by a link or a mount.
 func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s localPVs) (bool, error) {
 	name, is := class.Provisioned(u.Name)
 	if !is || u.InUse || s.places[place{pool, u.Name}] {

@@ -44,6 +44,11 @@ type PVs interface {
 	// Names returns the pool and the directory that a PV names. The pool is nil if
 	// it is not one of this node.
 	Names(*corev1.PersistentVolume) (*volume.Pool, string)
+	// NamesOther reports whether the PV with the name that the record of a volume of the
+	// pool has certainly names another volume.
+	NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool
+	// Age returns how long a volume has existed, or less, whatever the clock showed then.
+	Age(*volume.Pool, volume.Volume) time.Duration
 }
 
 // Config is the configuration of a Checker. New validates it.

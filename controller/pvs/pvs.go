@@ -101,14 +101,21 @@ type PVs struct {
 
 	mu      sync.Mutex
 	notOpen map[string]time.Time // since when pools that the Node's annotation gives up are not open, by their UUID; guarded by mu
+	sighted map[place]sighting   // volumes that were made while the clock was ahead; guarded by mu
+}
+
+// place is the place of a volume.
+type place struct {
+	pool *volume.Pool
+	name string
 }
 
 // New returns PVs that are not watched yet.
 func New(c Config) *PVs {
 	p := &PVs{
 		client: c.Client, node: c.Node, events: c.Events, pools: c.Pools, otherProvisioners: c.Others, changed: c.Changed,
-		notOpen: map[string]time.Time{},
-		wake:    make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+		notOpen: map[string]time.Time{}, sighted: map[place]sighting{},
+		wake: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "pvs"}),
 	}

@@ -3,6 +3,7 @@ package pvs
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,10 +47,10 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 		return // the monitor reports a pool that is not ready
 	}
 	for _, v := range volumes {
-		if !p.unfinished(v, time.Now()) {
+		if !p.unfinished(pool, v) {
 			continue
 		}
-		abandoned, err := p.abandoned(ctx, v)
+		abandoned, err := p.abandoned(ctx, pool, v)
 		if err != nil {
 			log.Error(err, "Cannot check whether a volume without a PV is still needed", "volume", v.Name)
 			continue
@@ -73,32 +74,74 @@ func (p *PVs) rollBackIn(ctx context.Context, pool *volume.Pool) {
 
 // unfinished reports whether a volume was created for a claim, is old enough to have a
 // saved PV, and the store has no PV that names it.
-func (p *PVs) unfinished(v volume.Volume, now time.Time) bool {
-	if v.Ephemeral || v.PV == "" {
-		return false // not created for a claim
+func (p *PVs) unfinished(pool *volume.Pool, v volume.Volume) bool {
+	if v.Ephemeral || v.PV == "" || v.State != record.Ready {
+		return false // not created for a claim, or bound, or being deleted
 	}
-	pv := p.Saved(v.PV)
-	return v.State == record.Ready && now.Sub(v.Created) >= unfinishedAge && (pv == nil || namesOther(pv, v))
+	if pv := p.Saved(v.PV); pv != nil && !p.NamesOther(pv, pool, v.Name) {
+		return false
+	}
+	return p.Age(pool, v) >= unfinishedAge
 }
 
-// namesOther reports whether the PV of a volume names another directory. The agent created
-// the volume in one pool while the pool that had the claim's first volume was not ready, or
-// another provisioner created the claim's volume at the same time.
-func namesOther(pv *corev1.PersistentVolume, v volume.Volume) bool {
-	path := class.DirectoryOf(pv)
-	return path != "" && path != v.Path
+// sighting is a volume that was made while the clock was ahead, and when Age was first called for it.
+type sighting struct {
+	volume record.Record
+	at     time.Time
+}
+
+// sightedMost bounds the memory for sightings.
+const sightedMost = 10_000
+
+// Age returns how long a volume of the pool has existed, or less. If the clock was ahead when the
+// volume was made, its time proves nothing: Age then returns for how long it has been called for
+// the volume, by a clock that no user can set.
+func (p *PVs) Age(pool *volume.Pool, v volume.Volume) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := place{pool, v.Name}
+	if age := time.Since(v.Created); age >= 0 {
+		delete(p.sighted, at)
+		return age
+	}
+	first, ok := p.sighted[at]
+	if !ok || !first.volume.Same(v.Record) {
+		if len(p.sighted) >= sightedMost {
+			clear(p.sighted)
+		}
+		first = sighting{v.Record, time.Now()}
+		p.sighted[at] = first
+	}
+	return time.Since(first.at)
+}
+
+// NamesOther reports whether a PV of the name that is in a volume's record certainly names another
+// volume: another directory, pool or node. Examples: the agent created the volume in one pool while
+// the pool that had the claim's first volume was not ready; another provisioner created the claim's
+// volume at the same time; the PV was restored elsewhere while the disk of this pool was away.
+//
+// A PV with the pool's UUID and the volume's directory names the volume, whatever path and node it has:
+// a disk may be mounted elsewhere, or moved to another node.
+func (p *PVs) NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool {
+	path, source := class.DirectoryOf(pv), pv.Spec.CSI
+	if source != nil && source.VolumeHandle != name || path != "" && !class.Contains(path, name) {
+		return true
+	}
+	if id := pv.Annotations[class.AnnPool]; id != "" {
+		return id != pool.ID()
+	}
+	return path != "" && filepath.Clean(path) != filepath.Join(pool.Path(), name) || p.isRemote(pv)
 }
 
 // abandoned reports whether no PV will ever need the volume: its claim and its PV are gone,
-// or the PV of that name is on another node or names another directory. It reads the API
-// server, not a cache.
-func (p *PVs) abandoned(ctx context.Context, v volume.Volume) (bool, error) {
+// or the PV of that name names another volume. It reads the API server, not a cache.
+func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume) (bool, error) {
 	pv, err := live.PV(ctx, p.client, v.PV)
 	if err != nil {
 		return false, err
 	}
 	if pv != nil {
-		return p.isRemote(pv) || namesOther(pv, v), nil
+		return p.NamesOther(pv, pool, v.Name), nil
 	}
 	claim, err := live.Claim(ctx, p.client, v.Owner)
 	return claim == nil && err == nil, err
