@@ -60,8 +60,8 @@ func (p *PVs) backendNamed(provisioner string) *backend {
 }
 
 // backendOf returns the backend that the fields of a PV name. The PV is not validated.
-// backendOf returns nil if this agent does not serve that backend; the node may have
-// another agent for it.
+// backendOf returns nil if this agent does not serve that backend, or the provisioner of another
+// dialect that the PV's annotation names; the node may have another agent for it.
 func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	source := pv.Spec.CSI
 	if source != nil {
@@ -72,7 +72,7 @@ func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	if b := p.backendNamed(pv.Annotations[class.AnnProvisionedBy]); b != nil {
 		return b
 	}
-	if source != nil {
+	if source != nil || class.OfOther(pv) {
 		return nil
 	}
 	return p.backendNamed(class.HostPathProvisioner)

@@ -90,6 +90,8 @@ func TestBackendOf(t *testing.T) {
 		"another's CSI, annotated as hostPath": {c, change(csi, foreign, class.HostPathProvisioner), class.HostPathProvisioner},
 		"hostPath, annotated as CSI":           {c, change(hostPath, "", local), local},
 		"hostPath without annotation":          {c, change(hostPath, "", ""), class.HostPathProvisioner},
+		"hostPath of another dialect":          {c, change(hostPath, "", class.LocalPathProvisioner), ""},
+		"hostPath of no dialect":               {c, change(hostPath, "", foreign), class.HostPathProvisioner},
 		"hostPath, served elsewhere":           {alone(1), hostPath, ""},
 		"CSI, served elsewhere":                {alone(0), csi, ""},
 	} {

@@ -46,6 +46,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 	}
 	b := p.backendOf(pv)
 	if b == nil {
+		p.warnUnserved(ctx, pv)
 		return nil
 	}
 	p.askNodes(ctx, b, pv, resync)
@@ -145,4 +146,29 @@ func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *v
 func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error) {
 	p.events.Warn(ctx, events.PV(pv), "refused", events.VolumeRefused, fmt.Sprintf(
 		"node %s leaves this PV and its data alone: %v; correct the PV, or delete it once its data is safe", p.node.Name(), why))
+}
+
+// warnUnserved records an event about a PV of a provisioner that an agent with this pool served before:
+// the open pool has its volume. It does nothing if the volume is in no pool of this agent, because another
+// agent of the node may serve it, or if PVs of that provisioner are migrated.
+func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
+	other := class.MadeByOther(pv)
+	if other == nil || class.MadeBy(pv, p.otherProvisioners) != nil {
+		return
+	}
+	pool, directory := p.Names(pv)
+	if pool == nil || checkPool(pv, pool) != nil {
+		return
+	}
+	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Held() != nil {
+		return
+	}
+	p.events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(
+		"node %s serves the PVs of provisioner %s no more: pods can use this volume, but it neither grows nor is deleted; "+
+			"add %s to --compat (COMPAT) again, or migrate the PV (MIGRATE_FROM=%s)", p.node.Name(), other.Provisioner, other.Setting, other.Provisioner))
+}
+
+// unserved is the error of a PV without a backend.
+func (p *PVs) unserved(pv *corev1.PersistentVolume) error {
+	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", class.AnnProvisionedBy, pv.Annotations[class.AnnProvisionedBy], p.node.Name())
 }

@@ -88,7 +88,7 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 		return d, Kept{fmt.Sprintf("claim %s/%s uses it", claim.Namespace, claim.Name)}
 	}
 	if d.backend = p.backendOf(pv); d.backend == nil {
-		return d, fmt.Errorf("node %s serves no PVs like this one", p.node.Name())
+		return d, p.unserved(pv)
 	}
 	if d.pool, d.name, err = d.backend.validate(pv); err != nil {
 		return d, err

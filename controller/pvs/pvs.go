@@ -182,11 +182,14 @@ func (p *PVs) All() (all []*corev1.PersistentVolume) {
 }
 
 // Names returns the pool and the directory that a PV names. The pool is nil if this node
-// has no such pool or the agent does not serve the PV's backend. The PV is not validated.
+// has no such pool or the agent does not serve the PV's backend. A PV of another provisioner
+// names its directory, whether the agent serves that provisioner or not. The PV is not validated.
 func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
-	b := p.backendOf(pv)
-	if b == nil {
-		return nil, ""
+	if b := p.backendOf(pv); b != nil {
+		return b.names(pv)
 	}
-	return b.names(pv)
+	if p.IsForeign(pv) {
+		return p.rulesOf(class.MadeByOther(pv)).names(pv)
+	}
+	return nil, ""
 }

@@ -179,11 +179,7 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	var e pooldir.Expected
 	ids := map[string]bool{}
 	add := func(pv *corev1.PersistentVolume) {
-		b := p.backendOf(pv)
-		if b == nil {
-			return
-		}
-		pool, directory := b.names(pv)
+		pool, directory := p.Names(pv)
 		if pool != of || pv.Annotations[class.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
 			return
 		}

@@ -65,7 +65,7 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	b := p.backendOf(pv)
 	if b == nil {
-		return nil, volume.Volume{}, fmt.Errorf("node %s serves no PVs like this one", p.node.Name())
+		return nil, volume.Volume{}, p.unserved(pv)
 	}
 	pool, name, err := b.validate(pv)
 	if err != nil {
