@@ -2,6 +2,7 @@ package volume_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
@@ -80,4 +82,32 @@ func TestTwoPoolsOfOneProcess(t *testing.T) {
 	is(t, q.Open(), volume.ErrNotReady)
 	ok(t, p.Close())
 	create(t, q, "v")
+}
+
+// Of two paths of one directory, one is served. The error of the other one names it: no other process has the pool.
+func TestTwoPathsOfOneDirectory(t *testing.T) {
+	p := newPool(t)
+	link := p.Path() + "-link"
+	ok(t, os.Symlink(p.Path(), link))
+	first := configured(t, volume.Config{Name: "first", Path: p.Path()})
+	second := configured(t, volume.Config{Name: "second", Path: link})
+	other := configured(t, volume.Config{Name: "other", Path: t.TempDir() + "/other"})
+	ok(t, p.Close())
+	ok(t, first.Open())
+	held := new(fault.HeldError)
+	if err := second.Open(); !errors.As(err, &held) {
+		t.Errorf("pools that were not joined: %v", err)
+	}
+	pools, err := volume.NewPools(first, second, other)
+	ok(t, err)
+	pools.Open()
+	ok(t, other.Ready())
+	for _, err := range []error{second.Ready(), func() error { _, err := second.Get("v"); return err }()} {
+		is(t, err, volume.ErrNotReady)
+		if errors.As(err, &held) || !strings.Contains(err.Error(), "pool first in "+first.Path()) {
+			t.Errorf("%v", err)
+		}
+	}
+	ok(t, first.Close())
+	ok(t, second.Ready()) // by itself
 }

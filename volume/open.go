@@ -47,8 +47,20 @@ func (p *Pool) dirConfig() pooldir.Config {
 		Where: p.title(), Path: p.path, Mount: p.config.Mount, Label: p.config.Label, Inner: p.config.Inner,
 		Holder: p.config.Holder, Patience: p.config.Patience, NotOffered: p.config.NotOffered,
 		Expected: expected, Step: p.config.Step,
-		Prepare: p.prepare, Used: p.everUsed, Opened: p.ledger.SetFilesystem,
+		Prepare: p.prepare, Twin: p.twin, Used: p.everUsed, Opened: p.ledger.SetFilesystem,
 	}
+}
+
+// twin returns the title of another pool of the process whose directory is the one that same looks for.
+func (p *Pool) twin(same func(*pooldir.Opener) bool) string {
+	if all := p.siblings.Load(); all != nil {
+		for _, other := range *all {
+			if other != p && same(other.dir) {
+				return other.title()
+			}
+		}
+	}
+	return ""
 }
 
 // prepare probes which quotas the filesystem enforces, and recovers.

@@ -78,6 +78,7 @@ type Pool struct {
 	enforcing *enforce.Dir
 
 	filesystems atomic.Pointer[space.Filesystems] // the pools of the process, this one among them
+	siblings    atomic.Pointer[[]*Pool]           // the same, as NewPools joined them
 	names       bounded.NameLocks
 	trash       *trash.Trash
 

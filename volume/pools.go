@@ -19,7 +19,7 @@ type Pools struct {
 }
 
 // NewPools joins pools: from then on what one pool allocates is not available in another on
-// the same filesystem. The error is an ErrInvalid if there is no pool, or two have the same
+// the same filesystem, and a pool whose directory another one has open says so. The error is an ErrInvalid if there is no pool, or two have the same
 // name or none. The caller opens and closes the pools, before or after. A pool that is not
 // ready keeps no other from working.
 func NewPools(all ...*Pool) (*Pools, error) {
@@ -40,6 +40,7 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	f := space.NewFilesystems(members...)
 	for _, p := range all {
 		p.filesystems.Store(f)
+		p.siblings.Store(&all)
 		p.ledger.ForgetUses() // the former Filesystems dated them
 		p.ledger.ReadAgain()
 	}

@@ -28,7 +28,7 @@ func (o *Opener) take(d *Dir) error {
 	}
 	d.lock = fd
 	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return &fault.HeldError{By: holder(d.Private)}
+		return o.held(d)
 	} else if err != nil {
 		return fault.Path("lock", lockName, err)
 	}
@@ -37,6 +37,20 @@ func (o *Opener) take(d *Dir) error {
 		return fault.Path("chmod", lockName, err)
 	}
 	return o.sign(d.Private)
+}
+
+// held is the error of a locked pool. Another path of this process may lead to the same directory:
+// that is no other process, which would serve the pool.
+func (o *Opener) held(d *Dir) error {
+	at, err := placeOf(d.Base, "", unix.AT_EMPTY_PATH)
+	if err != nil {
+		return err
+	}
+	if twin := o.config.Twin(func(other *Opener) bool { return other.isOpenAt(at) }); twin != "" {
+		return fmt.Errorf("%w: its directory is that of %s too, by a link or a mount; leave one of the two out of the configuration",
+			fault.ErrNotReady, twin)
+	}
+	return &fault.HeldError{By: holder(d.Private)}
 }
 
 // sign writes the holder into the lock.

@@ -29,6 +29,9 @@ type Config struct {
 	// Prepare is called at every (re)opening, with the pool locked and no other call on the directory.
 	// With an error the pool stays closed.
 	Prepare func(*bounded.Call, *Dir) error
+	// Twin returns the other pool of this process, in words, whose Opener is one that same
+	// returns true for, or "". It must not call that pool.
+	Twin func(same func(*Opener) bool) string
 	// Used reports whether this process has records of the pool.
 	Used func() bool
 	// Opened is called with the filesystem of the pool after it was opened, and with "" before an open
@@ -69,6 +72,12 @@ func (o *Opener) opened(id, filesystem string) {
 	o.id = id
 	o.mu.Unlock()
 	o.config.Opened(filesystem)
+}
+
+// isOpenAt reports whether the directory is open and is that one, through whatever mount.
+func (o *Opener) isOpenAt(at place) bool {
+	d := o.dir.Load()
+	return d != nil && d.at.major == at.major && d.at.minor == at.minor && d.at.inode == at.inode
 }
 
 // steps announces the parts of a change: "pool" becomes "pool.write".
