@@ -34,6 +34,8 @@ type volumes interface {
 	// pools returns the pools that may hold volumes of the class, none if this node
 	// lacks the pool that the class names.
 	pools(*storagev1.StorageClass) []*volume.Pool
+	// all returns the pools that may hold volumes of any class.
+	all() []*volume.Pool
 	// missing describes the pool that the class names and this node lacks.
 	missing(*storagev1.StorageClass) string
 	// directory returns the name of the directory of a claim's new volume.

@@ -48,6 +48,8 @@ func (c csiPools) pools(sc *storagev1.StorageClass) []*volume.Pool {
 	return nil
 }
 
+func (c csiPools) all() []*volume.Pool { return c.All() }
+
 func (c csiPools) missing(sc *storagev1.StorageClass) string {
 	return fmt.Sprintf("no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
 		class.PoolName(sc.Parameters), sc.Name, c.Names())

@@ -53,6 +53,8 @@ func (h hostPath) pools(sc *storagev1.StorageClass) []*volume.Pool {
 	return nil
 }
 
+func (h hostPath) all() []*volume.Pool { return h.Pools }
+
 // pathOf returns the path that the class names, "" if it names none.
 func (h hostPath) pathOf(sc *storagev1.StorageClass) string {
 	if h.PathParameter == "" || sc.Parameters[h.PathParameter] == "" {

@@ -2,6 +2,7 @@ package provision
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -18,17 +19,16 @@ type place struct {
 	made bool        // the volume exists already
 }
 
-// placeOf returns the place of a claim's volume. A new volume goes into the pool of the class
-// that has the most available space. The refusal is that of a node without such a pool. The
-// caller has checked the class.
+// placeOf returns the place of a claim's volume. One that exists is used where it is: the pools of
+// the class may have changed since the volume was made, and a pool that is not ready then does not
+// count. A new volume goes into the pool of the class that has the most available space. The refusal
+// is that of a node without such a pool. The caller has checked the class.
 func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (place, *refusal) {
 	at := place{spec: specOf(claim, sc)}
 	candidates := b.pools(sc)
-	for _, pool := range candidates {
-		if at.spec.Name, at.made = existing(b, pool, claim, sc); at.made {
-			at.pool = pool
-			return at, nil
-		}
+	if pool, v := existing(b, slices.Concat(candidates, b.all()), claim, sc); pool != nil {
+		at.pool, at.spec.Name, at.made = pool, v.Name, true
+		return at, nil
 	}
 	at.spec.Name = b.directory(claim, sc)
 	if at.pool = mostAvailable(candidates, at.spec); at.pool == nil {
@@ -46,15 +46,26 @@ func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) vol
 	return p.Spec
 }
 
-// existing returns the directory of the claim's volume in the pool, if there is one. The
-// name is read from the record: an older setting, or the provisioner sidecar, may have
+// existing returns the claim's volume and its pool, the first of these that has it; nil if none has.
+// The name is read from the record: an older setting, or the provisioner sidecar, may have
 // chosen another.
-func existing(b *backend, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (directory string, made bool) {
-	if v, err := pool.ByPV(class.PVName(claim)); err == nil {
-		return v.Name, true
+func existing(b *backend, pools []*volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (*volume.Pool, volume.Volume) {
+	for i, pool := range pools {
+		if slices.Contains(pools[:i], pool) {
+			continue
+		}
+		v, err := pool.ByPV(class.PVName(claim))
+		if err != nil {
+			v, err = pool.Get(b.directory(claim, sc))
+			if err == nil && v.Owner.UID != string(claim.UID) {
+				continue
+			}
+		}
+		if err == nil {
+			return pool, v
+		}
 	}
-	v, err := pool.Get(b.directory(claim, sc))
-	return v.Name, err == nil && v.Owner.UID == string(claim.UID)
+	return nil, volume.Volume{}
 }
 
 // mostAvailable returns the pool with the most available space of those that can serve the

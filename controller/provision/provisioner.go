@@ -66,16 +66,12 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
-	at, r := c.placeOf(b, o.PVC, o.StorageClass)
+	pool, v, r := c.create(b, o)
+	if r != nil && r.conflict {
+		pool, v, r = c.createAnew(ctx, b, o, r)
+	}
 	if r != nil {
 		return c.failed(b, o, r)
-	}
-	pool, spec := at.pool, at.spec
-	spec.PV, spec.Cluster = o.PVName, c.info.Cluster()
-	spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
-	v, err := c.pools.Create(pool, spec)
-	if err != nil {
-		return c.failed(b, o, c.refusalFor(pool, err))
 	}
 	c.changed(pool)
 	if b.ignoresNode && class.NamesNode(o.PVC) {
@@ -91,6 +87,40 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		c.info.ReadAgain(ctx, hostnameAge)
 	}
 	return c.describe(b, o, pool, v)
+}
+
+// create creates the claim's volume, or returns the one that exists and fits.
+func (c *Controller) create(b *backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
+	at, r := c.placeOf(b, o.PVC, o.StorageClass)
+	if r != nil {
+		return nil, volume.Volume{}, r
+	}
+	at.spec.PV, at.spec.Cluster = o.PVName, c.info.Cluster()
+	at.spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
+	v, err := c.pools.Create(at.pool, at.spec)
+	if err != nil {
+		return nil, volume.Volume{}, c.refusalFor(at.pool, err)
+	}
+	return at.pool, v, nil
+}
+
+// createAnew creates the claim's volume after create found one that does not fit: the class was
+// deleted and created again with other parameters, for example, before the volume had a PV. It
+// removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with the
+// reason.
+func (c *Controller) createAnew(ctx context.Context, b *backend, o lib.ProvisionOptions, r *refusal) (*volume.Pool, volume.Volume, *refusal) {
+	pool, v := existing(b, c.pools.All(), o.PVC, o.StorageClass)
+	if pool == nil {
+		return nil, v, r
+	}
+	if err := c.pvs.Discard(ctx, pool, v, o.PVC); err != nil {
+		r.message = fmt.Sprintf("%s; %v", r.message, err)
+		return nil, v, r
+	}
+	if r := c.refusalOf(b, o.PVC, o.StorageClass); r != nil {
+		return nil, v, r
+	}
+	return c.create(b, o)
 }
 
 // hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and nobody

@@ -108,7 +108,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, made := existing(c.backends.named(class.CSIProvisioner), fast, o.PVC, o.StorageClass); !made {
+	if pool, _ := existing(c.backends.named(class.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
 		t.Error("its space would be allocated twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)

@@ -40,6 +40,8 @@ type refusal struct {
 	// silent is set if another agent of this node serves the claim, or if Config.Hold
 	// has no answer yet: no event is recorded.
 	silent bool
+	// conflict is set if the name is taken, perhaps by a volume of the claim that does not fit.
+	conflict bool
 }
 
 // refusalOf returns why the claim cannot be served now, nil if it can.
@@ -95,7 +97,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 			"node %s cannot serve this claim now from pool %s in %s: %v; the agent retries when the pool is ready",
 			c.info.Name(), pool.Name(), pool.Path(), err)}
 	}
-	return &refusal{reason: refusedVolume, message: err.Error()}
+	return &refusal{reason: refusedVolume, message: err.Error(), conflict: errors.Is(err, volume.ErrConflict)}
 }
 
 // noSpace returns the message of a claim that does not fit. exact adds the available

@@ -3,6 +3,7 @@ package pvs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -145,6 +146,35 @@ func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume)
 	}
 	claim, err := live.Claim(ctx, p.client, v.Owner)
 	return claim == nil && err == nil, err
+}
+
+// Discard removes the volume that was made for a claim and does not fit what claim and class request
+// now, so that another one can be made. It removes an empty directory by rmdir(2), after the record,
+// and only if no PV ever named it: the record was never bound, is old enough to have a saved PV, and
+// the API server has no PV of that name. The error says why the volume stays.
+func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim) error {
+	name := class.PVName(claim)
+	switch {
+	case v.State != record.Ready, v.Adopted, v.Ephemeral, v.Owner.UID != string(claim.UID), v.PV != "" && v.PV != name:
+		return fmt.Errorf("the volume at %s stays, because a PV had it, or it was made for another claim", v.Path)
+	case p.Age(pool, v) < unfinishedAge:
+		return fmt.Errorf("the empty volume at %s, which does not fit, is removed and made anew when it is %s old, because its PV may still be saved", v.Path, unfinishedAge)
+	}
+	switch pv, err := live.PV(ctx, p.client, name); {
+	case err != nil:
+		return err
+	case pv != nil:
+		return fmt.Errorf("the volume at %s stays, because PV %s exists", v.Path, name)
+	}
+	switch err := pool.RollBack(v.Name); {
+	case errors.Is(err, fault.ErrNotEmpty):
+		return fmt.Errorf("the volume at %s stays, because it is not empty: save its files elsewhere and empty it, and the agent makes it anew", v.Path)
+	case err != nil:
+		return err
+	}
+	klog.FromContext(ctx).Info("Removed an empty volume that does not fit what its claim requests now", "volume", v.Path, "claim", v.Owner)
+	p.changed(pool)
+	return nil
 }
 
 // isRemote reports whether a PV of any backend requires another node, and no mark of it is this
