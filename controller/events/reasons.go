@@ -36,6 +36,7 @@ const (
 	VolumeConditionAbnormal = "VolumeConditionAbnormal" // this and the next are those of the external health monitor
 	VolumeConditionNormal   = "VolumeConditionNormal"
 	VolumeFailedDelete      = "VolumeFailedDelete" // the library's
+	VolumeHeld              = "VolumeHeld"
 	VolumeKept              = "VolumeKept"
 	VolumeMissing           = "VolumeMissing"
 	VolumeNodeGone          = "VolumeNodeGone"
@@ -101,6 +102,9 @@ var reasons = []Reason{
 	{Name: VolumeFailedDelete, Type: "Warning", Object: "PV",
 		When:   "the claim is deleted and the policy is Delete, but the agent may not or cannot delete the volume",
 		Action: "do what the message says, or delete the PV after its data is safe"},
+	{Name: VolumeHeld, Type: "Warning", Object: "PV",
+		When:   "the PV is deleted, but its reclaim policy, which decides about the volume from then on, is not recorded: the pool is not ready",
+		Action: "mount or repair the disk. If it never returns, run the command of the message"},
 	{Name: VolumeKept, Type: "Normal", Object: "PV",
 		When:   "a restored PV has a new claim, and the agent may not list the pods that could still use the old one",
 		Action: "delete the old claim, or apply `manifests/examples/populators`"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/volume"
 )
 
 // libraryClient is the client of the provisioner library. The library takes any PV of
@@ -166,6 +168,7 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		}
 		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete && slices.Contains(there.Finalizers, class.Finalizer) {
 			if err := l.controller.pvs.CheckRecorded(there); err != nil {
+				l.warnHeld(ctx, there, err)
 				return nil, err
 			}
 		}
@@ -175,6 +178,18 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		l.controller.deletions.over(pv)
 	}
 	return pv, err
+}
+
+// heldAfter is how long a PV is being deleted before its finalizer counts as held. A pool that is ready
+// has the policy in its record long before.
+const heldAfter = 30 * time.Second
+
+// warnHeld records an event if a PV is being deleted and waits for its policy to be recorded.
+func (l libraryPVs) warnHeld(ctx context.Context, pv *corev1.PersistentVolume, why error) {
+	if at := pv.DeletionTimestamp; at != nil && (errors.Is(why, volume.ErrNotReady) || time.Since(at.Time) > heldAfter) {
+		l.controller.events.Warn(ctx, events.PV(pv), "held", events.VolumeHeld, fmt.Sprintf(
+			"node %s: the deletion of this PV waits, and its volume is kept: %v", l.controller.info.Name(), why))
+	}
 }
 
 // letGo reports whether a PV is deleted and has no finalizer of the library.

@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -113,5 +116,58 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 				t.Errorf("sent: %v, %v; want %q", sent, err, row.words)
 			}
 		})
+	}
+}
+
+// An administrator who deletes a PV with policy Retain learns why it stays. A pool that is ready records the policy at once, which is
+// worth no event.
+func TestHeldPVSaysWhy(t *testing.T) {
+	for what, row := range map[string]struct {
+		deleted time.Duration // ago; 0 if the PV is not being deleted
+		closed  bool
+		want    []string // words of the event; none if there is none
+	}{
+		"kept":                  {closed: true},
+		"deleted":               {deleted: time.Second, closed: true, want: []string{"node node-01", "Retain", "kubectl patch pv"}},
+		"deleted, not recorded": {deleted: time.Second},
+		"not recorded for long": {deleted: time.Hour, want: []string{"node node-01", `the record has "Delete"`}},
+	} {
+		c := examiner(t)
+		pv := goodPV(c, "csi")
+		pv.Finalizers, pv.UID = []string{class.Finalizer}, "pv-uid"
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if row.deleted > 0 {
+			pv.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-row.deleted)}
+		}
+		pool, directory := c.pvs.Names(pv)
+		owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: class.ClaimUID(pv)}
+		_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
+		if err == nil {
+			_, err = pool.Bind(directory, volume.Binding{PV: pv.Name, Owner: owner, ReclaimPolicy: "Delete"})
+		}
+		if err == nil && row.closed {
+			err = pool.Close()
+		}
+		if err == nil {
+			err = c.pvs.Informer().GetStore().Add(pv)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := fake.NewClientset()
+		c.events = events.New(client, "node-01")
+		if _, err := (libraryClient{c.client, c}).CoreV1().PersistentVolumes().Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{}); err == nil {
+			t.Errorf("%s: the finalizer goes", what)
+		}
+		c.events.Close()
+		said, err := client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(said.Items) != min(1, len(row.want)) {
+			t.Fatalf("%s: %+v, %v", what, said, err)
+		}
+		for _, words := range row.want {
+			if e := said.Items[0]; e.Type != corev1.EventTypeWarning || e.InvolvedObject.UID != pv.UID || !strings.Contains(e.Message, words) {
+				t.Errorf("%s: %+v, want %q", what, e, words)
+			}
+		}
 	}
 }
