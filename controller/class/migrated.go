@@ -92,7 +92,7 @@ func successor(was, now *corev1.PersistentVolume, at Place) *corev1.PersistentVo
 		Spec: *was.Spec.DeepCopy(),
 	}
 	delete(pv.Annotations, corev1.LastAppliedConfigAnnotation)
-	pv.Annotations[AnnPool] = at.Pool
+	at.mark(pv.Annotations)
 	if policy := Policy(now); policy != corev1.PersistentVolumeReclaimRetain {
 		pv.Annotations[AnnPolicy] = string(policy)
 	}

@@ -57,13 +57,8 @@ func Leaving(pv *corev1.PersistentVolume) bool {
 func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass,
 	at Place, policy corev1.PersistentVolumeReclaimPolicy) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
-	annotations := map[string]string{AnnPool: at.Pool}
-	if at.NodeUID != "" {
-		annotations[AnnNodeUID] = at.NodeUID
-	}
-	if at.Cluster != "" {
-		annotations[AnnCluster] = at.Cluster
-	}
+	annotations := map[string]string{}
+	at.mark(annotations)
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -77,6 +72,17 @@ func newPV(name string, claim *corev1.PersistentVolumeClaim, c *storagev1.Storag
 			StorageClassName:              Of(claim),
 			VolumeMode:                    &mode,
 		},
+	}
+}
+
+// mark writes the UIDs of pool, Node and cluster, as far as they are known, so that the agent need not
+// write the new PV again.
+func (p Place) mark(annotations map[string]string) {
+	annotations[AnnPool] = p.Pool
+	for key, uid := range map[string]string{AnnNodeUID: p.NodeUID, AnnCluster: p.Cluster} {
+		if uid != "" {
+			annotations[key] = uid
+		}
 	}
 }
 

@@ -48,10 +48,10 @@ func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
 	return p.IsForeign(pv) || p.backendOf(pv) != nil
 }
 
-// At returns the names of the node and of the pool as new PVs have them.
+// At returns the names and UIDs of the node, of its cluster and of the pool as new PVs have them.
 func (p *PVs) At(pool *volume.Pool) class.Place {
 	at := at(p.node)
-	at.Pool = pool.ID()
+	at.NodeUID, at.Cluster, at.Pool = p.node.UID(), p.node.Cluster(), pool.ID()
 	return at
 }
 

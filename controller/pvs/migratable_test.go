@@ -233,3 +233,28 @@ func recordedAs(t *testing.T, c *PVs, pv *corev1.PersistentVolume, name string) 
 		t.Fatal(err)
 	}
 }
+
+// The PVs that a migration makes have all marks of node, cluster and pool, in place of older ones: the agent need not write them again.
+func TestSuccessorsAreMarked(t *testing.T) {
+	c := newPVs(t)
+	registeredAs(t, c, "new", "")
+	pool := c.pools.Named("legacy")
+	old := validPV(c, "wait")
+	old.UID, old.Annotations[class.AnnNodeUID] = "first", "older"
+	csi := class.MigratedCSIPV(old, class.CSIProvisioner, old.Name, pool.Name(), *old.Spec.Capacity.Storage(), c.At(pool))
+	csi.UID = "second"
+	back := class.ReturnedHostPathPV(old, csi, class.DirectoryOf(old), c.At(pool), false)
+	for what, pv := range map[string]*corev1.PersistentVolume{"CSI": csi, "hostPath": back} {
+		patches := 0
+		setAnswer(t, c, func(r *http.Request) (int, any) {
+			patches++
+			return http.StatusOK, pv
+		})
+		if err := c.annotate(t.Context(), pv, pool); err != nil || patches > 0 {
+			t.Errorf("%s: %d patches, %v; annotations %v", what, patches, err, pv.Annotations)
+		}
+		if pv.Annotations[class.AnnNodeUID] != "new" || pv.Annotations[class.AnnCluster] != "c" || pv.Annotations[class.AnnPool] != pool.ID() {
+			t.Errorf("%s: annotations %v", what, pv.Annotations)
+		}
+	}
+}
