@@ -17,6 +17,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/pvs"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -177,6 +178,50 @@ func TestVolumeThatDoesNotFit(t *testing.T) {
 					t.Errorf("the volume that does not fit: %v", err)
 				}
 			})
+		}
+	}
+}
+
+// The agent made a volume in each pool while the other one was away, and no PV was saved: the claim gets the one of its class. The
+// other one goes, now or when the PV is saved.
+func TestVolumeInBothPools(t *testing.T) {
+	for _, in := range []string{"csi", "csi-fast", "local-path"} {
+		c := examiner(t)
+		apiServer(t, c, apitest.Objects("node-01"))
+		o, want := options("csi", "1Mi"), "legacy"
+		if in != "csi" {
+			want = "fast"
+		}
+		if in == "local-path" {
+			o = localPath(t, c)
+		} else {
+			o.StorageClass = classtest.Class(in)
+		}
+		v := formerly(t, c, o, nil)
+		fast := c.pools.Named("fast")
+		if _, err := fast.Create(volume.Spec{Name: v.Name, Bytes: v.Bytes, Owner: v.Owner, PV: v.PV, Cluster: v.Cluster}); err != nil {
+			t.Fatal(err)
+		}
+		for _, pool := range c.pools.All() {
+			v, err := pool.Get(v.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			makeOlder(t, pool, v)
+		}
+		pv, _, err := c.Provision(t.Context(), o)
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := poolOf(c, pv); got != want {
+			t.Errorf("%s: pool %q, want %s", in, got, want)
+		}
+		for _, pool := range c.pools.All() {
+			// One that stays is rolled back once the PV is saved, which names the other one.
+			if _, err := pool.Get(v.Name); (pool.Name() == want) != (err == nil && !c.pvs.NamesOther(withClaim(pv, o), pool, v.Name)) {
+				t.Errorf("%s: in pool %s: %v", in, pool.Name(), err)
+			}
 		}
 	}
 }
