@@ -98,7 +98,7 @@ var reasons = []Reason{
 		When: "such a volume had no problem at five checks in a row"},
 	{Name: VolumeRefused, Type: "Warning", Object: "PV",
 		When:   "a PV of this node does not match its record, its pool or the naming of directories, or the agent serves its provisioner no more; the agent does not touch PV and data",
-		Action: "do what the message says: correct the PV, or delete it after its data is safe; or set COMPAT again"},
+		Action: "do what the message says: correct the PV, or delete it after its data is safe; or serve its provisioner again"},
 	{Name: VolumeFailedDelete, Type: "Warning", Object: "PV",
 		When:   "the claim is deleted and the policy is Delete, but the agent may not or cannot delete the volume",
 		Action: "do what the message says, or delete the PV after its data is safe"},

@@ -152,11 +152,18 @@ func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error
 // the open pool has its volume. It does nothing if the volume is in no pool of this agent, because another
 // agent of the node may serve it, or if PVs of that provisioner are migrated.
 func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
-	other := class.MadeByOther(pv)
-	if other == nil || class.MadeBy(pv, p.otherProvisioners) != nil {
+	by, other, remedy := pv.Annotations[class.AnnProvisionedBy], class.MadeByOther(pv), ""
+	switch {
+	case class.MadeBy(pv, p.otherProvisioners) != nil:
+		return
+	case other != nil:
+		remedy = fmt.Sprintf("add %s to --compat (COMPAT) again, or migrate the PV (MIGRATE_FROM=%s)", other.Setting, by)
+	case by == class.HostPathProvisioner:
+		remedy = "serve both kinds of PV (--provision=hostpath,csi), as manifests/examples/both-modes does"
+	default:
 		return
 	}
-	pool, directory := p.Names(pv)
+	pool, directory := poolAt(p.pools.All(), class.DirectoryOf(pv))
 	if pool == nil || checkPool(pv, pool) != nil {
 		return
 	}
@@ -164,8 +171,8 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 		return
 	}
 	p.events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(
-		"node %s serves the PVs of provisioner %s no more: pods can use this volume, but it neither grows nor is deleted; "+
-			"add %s to --compat (COMPAT) again, or migrate the PV (MIGRATE_FROM=%s)", p.node.Name(), other.Provisioner, other.Setting, other.Provisioner))
+		"node %s serves the PVs of provisioner %s no more: pods can use this volume, but it neither grows nor is deleted; %s",
+		p.node.Name(), by, remedy))
 }
 
 // unserved is the error of a PV without a backend.

@@ -16,12 +16,15 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// unservedPV returns the PV of another provisioner's claim, with the label of this node, for a directory.
+// unservedPV returns the PV of another provisioner's claim, or of a hostPath claim if the setting is "", with the label of this node, for a directory.
 func unservedPV(t *testing.T, setting, dir, poolID string) *corev1.PersistentVolume {
 	t.Helper()
 	dialects, err := class.ParseCompat(setting)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if setting == "" {
+		dialects = []class.Dialect{class.Own(false)}
 	}
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	sc.Provisioner = dialects[0].Provisioner
@@ -42,7 +45,7 @@ func TestUnservedPV(t *testing.T) {
 		migrated  bool // by MIGRATE_FROM
 		held      bool
 		id        string
-		want      string
+		want      string // "" if there is no event
 	}{
 		"the other agent's":        {elsewhere: true},
 		"its own, of before":       {recorded: "pvc-" + testUID, want: "no more"},
@@ -52,9 +55,15 @@ func TestUnservedPV(t *testing.T) {
 		"no volume":                {},
 		"a volume of another pool": {recorded: "pvc-" + testUID, id: "6e0c"},
 	} {
-		for _, setting := range []string{"local-path", "hostpath"} {
+		for setting, remedy := range map[string]string{"local-path": "COMPAT", "hostpath": "COMPAT", "": "both-modes"} {
+			if setting == "" && row.migrated {
+				continue
+			}
 			t.Run(what+", "+setting, func(t *testing.T) {
 				p := newPVs(t)
+				if setting == "" {
+					p.backends = p.backends[1:] // CSI alone
+				}
 				pool := p.pools.Named("legacy")
 				dir := pool.Path()
 				if row.elsewhere {
@@ -95,7 +104,7 @@ func TestUnservedPV(t *testing.T) {
 				for _, e := range eventsOf(t, client) {
 					said += e.Reason + ": " + e.Message
 				}
-				if (said == "") != (row.want == "") || !strings.Contains(said, row.want) || row.want != "" && !strings.Contains(said, "COMPAT") {
+				if (said == "") != (row.want == "") || !strings.Contains(said, row.want) || row.want != "" && !strings.Contains(said, remedy) {
 					t.Errorf("said %q, want %q", said, row.want)
 				}
 				if strings.Contains(said, "delete it") {
