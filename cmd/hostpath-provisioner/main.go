@@ -5,6 +5,7 @@
 //	hold.go       the commands that mount the filesystem of a claim for a pool, and unmount it
 //	inspect.go    the command that prints pools; inspect_pools.go says which
 //	migrate.go    the command that prints the plan of the migration
+//	orphans.go    the commands that print volumes without a PV, bring one back, and remove one
 //	version.go    the command that prints the version
 package main
 
@@ -41,6 +42,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return runInspect(args[1:], out)
 		case "migrate":
 			return printPlan(ctx, args[1:], out)
+		case "orphans":
+			return runOrphans(ctx, args[1:], out)
 		case "unmount":
 			return unmountPool(ctx, args[1:], out)
 		case "version":

@@ -4,6 +4,7 @@
 //	options.go    the flags and their validation
 //	driver.go localpath.go migrate.go orphans.go provision.go serve.go    flags of one part each
 //	compat.go     what dialects of other provisioners need
+//	orphans_serve.go    answers the command orphans
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
 //	run.go        joins and runs them

@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 
@@ -81,8 +80,7 @@ func WithPlan(plan func() migrate.Report, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
+		if !ofThisPod(r) {
 			http.Error(w, "from this pod only: kubectl exec ... -- /hostpath-provisioner migrate", http.StatusForbidden)
 			return
 		}

@@ -113,7 +113,12 @@ func (a *agent) parts() ([]func(context.Context) error, error) {
 	if a.migrator != nil {
 		plan = a.migrator.Report
 	}
-	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler { return WithPlan(plan, next) })
+	addresses, err := a.listen(newRegistry(a.collectors()...), a.checks(), func(next http.Handler) http.Handler {
+		if a.orphans != nil {
+			next = WithOrphans(a.orphans, a.pvs, next)
+		}
+		return WithPlan(plan, next)
+	})
 	if err != nil {
 		return nil, err
 	}

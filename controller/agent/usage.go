@@ -68,6 +68,8 @@ Usage:
   hostpath-provisioner inspect [-o json] [DIRECTORY ...]
                                                print pools, volumes and trash
   hostpath-provisioner migrate [-o json]       print which hostPath PVs of the node become CSI PVs
+  hostpath-provisioner orphans [show|remove NAME]
+                                               print volumes without a PV; bring one back, or remove it
   hostpath-provisioner version                 print the version; so does --version alone
 
 Flags, with the environment variable of each in brackets. A flag takes

@@ -5,5 +5,7 @@
 //	find.go     what an orphan is
 //	timer.go    for how long a volume has been one
 //	remove.go   which orphans may be removed
+//	asked.go    the orphans for an administrator, who may have one removed
+//	restored.go the PV and the claim that bring one back
 //	report.go   event and metric
 package orphans

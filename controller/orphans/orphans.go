@@ -78,6 +78,7 @@ type Config struct {
 type Checker struct {
 	Config
 	deleted chan struct{}
+	asked   chan request
 	// Used by check alone.
 	timers   map[place]timer
 	reported map[*volume.Pool]*report
@@ -97,7 +98,7 @@ func New(c Config) (*Checker, error) {
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
 	}
-	return &Checker{Config: c, deleted: make(chan struct{}, 1), timers: map[place]timer{},
+	return &Checker{Config: c, deleted: make(chan struct{}, 1), asked: make(chan request), timers: map[place]timer{},
 		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}}, nil
 }
 
@@ -112,6 +113,8 @@ func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
 		case <-ctx.Done():
 			return
 		case <-time.After(next):
+		case r := <-o.asked:
+			o.answer(r)
 		case <-o.deleted:
 			if !sleep.For(ctx, checkSoon) {
 				return

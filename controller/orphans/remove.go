@@ -38,7 +38,7 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 		return fmt.Sprintf("it was created for the cluster %q, and this one is %q", r.Cluster, cluster)
 	case r.Owner.Namespace == "" || r.Owner.Name == "" || r.Owner.UID == "":
 		return "its claim is not known, so the agent cannot check that it is gone"
-	case now.Sub(r.Orphan.Since) < grace:
+	case grace > 0 && now.Sub(r.Orphan.Since) < grace:
 		return fmt.Sprintf("it is an orphan since %s, less than the grace period of %s", r.Orphan.Since.Format(time.RFC3339), grace)
 	case r.Orphan.Watched() < grace: // the system's clock may have jumped
 		return fmt.Sprintf("agents have run for %s since it was found to be an orphan, less than the grace period of %s", r.Orphan.Watched(), grace)

@@ -167,7 +167,7 @@ func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *
 		all = append(all, Volume{
 			Name: r.Name, State: state(d, r, there), Bytes: r.Bytes, Owner: r.Owner, PV: r.PV, ReclaimPolicy: r.ReclaimPolicy,
 			Missing: err == nil && !there, Adopted: r.Adopted, Ephemeral: r.Ephemeral, Created: r.Created,
-			Migration: migration(r.Migration), Orphan: r.Orphan,
+			Migration: migration(r.Migration), Orphan: r.Orphan, Trash: r.Trash,
 			Quota: u.Limit.Bytes, Used: u.Bytes,
 		})
 	}

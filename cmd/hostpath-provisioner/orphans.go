@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent"
+	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/volume/inspect"
+)
+
+const orphansHelp = `hostpath-provisioner orphans prints the volumes of this node whose PV is gone, as the
+agent in this container last found them, and whether "remove" would keep them.
+
+Usage:
+  hostpath-provisioner orphans [-o json]
+  hostpath-provisioner orphans show NAME     the PV and the claim that bring the volume back
+  hostpath-provisioner orphans remove NAME   remove it, with its data, under the conditions
+                                             of --orphans=delete, without the grace period
+
+The agent reads the API server, and removes. If two pools have a volume of that name,
+--pool chooses.
+
+Flags:
+%s`
+
+// orphansCommand are the settings of the command orphans.
+type orphansCommand struct {
+	format, address, pool string
+	out                   io.Writer
+}
+
+// runOrphans runs the command orphans.
+func runOrphans(ctx context.Context, args []string, out io.Writer) error {
+	c := orphansCommand{out: out}
+	flags := pflag.NewFlagSet("orphans", pflag.ContinueOnError)
+	flags.StringVarP(&c.format, "output", "o", "table", "table or json, of the list")
+	flags.StringVar(&c.address, "http-address", agent.DefaultAddress, "address of the agent")
+	flags.StringVar(&c.pool, "pool", "", "directory of the volume's pool")
+	flags.Usage = func() { fmt.Fprintf(out, orphansHelp, flags.FlagUsages()) }
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil
+	case err != nil:
+		return agent.Usagef("orphans: %w; --help lists the flags", err)
+	case c.format != "table" && c.format != "json":
+		return agent.Usagef("orphans: output %q is neither table nor json", c.format)
+	}
+	do := c.list
+	switch verb := flags.Arg(0); {
+	case flags.NArg() == 0:
+	case verb != "show" && verb != "remove":
+		return agent.Usagef("orphans: %q is neither show nor remove; --help explains both", verb)
+	case flags.NArg() != 2:
+		return agent.Usagef("orphans %s: name one volume, as the list prints it", verb)
+	case verb == "show":
+		do = func(ctx context.Context) error { return c.show(ctx, flags.Arg(1)) }
+	default:
+		do = func(ctx context.Context) error { return c.remove(ctx, flags.Arg(1)) }
+	}
+	if err := do(ctx); err != nil {
+		return fmt.Errorf("orphans: %w", err)
+	}
+	return nil
+}
+
+func (c orphansCommand) list(ctx context.Context) error {
+	var all []orphans.Orphan
+	if err := c.ask(ctx, http.MethodGet, agent.OrphansPath, nil, &all); err != nil {
+		return err
+	}
+	if c.format == "json" {
+		data, err := json.MarshalIndent(all, "", "  ")
+		if err == nil {
+			_, err = fmt.Fprintln(c.out, escaped(data))
+		}
+		return err
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(c.out, "no orphans; the agent checks every hour, and soon after a PV is gone")
+		return err
+	}
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "VOLUME\tPOOL\tSIZE\tCLAIM\tPOLICY\tSINCE\tWHY\tREMOVE")
+	for _, o := range all {
+		verdict := "possible"
+		if o.Kept != "" {
+			verdict = "kept: " + o.Kept
+		}
+		show(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Name, o.Pool, class.Size(o.Bytes), o.Claim, o.ReclaimPolicy,
+			o.Since.Format(time.DateTime), o.Why, verdict)
+	}
+	return table.Flush()
+}
+
+// show prints the objects as YAML for kubectl apply.
+func (c orphansCommand) show(ctx context.Context, name string) error {
+	named, err := c.named(name)
+	if err != nil {
+		return err
+	}
+	var objects orphans.Objects
+	if err := c.ask(ctx, http.MethodPost, agent.OrphansRestoredPath, named, &objects); err != nil {
+		return err
+	}
+	for _, note := range objects.Notes {
+		show(c.out, "# %s\n", note)
+	}
+	for i, object := range []any{objects.PV, objects.Claim} {
+		if i == 1 && objects.Claim == nil {
+			break
+		}
+		text, err := manifest(object)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			text = "---\n" + text
+		}
+		if _, err := io.WriteString(c.out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manifest returns the object as YAML, without what only the API server writes.
+func manifest(object any) (string, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return "", err
+	}
+	delete(fields, "status")
+	if meta, is := fields["metadata"].(map[string]any); is {
+		delete(meta, "creationTimestamp")
+	}
+	text, err := yaml.Marshal(fields)
+	return string(text), err
+}
+
+func (c orphansCommand) remove(ctx context.Context, name string) error {
+	named, err := c.named(name)
+	if err != nil {
+		return err
+	}
+	if err := c.ask(ctx, http.MethodPost, agent.OrphansRemovePath, named, &struct{}{}); err != nil {
+		return err
+	}
+	show(c.out, "removed %s; its space is free once the agent has emptied the trash\n", name)
+	return nil
+}
+
+// named reads the record of the volume, so that the agent removes the volume that is meant and no later one of its name.
+func (c orphansCommand) named(name string) (orphans.Named, error) {
+	var found []orphans.Named
+	var in []string
+	var dirs []string
+	if c.pool != "" {
+		dirs = []string{c.pool}
+	}
+	shown, beside, err := poolsToInspect(dirs)
+	if err != nil {
+		return orphans.Named{}, err
+	}
+	reports, err := inspect.ReadAll(shown, beside)
+	for _, r := range reports {
+		for _, v := range r.Volumes {
+			if v.Name == name {
+				found = append(found, orphans.Named{Pool: r.Pool.ID, Name: name, Created: v.Created, Trash: v.Trash})
+				in = append(in, r.Pool.Path)
+			}
+		}
+	}
+	switch {
+	case len(found) == 1 && (err == nil || c.pool != ""):
+		return found[0], nil
+	case len(found) > 1:
+		return orphans.Named{}, fmt.Errorf("%q is a volume of %s: choose one with --pool", name, strings.Join(in, " and of "))
+	case err != nil: // a pool that cannot be read may have one too
+		return orphans.Named{}, err
+	}
+	return orphans.Named{}, fmt.Errorf("no pool has a record of a volume %q; it may have been removed", name)
+}
+
+// ask sends a request to the agent of this container.
+func (c orphansCommand) ask(ctx context.Context, method, path string, body, answer any) error {
+	host, port, err := net.SplitHostPort(c.address)
+	if err != nil {
+		return fmt.Errorf("--http-address: %w", err)
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, port)+path, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the agent of this container, which must serve its --http-address: %w", err)
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+		return json.NewDecoder(response.Body).Decode(answer)
+	case http.StatusNotFound:
+		return errors.New("the agent does not check for orphans: without --provision it does not see PVs")
+	}
+	const longest = 64 << 10
+	why, _ := io.ReadAll(io.LimitReader(response.Body, longest)) // the code is an error already
+	return errors.New(strings.TrimSpace(string(why)))
+}

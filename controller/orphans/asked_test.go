@@ -1,0 +1,248 @@
+package orphans
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+func namedOf(pool *volume.Pool, r record.Record) Named {
+	return Named{Pool: pool.ID(), Name: r.Name, Created: r.Created, Trash: r.Trash}
+}
+
+func thisCluster() answers {
+	return answers{
+		"namespaces/kube-system": corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "here"}},
+		"persistentvolumes":      corev1.PersistentVolumeList{},
+	}
+}
+
+// runs answers requests as Run does, until the test ends.
+func runs(t *testing.T, o *Checker) {
+	t.Helper()
+	go func() {
+		for {
+			select {
+			case r := <-o.asked:
+				o.answer(r)
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+}
+
+// An administrator removes one orphan by its record, under the conditions of --orphans=delete but for the grace period. A name
+// alone, or an older or later volume of that name, is not enough.
+func TestRemoveByName(t *testing.T) {
+	object := func(name, uid string) metav1.ObjectMeta {
+		o := metav1.ObjectMeta{Name: name}
+		o.UID = "2"
+		if uid != "" {
+			o.UID = "1"
+		}
+		return o
+	}
+	const claim = "namespaces/ns/persistentvolumeclaims/data"
+	for what, row := range map[string]struct {
+		says func(answers)
+		edit func(*Named)
+		bind func(*testing.T, *volume.Pool, volume.Volume) // before the call
+		want string                                        // of the error; "" if it goes
+	}{
+		"all gone":          {},
+		"never noted":       {bind: func(*testing.T, *volume.Pool, volume.Volume) {}},
+		"no pool":           {edit: func(n *Named) { n.Pool = "" }, want: "no pool"},
+		"another pool":      {edit: func(n *Named) { n.Pool = "0b1c2d3e" }, want: "no pool"},
+		"another name":      {edit: func(n *Named) { n.Name = "pvc-2" }, want: "no such volume"},
+		"an earlier volume": {edit: func(n *Named) { n.Created = n.Created.Add(-time.Second) }, want: "no such volume"},
+		"by its name alone": {edit: func(n *Named) { n.Trash = "" }, want: "no such volume"},
+		"the PV is back": {says: func(a answers) {
+			a["persistentvolumes/pvc-1"] = corev1.PersistentVolume{ObjectMeta: object("pvc-1", "")}
+		}, want: "not an orphan"},
+		"the claim is there":       {says: func(a answers) { a[claim] = corev1.PersistentVolumeClaim{ObjectMeta: object("data", "1")} }, want: "its claim exists"},
+		"no answer about a claim":  {says: func(a answers) { a[claim] = 500 }, want: "read claim"},
+		"another cluster":          {says: func(a answers) { a["namespaces/kube-system"] = corev1.Namespace{ObjectMeta: object("kube-system", "")} }, want: "cluster"},
+		"no answer about clusters": {says: func(a answers) { a["namespaces/kube-system"] = 403 }, want: "identity is unknown"},
+		"no list of PVs":           {says: func(a answers) { a["persistentvolumes"] = 500 }, want: "persistentvolumes"},
+		"a PV that names it": {says: func(a answers) {
+			a["persistentvolumes"] = corev1.PersistentVolumeList{Items: []corev1.PersistentVolume{{ObjectMeta: object("x", ""),
+				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/a/pvc-1"}}}}}}
+		}, want: "PV x names it"},
+		"policy Retain": {bind: func(t *testing.T, pool *volume.Pool, v volume.Volume) {
+			if _, err := pool.Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner, ReclaimPolicy: "Retain"}); err != nil {
+				t.Fatal(err)
+			}
+		}, want: `policy was "Retain"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			says := thisCluster()
+			if row.says != nil {
+				row.says(says)
+			}
+			o, v := orphaned(t, says)
+			o.Delete, o.Grace = false, 24*time.Hour
+			pool := o.Pools.All()[0]
+			if row.bind != nil {
+				row.bind(t, pool, v)
+			} else {
+				o.check(t.Context())
+			}
+			runs(t, o)
+			n := namedOf(pool, v.Record)
+			if row.edit != nil {
+				row.edit(&n)
+			}
+			err := o.Remove(t.Context(), n)
+			_, stat := os.Stat(v.Path)
+			switch gone := os.IsNotExist(stat); {
+			case gone != (row.want == ""), row.want == "" && err != nil:
+				t.Errorf("gone %v, %v", gone, err)
+			case row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)):
+				t.Errorf("%v, want %q", err, row.want)
+			}
+		})
+	}
+}
+
+// A caller that leaves before the agent gets to its request has nothing removed, and one whose agent does not check yet gets
+// an error that a retry ends.
+func TestRemoveIsNotDoneForACallerThatLeft(t *testing.T) {
+	o, v := orphaned(t, thisCluster())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := namedOf(o.Pools.All()[0], v.Record)
+	if err := o.Remove(ctx, n); !errors.Is(err, volume.ErrNotReady) {
+		t.Errorf("%v, want an ErrNotReady", err)
+	}
+	o.answer(request{ctx, n, make(chan error, 1)})
+	if _, err := os.Stat(v.Path); err != nil {
+		t.Error(err)
+	}
+}
+
+// A removal that was killed between its two steps left the volume in the trash. A second call ends it.
+func TestRemoveGoesOn(t *testing.T) {
+	o, v := orphaned(t, thisCluster())
+	o.Delete = false
+	pool := o.Pools.All()[0]
+	if _, err := pool.Purge(t.Context()); err != nil { // writes the record
+		t.Fatal(err)
+	}
+	entry := filepath.Join(pool.Path(), ".hostpath-provisioner/trash", v.Trash)
+	away := pool.Path() + ".away"
+	for _, move := range [][2]string{{v.Path, entry}, {pool.Path(), away}, {away, pool.Path()}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+		_ = pool.Ready() // notices that it is away, and back
+	}
+	runs(t, o)
+	if err := o.Remove(t.Context(), namedOf(pool, v.Record)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(entry + ".json"); err != nil {
+		t.Errorf("the deletion is not decided: %v", err)
+	}
+}
+
+// restorer makes the PV of a test.
+type restorer struct{ class string }
+
+func (r restorer) Restored(_ *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim, _ []storagev1.StorageClass) (*corev1.PersistentVolume, error) {
+	if claim.Spec.StorageClassName == nil {
+		claim.Spec.StorageClassName = &r.class
+	}
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: v.PV}}, nil
+}
+
+func TestObjectsThatBringBack(t *testing.T) {
+	const class, path = "c", "namespaces/ns/persistentvolumeclaims/data"
+	name := class
+	claim := func(uid, volume string) corev1.PersistentVolumeClaim {
+		c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+		c.UID, c.Spec.VolumeName, c.Spec.StorageClassName = "u"+"", volume, &name
+		if uid != "" {
+			c.UID = "1"
+		}
+		return c
+	}
+	for what, row := range map[string]struct {
+		says   answers
+		claim  string // the claim's name, "" if it exists
+		notes  string
+		failed string
+	}{
+		"all gone":             {nil, "data", "restore it once", ""},
+		"the claim is Lost":    {answers{path: claim("1", "pvc-1")}, "", "exists and names this PV", ""},
+		"a restored claim":     {answers{path: claim("", "pvc-1")}, "", "exists and names this PV", ""},
+		"the name is taken":    {answers{path: claim("", "")}, "data-restored", "is taken", ""},
+		"the PV's name is too": {answers{"persistentvolumes/pvc-1": corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}}, "", "", "PV pvc-1 exists"},
+		"no answer":            {answers{path: 500}, "", "", "read claim"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			says := thisCluster()
+			says["/apis/storage.k8s.io/v1/storageclasses"] = storagev1.StorageClassList{}
+			for key, value := range row.says {
+				says[key] = value
+			}
+			o, v := orphaned(t, says)
+			got, err := o.Restored(t.Context(), namedOf(o.Pools.All()[0], v.Record), restorer{class})
+			if row.failed != "" {
+				if err == nil || !strings.Contains(err.Error(), row.failed) {
+					t.Errorf("%v, want %q", err, row.failed)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ref := got.PV.Spec.ClaimRef
+			if size := got.PV.Spec.Capacity.Storage(); size.Cmp(resource.MustParse("1Mi")) != 0 || ref.Namespace != "ns" || (ref.UID != "") != (row.claim == "") {
+				t.Errorf("%s for %+v", size, ref)
+			}
+			switch {
+			case (got.Claim == nil) != (row.claim == ""):
+				t.Errorf("claim %+v", got.Claim)
+			case got.Claim != nil && (got.Claim.Name != row.claim || ref.Name != row.claim || got.Claim.Spec.VolumeName != "pvc-1"):
+				t.Errorf("claim %+v, and the PV is for %s", got.Claim, ref.Name)
+			}
+			if text := strings.Join(got.Notes, "\n"); !strings.Contains(text, row.notes) {
+				t.Errorf("notes %q, want %q", text, row.notes)
+			}
+		})
+	}
+}
+
+// The list has what Remove would keep, and why.
+func TestOrphansAreListed(t *testing.T) {
+	o, v := orphaned(t, thisCluster())
+	o.Delete = false
+	for _, want := range []string{"", `policy was "Retain"`} {
+		o.check(t.Context())
+		all, err := o.List(t.Context())
+		if err != nil || len(all) != 1 || all[0].Name != v.Name || all[0].Claim != "ns/data" || all[0].Why == "" || (all[0].Kept == "") != (want == "") ||
+			!strings.Contains(all[0].Kept, want) {
+			t.Errorf("%+v, %v; want kept %q", all, err, want)
+		}
+		pool := o.Pools.All()[0]
+		if _, err := pool.Bind(v.Name, volume.Binding{PV: v.PV, Owner: v.Owner, ReclaimPolicy: "Retain"}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := o.List(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("a volume with a PV: %+v, %v", all, err)
+		}
+	}
+}
