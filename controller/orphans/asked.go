@@ -111,11 +111,9 @@ func (o *Checker) Remove(ctx context.Context, n Named) error {
 	}
 }
 
-// answer carries out a request. Only Run calls it.
+// answer carries out a request. Only Run calls it. If the caller left, the first read from the API server fails.
 func (o *Checker) answer(r request) {
-	if r.ctx.Err() == nil {
-		r.done <- o.removeNamed(r.ctx, r.volume)
-	}
+	r.done <- o.removeNamed(r.ctx, r.volume)
 }
 
 func (o *Checker) removeNamed(ctx context.Context, n Named) error {
