@@ -33,6 +33,7 @@ func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 	case remoteByScheduler:
 		return r.checkChosen(ctx, p)
 	case unchosen:
+		r.noteIgnored(ctx, p)
 		return r.checkSpace(ctx, p)
 	case remoteByAnnotation, remoteByPV:
 		if missing, asked := r.isMissing(ctx, p); !missing {
@@ -44,6 +45,17 @@ func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 		r.warn(ctx, p, topic, message)
 	}
 	return answer{true, events.RepeatAfter}
+}
+
+// noteIgnored records that the annotation of a claim which waits for its pod has no effect. It does nothing if the claim has
+// none, or if an event says so.
+func (r *unservedRecorder) noteIgnored(ctx context.Context, p *pendingClaim) {
+	if p.named == "" || ctx.Err() != nil {
+		return
+	}
+	if topic, message := AnnotationIgnored(p.class); !r.events.Exists(ctx, p.ref, topic) {
+		r.events.Note(ctx, p.ref, topic, events.AnnotationIgnored, message)
+	}
 }
 
 // describe returns the topic and the message of a claim that needs no further check. The

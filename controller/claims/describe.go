@@ -22,6 +22,7 @@ const (
 	topicChosenMissing      = "chosen node missing"
 	topicPVMissing          = "pv missing"
 	topicUnscheduled        = "unscheduled"
+	topicIgnored            = "ignored"
 )
 
 // NodeMissing returns the topic and the message of the event about a claim whose annotation
@@ -59,6 +60,14 @@ func chosenMissing(node, namespace, name string) (topic, message string) {
 	return topicChosenMissing, fmt.Sprintf(
 		"the annotation %s names node %q, which does not exist, so no pod of this claim can be scheduled: "+
 			"remove it, and the scheduler chooses again: kubectl -n %s annotate pvc %s %[1]s-", class.AnnSelectedNode, node, namespace, name)
+}
+
+// AnnotationIgnored returns the topic and the message of the event about a claim of a class of the CSI driver that names a
+// node.
+func AnnotationIgnored(className string) (topic, message string) {
+	return topicIgnored, fmt.Sprintf("the annotation %s is ignored: the scheduler chooses the node of a volume of class %q, once a pod uses the claim; "+
+		"to choose it yourself, set spec.nodeSelector in the pod, or use a class of provisioner %s",
+		class.AnnProvisionOnNode, className, class.HostPathProvisioner)
 }
 
 func pvMissing(pv string) (topic, message string) {

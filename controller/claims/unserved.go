@@ -52,7 +52,8 @@ const (
 //   - a claim that names a PV that does not exist,
 //   - a claim whose class keeps the scheduler from choosing a node,
 //   - a claim whose pool is not offered,
-//   - a claim for which no node publishes enough space.
+//   - a claim for which no node publishes enough space,
+//   - a claim that waits for its pod and names a node, which has no effect.
 //
 // Every agent watches these claims. Each waits for a delay hashed from its node name
 // and the claim, and records the event unless it exists. So does the operator, which is
@@ -88,7 +89,7 @@ type pendingClaim struct {
 // waiting is what a claim waits for.
 type waiting struct {
 	where placement
-	// named is the node or the PV that the claim names, or the node that was chosen.
+	// named is the node or the PV that the claim names, or the node that was chosen; "" for none.
 	named string
 	class string
 	bytes int64 // requested
@@ -134,7 +135,7 @@ func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 	}
 	w := waiting{where: where, class: class.Bounded(class.Of(claim)), bytes: class.Bytes(claim)}
 	switch where {
-	case remoteByAnnotation:
+	case remoteByAnnotation, unchosen: // of an unchosen claim the annotation has no effect
 		w.named = class.Bounded(claim.Annotations[class.AnnProvisionOnNode])
 	case remoteByScheduler:
 		w.named = class.Bounded(claim.Annotations[class.AnnSelectedNode])

@@ -132,5 +132,5 @@ func (r *Reconciler) unhold(ctx context.Context, s step) error {
 
 // announce records the deletion that follows.
 func (r *Reconciler) announce(ctx context.Context, o corev1.ObjectReference, message string) {
-	r.Events.Note(ctx, o, topic+" released", events.VolumeReleased, message)
+	r.Events.Warn(ctx, o, topic+" released", events.VolumeReleased, message)
 }

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
@@ -75,13 +76,11 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 	}
 	c.changed(pool)
 	if b.ignoresNode && class.NamesNode(o.PVC) {
-		c.events.Note(ctx, events.Claim(o.PVC), "ignored", events.AnnotationIgnored, fmt.Sprintf(
-			"the annotation %s is ignored: the scheduler chooses the node of a volume of class %q; "+
-				"to choose it yourself, set spec.nodeSelector in the pod, or use a class of provisioner %s",
-			class.AnnProvisionOnNode, class.Of(o.PVC), class.HostPathProvisioner))
+		topic, message := claims.AnnotationIgnored(class.Of(o.PVC))
+		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}
 	if message := c.noQuota(pool, v); message != "" {
-		c.events.Note(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
+		c.events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
 	if b.byHostname {
 		c.info.ReadAgain(ctx, hostnameAge)
