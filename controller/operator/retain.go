@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -171,10 +172,10 @@ type usage struct {
 func (u usage) of(pool string) string {
 	var all []string
 	if n := u.pools[pool]; n > 0 {
-		all = append(all, fmt.Sprintf("%d PVs", n))
+		all = append(all, events.Count(n, "PV"))
 	}
 	if n := u.inline[pool]; n > 0 {
-		all = append(all, fmt.Sprintf("%d pods with inline volumes", n))
+		all = append(all, events.Count(n, "pod")+" with inline volumes")
 	}
 	return strings.Join(all, " and ")
 }
@@ -207,7 +208,7 @@ func (l *layout) retain(had layout, u usage) {
 		if users == "" || slices.Contains(l.pools, p) {
 			continue
 		}
-		text := fmt.Sprintf("pool %s stays at %s until its %s are deleted", p.Name, filepath.Dir(p.Path), users)
+		text := fmt.Sprintf("pool %s stays at %s, in use by %s; delete them first", p.Name, filepath.Dir(p.Path), users)
 		l.pools = slices.DeleteFunc(l.pools, func(q pool) bool {
 			instead := q.Name != p.Name && q.Path == p.Path
 			if instead {
@@ -220,7 +221,7 @@ func (l *layout) retain(had layout, u usage) {
 	}
 	if had.pvDir != "" && had.pvDir != l.pvDir && u.hostPath > 0 {
 		l.pvDir, l.prefix = had.pvDir, had.prefix
-		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s until their %d PVs are deleted", had.pvDir, u.hostPath))
+		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s, in use by %s; delete them first", had.pvDir, events.Count(u.hostPath, "PV")))
 	}
 	slices.SortFunc(l.pools, func(a, b pool) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -40,7 +40,7 @@ func TestUnfinishedDeletionIsReported(t *testing.T) {
 		case said = <-o.Events.EventRecorder.(*clientrecord.FakeRecorder).Events:
 		default:
 		}
-		if strings.Contains(said, "1 volume without a PV, which are kept: pvc-1") == hasPV {
+		if strings.Contains(said, "1 volume without a PV, which is kept: pvc-1") == hasPV {
 			t.Errorf("has a PV: %v; event %q", hasPV, said)
 		}
 		if f := o.last[pool]; (len(f.volumes) == 1) == hasPV || !hasPV && !strings.Contains(f.volumes[0].Orphan.Why, ".hostpath-provisioner/trash/"+v.Trash) {

@@ -86,10 +86,10 @@ func TestOrphansInWords(t *testing.T) {
 		found  findings
 		delete bool
 	}{
-		"1 volume without a PV, which are kept":               {findings{volumes: []record.Record{claimed}}, false},
+		"1 volume without a PV, which is kept":                {findings{volumes: []record.Record{claimed}}, false},
 		"1 volume without a PV":                               {findings{volumes: []record.Record{claimed}}, true},
 		"2 inline volumes without a pod, deleted when unused": {findings{volumes: []record.Record{own, own}}, false},
-		"1 directory without record and PV, which are kept":   {findings{directories: []string{"pvc-2"}}, false},
+		"1 directory without record and PV, which is kept":    {findings{directories: []string{"pvc-2"}}, false},
 		"1 volume without a PV and 1 directory without record and PV; 1 inline volume without a pod, deleted when unused": {
 			findings{volumes: []record.Record{own, claimed}, directories: []string{"pvc-2"}}, true},
 	} {

@@ -77,7 +77,11 @@ func (o *Checker) counts(f findings) string {
 		parts = append(parts, fmt.Sprintf("%d directories without record and PV", n))
 	}
 	text := strings.Join(parts, " and ")
-	if text != "" && !o.Delete {
+	switch n := len(f.volumes) - inline + len(f.directories); {
+	case text == "" || o.Delete:
+	case n == 1:
+		text += ", which is kept"
+	default:
 		text += ", which are kept"
 	}
 	if inline == 0 {

@@ -184,7 +184,7 @@ func operatorComplete(s *harness.Scene) {
 func operatorRefuses(s *harness.Scene) {
 	s.Eventually("refused", func() error {
 		_, err := kubectl("", "patch", operatorName, "--type=merge", "--dry-run=server", "-p", `{"spec":{"pathConfig":{"path":"/var/moved"}}}`)
-		for _, words := range []string{"hostPath volumes are in /var/hpvolumes, with 1 PVs: pvc-", "pool legacy is in /var/hpvolumes, with 1 PVs: pvc-"} {
+		for _, words := range []string{"hostPath volumes are in /var/hpvolumes, with 1 PV: pvc-", "pool legacy is in /var/hpvolumes, with 1 PV: pvc-"} {
 			if err == nil || !strings.Contains(err.Error(), words) {
 				return fmt.Errorf("no %q in %w", words, err)
 			}

@@ -127,13 +127,13 @@ func switched(_ *testing.T, o *operated) {
 	o.pv("of-csi", corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: harness.Driver, VolumeHandle: "of-csi"}})
 	o.pv("of-path", corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv/legacy/pvc-1"}})
 	o.change(`{"spec":{"pathConfig":null,"storagePools":[{"name":"local","path":"/srv/legacy"},{"name":"other","path":"/srv/other"}]}}`)
-	o.await("TTF", "PoolInUse", "pool legacy stays at /srv/legacy until its 1 PVs are deleted; pool local, which has the same path, is offered then")
+	o.await("TTF", "PoolInUse", "pool legacy stays at /srv/legacy, in use by 1 PV; delete them first; pool local, which has the same path, is offered then")
 	if err := o.hasVariables("PROVISION=hostpath,csi", "PV_DIR=/srv/legacy", "USE_NAMING_PREFIX=true",
 		`DATADIR=[{"name":"legacy","path":"/srv/legacy/csi"},{"name":"other","path":"/srv/other/csi"}]`); err != nil {
 		o.Error(err)
 	}
 	o.noPV("of-csi")
-	o.await("TTF", "PoolInUse", "hostPath volumes stay in /srv/legacy until their 1 PVs are deleted")
+	o.await("TTF", "PoolInUse", "hostPath volumes stay in /srv/legacy, in use by 1 PV; delete them first")
 	o.noPV("of-path")
 	o.healthy()
 	if err := o.hasVariables("PROVISION=csi", `DATADIR=[{"name":"local","path":"/srv/legacy/csi"},{"name":"other","path":"/srv/other/csi"}]`); err != nil {

@@ -85,7 +85,7 @@ func poolInUse(o *onClaims) {
 		VolumeAttributes: map[string]string{harness.StoragePool: "good"}}})
 	plain := map[string]any{"name": "plain", "path": "/srv/plain"}
 	o.setPools(plain)
-	o.await("TTF", "PoolInUse", "pool good stays at /srv/good until its 1 PVs are deleted")
+	o.await("TTF", "PoolInUse", "pool good stays at /srv/good, in use by 1 PV; delete them first")
 	if *o.holder(o.nodes[0]).Spec.Replicas != 1 {
 		o.Error("the holder is ended")
 	}

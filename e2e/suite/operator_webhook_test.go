@@ -53,10 +53,10 @@ func webhookDecides(t *testing.T, o *operated) {
 		words  string // refused with these
 		warns  string
 	}{
-		"removed":       {before: before, now: installation(serving, pools("other=/srv/other")), words: "pool local is in /var/hpvolumes, with 1 PVs: webhook; delete them first"},
+		"removed":       {before: before, now: installation(serving, pools("other=/srv/other")), words: "pool local is in /var/hpvolumes, with 1 PV: webhook; delete them first"},
 		"moved":         {before: before, now: installation(serving, pools("local=/srv/moved", "other=/srv/other")), words: "pool local is in /var/hpvolumes"},
-		"onto a claim":  {before: before, now: installation(serving, onClaims), words: "pool local is in /var/hpvolumes, with 1 PVs: webhook"},
-		"off a claim":   {before: onClaims, now: installation(serving, before), words: "pool local is in /var/hpvolumes with pvcTemplate, with 1 PVs: webhook"},
+		"onto a claim":  {before: before, now: installation(serving, onClaims), words: "pool local is in /var/hpvolumes, with 1 PV: webhook"},
+		"off a claim":   {before: onClaims, now: installation(serving, before), words: "pool local is in /var/hpvolumes with pvcTemplate, with 1 PV: webhook"},
 		"to pathConfig": {before: before, now: installation(serving, legacy), words: "pool local is in /var/hpvolumes"},
 		"unused":        {before: before, now: installation(serving, pools("local=/var/hpvolumes/", "new=/srv/new"))},
 		"to pools":      {before: legacy, now: installation(serving, pools("new=/srv/new"))},

@@ -27,6 +27,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/events"
 )
 
 // listed is how many PVs a message names.
@@ -188,7 +189,7 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 		if name == hostPath {
 			what = "hostPath volumes are"
 		}
-		text = append(text, fmt.Sprintf("%s in %s, with %d PVs: %s; delete them first, or leave it there", what, pools[name], len(users[name]), names(users[name])))
+		text = append(text, fmt.Sprintf("%s in %s, with %s: %s; delete them first, or leave it there", what, pools[name], events.Count(len(users[name]), "PV"), names(users[name])))
 	}
 	return strings.Join(text, ". "), err
 }
