@@ -235,14 +235,14 @@ func squotaState(dir int) (groups, reason string, err error) {
 		return groups, "", nil
 	case err == nil:
 		return groups, "btrfs has full quota, which does not limit subvolumes that a tenant creates; " +
-			"disable it, and enable simple quota (squota)", nil
+			"run btrfs quota disable, and start the agent with --enable-btrfs-quota", nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return groups, "", err
 	}
 	if _, err := os.Stat(btrfsSysfs + "/features/simple_quota"); err != nil {
 		return groups, "the kernel is too old for btrfs' simple quota (squota), which came with Linux 6.7", nil
 	}
-	return groups, "btrfs without simple quota (squota)", nil
+	return groups, "btrfs without simple quota (squota); start the agent with --enable-btrfs-quota, or run btrfs quota enable --simple of btrfs-progs 6.7 or later", nil
 }
 
 // Enable turns on simple quota on the btrfs of dir. It does nothing if that is on.
