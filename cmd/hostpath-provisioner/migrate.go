@@ -48,7 +48,11 @@ func printPlan(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	if *format == "table" {
-		return report.Print(out)
+		if err := report.Print(out); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, report.Age(time.Now()))
+		return err
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")

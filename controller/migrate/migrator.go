@@ -171,7 +171,7 @@ func (m *Migrator) watch(pvs cache.SharedIndexInformer) error {
 
 // publish stores the plan, and logs it if it changed.
 func (m *Migrator) publish(ctx context.Context, all []candidate) {
-	r := &Report{Node: m.name, Mode: m.mode}
+	r := &Report{Node: m.name, Mode: m.mode, Checked: time.Now()}
 	for _, f := range all {
 		r.Entries = append(r.Entries, f.Entry)
 	}

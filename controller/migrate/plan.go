@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // Entry is the verdict about one PV.
@@ -22,6 +23,18 @@ type Report struct {
 	Node    string  `json:"node"`
 	Mode    Mode    `json:"mode"`
 	Entries []Entry `json:"volumes"`
+	// Checked is when the agent made the plan, the zero time before its first check. It does not watch pods: a plan may
+	// name one that ended within checkEvery.
+	Checked time.Time `json:"checked,omitzero"`
+}
+
+// Age describes how old the plan is, and how old it may become.
+func (r Report) Age(now time.Time) string {
+	if r.Checked.IsZero() {
+		return "the agent has not checked yet"
+	}
+	return fmt.Sprintf("checked %s ago; pods that start or end are noticed within %s",
+		max(0, now.Sub(r.Checked)).Round(time.Second), checkEvery+pace)
 }
 
 // Print writes a line with the number of PVs by verdict, and the plan as a table.
@@ -56,7 +69,10 @@ func (r Report) sum() string {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
 		}
 	}
-	if parts == nil {
+	switch {
+	case parts == nil && r.Mode == Off:
+		return "no migration in progress; this mode checks no other PVs, plan does"
+	case parts == nil:
 		return "no PV that is, or was, a hostPath PV"
 	}
 	return strings.Join(parts, ", ")

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -68,7 +69,7 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 	case s.err != nil:
 		return to, nil, Refused, s.err.Error()
 	case isCSI && (to == toCSI || to == "" || !moved):
-		return "", nil, Migrated, note(s.v)
+		return "", nil, Migrated, cmp.Or(note(s.v), n.stays(s, moved))
 	case to == "", to == toHostPath && !isCSI:
 		return "", nil, Left, n.recorded(s)
 	}
@@ -89,6 +90,15 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 		return to, next, Waiting, why
 	}
 	return to, next, Ready, ""
+}
+
+// stays returns why a volume that was migrated keeps its CSI PV although the mode is Back, or "".
+func (n *node) stays(s subject, moved bool) string {
+	value := s.pv.Annotations[class.AnnMigrate]
+	if n.mode != Back || !moved || value == "" {
+		return ""
+	}
+	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name, class.AnnMigrate)
 }
 
 // recorded returns a note on a volume of another provisioner that has a record although no migration created it.
