@@ -63,11 +63,21 @@ func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
 	case *format != "table" && *format != "json" && *format != "yaml":
 		return agent.Usagef("disks inspect: output %q is none of table, json and yaml", *format)
 	}
-	reports, err := askDevices(ctx, *address)
+	reports, failure, err := askDevices(ctx, *address)
+	if err == nil {
+		err = printDevicesAs(*format, out, reports)
+	}
+	if err == nil && failure != "" {
+		err = fmt.Errorf("the devices were not compared the last time, so what is printed is older, or nothing: %s", failure)
+	}
 	if err != nil {
 		return fmt.Errorf("disks inspect: %w", err)
 	}
-	switch *format {
+	return nil
+}
+
+func printDevicesAs(format string, out io.Writer, reports []device.Report) error {
+	switch format {
 	case "json":
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
@@ -82,11 +92,11 @@ func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
 	return printDevices(out, reports)
 }
 
-// askDevices asks the process of this container.
-func askDevices(ctx context.Context, address string) (reports []device.Report, err error) {
+// askDevices asks the process of this container. failure is why its last comparison failed, "" if it did not.
+func askDevices(ctx context.Context, address string) (reports []device.Report, failure string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("--metrics-addr: %w", err)
+		return nil, "", fmt.Errorf("--metrics-addr: %w", err)
 	}
 	if host == "" {
 		host = "localhost"
@@ -95,17 +105,18 @@ func askDevices(ctx context.Context, address string) (reports []device.Report, e
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+device.Path, nil)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the process of this container: %w", err)
+		return nil, "", fmt.Errorf("ask the process of this container: %w", err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the process at %s answers %s", address, answer.Status)
+		return nil, "", fmt.Errorf("the process at %s answers %s", address, answer.Status)
 	}
-	return reports, json.NewDecoder(answer.Body).Decode(&reports)
+	err = json.NewDecoder(answer.Body).Decode(&reports)
+	return reports, answer.Header.Get(device.FailureHeader), err
 }
 
 // printDevices prints a line for each device.

@@ -53,6 +53,22 @@ func TestInspectDisks(t *testing.T) {
 	}
 }
 
+// A process whose configuration is invalid offers nothing, and inspect says why, in every format.
+func TestInspectDisksOfAFailedPass(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(device.FailureHeader, "ConfigMap disks/all: dir: is required")
+		_, _ = w.Write([]byte("[]"))
+	}))
+	t.Cleanup(server.Close)
+	for _, format := range []string{"table", "json", "yaml"} {
+		var out strings.Builder
+		err := run(t.Context(), []string{"disks", "inspect", "-o", format, "--metrics-addr", strings.TrimPrefix(server.URL, "http://")}, &out)
+		if err == nil || !strings.Contains(err.Error(), "ConfigMap disks/all: dir: is required") || out.Len() == 0 {
+			t.Errorf("%s: %v, printed %q", format, err, out.String())
+		}
+	}
+}
+
 // Mistakes are the caller's, and the error names what is right.
 func TestDisksUsage(t *testing.T) {
 	t.Setenv("LP_NODE_NAME", "")

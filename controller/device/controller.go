@@ -69,6 +69,7 @@ type Controller struct {
 
 	mu      sync.Mutex // guards what follows
 	seen    error      // nil after the first pass
+	failure string     // of the last pass, "" if it succeeded
 	reports []Report
 	numbers map[string]disk.Number // of reports, by device
 	jobs    map[disk.Number]*job

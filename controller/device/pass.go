@@ -21,7 +21,9 @@ import (
 // pass compares devices and PVs once, and returns when the next pass has to be made. A pass that
 // cannot read everything changes nothing.
 func (c *Controller) pass(ctx context.Context) (next time.Duration) {
-	if err := c.compare(ctx); err != nil {
+	err := c.compare(ctx)
+	c.noteFailure(err)
+	if err != nil {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "The devices and their PVs were not compared")
 		}

@@ -50,6 +50,26 @@ type Report struct {
 // Path is where the agent serves the reports, for inspect.
 const Path = "/devices"
 
+// FailureHeader is the header of that answer with the reason why the last pass changed nothing, such as an invalid ConfigMap.
+// Without it the reports are those of the last pass.
+const FailureHeader = "Hostpath-Provisioner-Failed-Pass"
+
+// noteFailure keeps the error of a pass, nil for one that succeeded.
+func (c *Controller) noteFailure(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure = ""
+	if err != nil {
+		c.failure = strings.ReplaceAll(err.Error(), "\n", "; ") // a header is one line
+	}
+}
+
+func (c *Controller) lastFailure() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
 // Reports returns what the last pass found, and how far wipes are now, sorted by device.
 func (c *Controller) Reports() []Report {
 	c.mu.Lock()
@@ -70,6 +90,9 @@ func (c *Controller) Handler(next http.Handler) http.Handler {
 	mux.Handle("/", next)
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
+		if failure := c.lastFailure(); failure != "" {
+			w.Header().Set(FailureHeader, failure)
+		}
 		_ = json.NewEncoder(w).Encode(append([]Report{}, c.Reports()...)) // a client that left
 	})
 	return mux
