@@ -233,6 +233,12 @@ func TestCSIPoolsLieInVolumes(t *testing.T) {
 			t.Errorf("%s: classes for %v, the pools are %v", at, named, all)
 		}
 	}
+	retain := one[*storagev1.StorageClass](t, "examples/csi-retain-class.yaml")
+	if plain := classesOf(t, "csi")[0]; retain.Name == plain.Name || *retain.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		retain.Provisioner != plain.Provisioner || *retain.VolumeBindingMode != *plain.VolumeBindingMode || !*retain.AllowVolumeExpansion ||
+		retain.Parameters["storagePool"] != plain.Parameters["storagePool"] {
+		t.Errorf("the example of a class with policy Retain is %+v, which is not that of the form but for its name and policy", retain)
+	}
 	if c := classesOf(t, "csi"); len(c) != 1 || c[0].Name != csiClass || c[0].Parameters["storagePool"] != "local" {
 		t.Errorf("classes %v, want %s", c, csiClass)
 	}

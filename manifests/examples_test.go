@@ -59,7 +59,7 @@ func TestExampleClaimsCanBind(t *testing.T) {
 	want := map[string]string{
 		"examples/claim-on-node.yaml on-node-01":   name + "-immediate",
 		"examples/claim-and-pod.yaml diary":        name,
-		"examples/statefulset.yaml data":           name,
+		"examples/statefulset.yaml data":           csiClass,
 		"examples/csi-claim-and-pod.yaml journal":  csiClass,
 		"examples/csi-generic-volume.yaml scratch": csiClass,
 	}

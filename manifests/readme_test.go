@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
@@ -74,6 +75,15 @@ func TestInstallKnowsTheSidecars(t *testing.T) {
 		if row := regexp.MustCompile("(?m)^\\| `" + sidecar + "` \\| (?:required|optional|remove it)"); !row.MatchString(text) {
 			t.Errorf("docs/install.md does not say whether %s stays", sidecar)
 		}
+	}
+}
+
+// The page counts the capabilities of the form's DaemonSet.
+func TestInstallCountsCapabilities(t *testing.T) {
+	count := len(one[*appsv1.DaemonSet](t, "legacy/daemonset.yaml").Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add)
+	words := []string{"no", "one", "two", "three", "four", "five", "six"}
+	if want := "root with " + words[count] + " capabilities;"; !strings.Contains(page(t, "docs/install.md"), want) {
+		t.Errorf("docs/install.md does not say %q", want)
 	}
 }
 

@@ -27,7 +27,7 @@ func reads(s *harness.Scene, path, want string) {
 
 // Each replica has a volume of its own on a node of its own, and finds it when the set was away.
 func csiStatefulSet(t *testing.T, s *harness.Scene) {
-	apply(s, "statefulset.yaml", "storageClassName: hostpath-provisioner\n", "storageClassName: "+csiClass+"\n")
+	apply(s, "statefulset.yaml")
 	names := []string{"ledger-0", "ledger-1"}
 	nodes := map[string]*cluster.Node{}
 	for _, name := range names {

@@ -39,7 +39,7 @@ func TestNodeGone(t *testing.T) {
 	goneInstall(s)
 	t.Cleanup(func() { goneBack(s) })
 	must(s, "cordon", goneKubectl("cordon", one.Name))
-	apply(s, "statefulset.yaml", "replicas: 2", "replicas: 1", "storageClassName: hostpath-provisioner", "storageClassName: nodegone")
+	apply(s, "statefulset.yaml", "replicas: 2", "replicas: 1", "storageClassName: "+csiClass, "storageClassName: nodegone")
 	first := awaitReady(s, "ledger-0")
 	lost := s.Bound(claimNamed(s, "data-ledger-0"))
 	must(s, "uncordon", goneKubectl("uncordon", one.Name))

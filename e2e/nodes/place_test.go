@@ -78,7 +78,7 @@ func TestPodThatIsNotRoot(t *testing.T) {
 func TestExampleStatefulSet(t *testing.T) {
 	withAgents(t)
 	s := newScene(t)
-	apply(s, "statefulset.yaml")
+	apply(s, "statefulset.yaml", "storageClassName: "+csiClass, "storageClassName: "+harness.ClassDelayed)
 	pods := []*corev1.Pod{awaitReady(s, "ledger-0"), awaitReady(s, "ledger-1")}
 	if pods[0].Spec.NodeName == pods[1].Spec.NodeName {
 		t.Errorf("both replicas are on %s", pods[0].Spec.NodeName)
