@@ -107,7 +107,7 @@ func (c *campaign) warnings(ctx context.Context) (map[types.UID]string, error) {
 	}
 	byName := map[string]string{}
 	for _, e := range events.Items {
-		if e.Type == corev1.EventTypeWarning {
+		if e.Type == corev1.EventTypeWarning && e.Reason != "QuotaNotEnforced" { // of a claim that is served
 			byName[e.InvolvedObject.Name] = e.Message
 		}
 	}

@@ -88,7 +88,7 @@ func (s *Scene) warned(uid types.UID, most int, reason string, patterns ...strin
 	s.Helper()
 	var warnings []Event
 	for _, e := range s.Events(uid) {
-		if e.Type == corev1.EventTypeWarning && e.Ours() {
+		if e.refuses() {
 			warnings = append(warnings, e)
 		}
 	}
@@ -114,11 +114,17 @@ func (s *Scene) AwaitWarning(uid types.UID, reason string, patterns ...string) {
 	s.Always(2500*time.Millisecond, "one warning", func() error { return s.Warned(uid, reason, patterns...) })
 }
 
+// refuses reports whether the event is a Warning of ours about what does not work. The disk of the tests enforces no quotas, and
+// the first claim of an agent is told.
+func (e Event) refuses() bool {
+	return e.Type == corev1.EventTypeWarning && e.Ours() && e.Reason != "QuotaNotEnforced"
+}
+
 // Unwarned returns nil if no agent recorded a Warning about the object.
 func (s *Scene) Unwarned(uid types.UID) error {
 	s.Helper()
 	for _, e := range s.Events(uid) {
-		if e.Type == corev1.EventTypeWarning && e.Ours() {
+		if e.refuses() {
 			return fmt.Errorf("warned: %+v", e)
 		}
 	}
