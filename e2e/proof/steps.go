@@ -62,6 +62,7 @@ var tier2 = []step{
 	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true, args: oneByOne, envs: []string{"", race}},
 	{name: "nodes-a", what: "nodes: each form of the agent, its pods and volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
 	{name: "nodes-b", what: "nodes: the operator, pools on claims, lost nodes, raw disks, other provisioners' volumes", packages: "@cluster @disk", cluster: true, args: oneByOne},
+	{name: "pages", what: "the commands of the documentation, page by page", packages: "@cluster @disk", cluster: true, args: oneByOne},
 	{name: "torture", what: "agents and the API server killed at random, for five minutes, with the race detector, and PVs replaced meanwhile", packages: "@disk", cluster: true,
 		commands: []string{"make --no-print-directory torture MINUTES=5 TORTURE_FLAGS=--migrate"}},
 	{name: "release", what: "two releases from two clones are the same bytes; what the image's programs are", packages: "@unit", args: oneByOne},

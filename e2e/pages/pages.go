@@ -1,0 +1,110 @@
+// Package pages reads the commands of the documentation, so that tests can run them.
+//
+// A block of a page is a fenced block of the language sh, or an indented one. Its lines that begin as commands do are
+// commands; the others are output. Whoever writes a command on a page has it run: by TestPages of package nodes, or by the
+// test or demo that Elsewhere names.
+package pages
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Followed are the pages whose commands TestPages runs, in their order.
+var Followed = []string{"docs/install.md", "docs/migration.md", "docs/operations.md", "docs/storage-classes.md", "docs/troubleshooting.md"}
+
+// Runbooks are pages of one alert each. TestPages runs the commands of all of them, except of those in Elsewhere.
+const Runbooks = "docs/runbooks/"
+
+// Elsewhere are the other pages with commands, and why TestPages does not run them.
+var Elsewhere = map[string]string{
+	"README.md":                        "TestReadmeSetsTheImage of manifests, and TestPushedImageRuns and TestCSI of nodes",
+	"docs/claim-pools.md":              "they delete all claims of a pool: TestPoolTemplate of nodes",
+	"docs/from-kubevirt.md":            "TestReplaceOlder of nodes runs them",
+	"docs/from-local-path.md":          "TestLocalPath of nodes and make demo-local-path: the form needs another class and directory",
+	"docs/helm.md":                     "they need Helm and the chart of a release: the tests of chart",
+	"docs/monitoring.md":               "they need Grafana: TestDashboard of suite",
+	"docs/node-gone.md":                "they delete Nodes: TestNodeGone of nodes",
+	"docs/operator.md":                 "make demo-operator, and TestOperator of nodes",
+	"docs/performance.md":              "they measure for hours",
+	"docs/raw-disks.md":                "they wipe disks: make demo-disks, and TestDisks of nodes",
+	"docs/release.md":                  "they make a release: TestTwoReleases of release",
+	"docs/single-node.md":              "make demo-single-node: the cluster of TestPages has two nodes",
+	"docs/runbooks/HPPNodeGone.md":     "they need the operator and a Node that is gone: TestNodeGone of nodes",
+	"docs/runbooks/HPPNotReady.md":     "they need the operator: TestOperator of nodes",
+	"docs/runbooks/HPPOperatorDown.md": "they need the operator: TestOperator of nodes",
+}
+
+// Command is a command of a page.
+type Command struct {
+	Line int // on the page, from 1
+	Text string
+}
+
+// begins matches the first line of a command.
+var begins = regexp.MustCompile(`^(kubectl|make|sed|for|[A-Za-z]+=)(\s|$|\S)`)
+
+var assignment = regexp.MustCompile(`^[A-Za-z]+=\S`)
+
+// Sets reports whether the command sets a variable that those after it use.
+func (c Command) Sets() bool { return assignment.MatchString(c.Text) }
+
+// Commands returns the commands of a page. The error names a command that has no end.
+func Commands(text string) (all []Command, err error) {
+	fence, open := "", false
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		if after, is := strings.CutPrefix(trimmed, "```"); is && !open {
+			if fence != "" {
+				fence = ""
+			} else if fence = after; fence == "" {
+				fence = "text"
+			}
+			continue
+		}
+		indented := fence == "" && strings.HasPrefix(line, "    ")
+		switch {
+		case open:
+			last := &all[len(all)-1]
+			last.Text += "\n" + trimmed
+			open = unfinished(last.Text)
+		case (fence == "sh" || indented) && begins.MatchString(trimmed):
+			all = append(all, Command{Line: i + 1, Text: trimmed})
+			open = unfinished(trimmed)
+		}
+	}
+	if open {
+		return nil, fmt.Errorf("line %d: the command has no end", all[len(all)-1].Line)
+	}
+	return all, nil
+}
+
+// unfinished reports whether a command goes on in the next line.
+func unfinished(text string) bool {
+	if before, _, commented := strings.Cut(text, " #"); commented && strings.Count(before, "'")%2 == 0 {
+		text = before // a comment may have an apostrophe
+	}
+	return strings.HasSuffix(text, `\`) || strings.Count(text, "'")%2 == 1
+}
+
+// word matches what may be a placeholder.
+var word = regexp.MustCompile(`[A-Za-z]+(\.yaml)?`)
+
+// Fill replaces the placeholders of a command, such as PV, by their values. It leaves variables of the shell and the titles of
+// columns alone.
+func (c Command) Fill(values map[string]string) string {
+	var out strings.Builder
+	end := 0
+	for _, at := range word.FindAllStringIndex(c.Text, -1) {
+		value, is := values[c.Text[at[0]:at[1]]]
+		before, after := c.Text[:at[0]], c.Text[at[1]:]
+		if !is || strings.HasSuffix(before, "$") || strings.HasSuffix(before, "{") || strings.HasPrefix(after, "=") || strings.HasPrefix(after, ":.") ||
+			strings.HasPrefix(after, "_") || strings.HasSuffix(before, "_") || strings.HasSuffix(before, "-") || strings.HasSuffix(before, ".") {
+			continue
+		}
+		out.WriteString(c.Text[end:at[0]] + value)
+		end = at[1]
+	}
+	return out.String() + c.Text[end:]
+}

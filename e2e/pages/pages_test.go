@@ -1,0 +1,97 @@
+package pages
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the top of the tree.
+const root = "../.."
+
+// Every page with commands is followed, or says elsewhere why not.
+func TestEveryCommandIsRun(t *testing.T) {
+	found := map[string]bool{}
+	look := func(path string) {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands, err := Commands(string(text))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if len(commands) == 0 {
+			return
+		}
+		found[path] = true
+		why, elsewhere := Elsewhere[path]
+		followed := slices.Contains(Followed, path) || strings.HasPrefix(path, Runbooks) && !elsewhere
+		if followed == elsewhere || elsewhere && why == "" {
+			t.Errorf("%s has commands, the first in line %d: have TestPages of nodes run them and add the page to Followed, or say in Elsewhere what does",
+				path, commands[0].Line)
+		}
+	}
+	look("README.md")
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			path, err = filepath.Rel(root, path)
+			look(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range Elsewhere {
+		if !found[path] {
+			t.Errorf("%s has no commands", path)
+		}
+	}
+	for _, path := range Followed {
+		if !found[path] {
+			t.Errorf("%s has no commands", path)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	const page = "Text.\n\n    kubectl get pods   # a node's\n    NAME   READY\n\n```sh\nkubectl patch pv PV \\\n  -p '{\"a\":1}'\nPOD=$(kubectl get \\\n  -o name)\n```\n\n" +
+		"```yaml\nkubectl: no\n```\n\n    kubectl patch x -p '{\n    \"a\": 1}'\n\n1. A list.\n\n   ```sh\n   kubectl delete x\n   ```\n"
+	got, err := Commands(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Command{
+		{3, "kubectl get pods   # a node's"}, {7, "kubectl patch pv PV \\\n-p '{\"a\":1}'"}, {9, "POD=$(kubectl get \\\n-o name)"},
+		{17, "kubectl patch x -p '{\n\"a\": 1}'"}, {23, "kubectl delete x"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got[0].Sets() || !got[2].Sets() {
+		t.Error("only the third sets a variable")
+	}
+	if _, err := Commands("```sh\nkubectl patch -p '{\n"); err == nil {
+		t.Error("a command without an end is none")
+	}
+}
+
+func TestFill(t *testing.T) {
+	values := map[string]string{"PV": "pvc-1", "POD": "agent-x", "shop": "ns", "volume.yaml": "/tmp/v.yaml", "NODE": "node-01"}
+	for text, want := range map[string]string{
+		"kubectl get pv PV":                                      "kubectl get pv pvc-1",
+		"kubectl get pv PV -o custom-columns='PV:.a":             "kubectl get pv pvc-1 -o custom-columns='PV:.a",
+		"get --raw /pods/POD:9898/proxy":                         "get --raw /pods/agent-x:9898/proxy",
+		"exec $POD ${POD/pod/pods} POD=1":                        "exec $POD ${POD/pod/pods} POD=1",
+		`"namespace":"shop" >volume.yaml -n shop`:                `"namespace":"ns" >/tmp/v.yaml -n ns`,
+		"-l hostpath-provisioner.kubevirt.io/node=NODE POD_NAME": "-l hostpath-provisioner.kubevirt.io/node=node-01 POD_NAME",
+	} {
+		if got := (Command{Text: text}).Fill(values); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
