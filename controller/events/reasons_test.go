@@ -94,6 +94,15 @@ func TestReasonsAreComplete(t *testing.T) {
 	}
 }
 
+// What an administrator looks for among the Warnings is one: data without its quota, and an object that is deleted with its data.
+func TestLossesAreWarnings(t *testing.T) {
+	for _, r := range events.Reasons() {
+		if (r.Name == events.QuotaNotEnforced || r.Name == events.VolumeReleased) && r.Type != "Warning" {
+			t.Errorf("%s is %s", r.Name, r.Type)
+		}
+	}
+}
+
 // check reports a call that records an event for a reason without a row, or of another
 // type than the row's. A wrapper passes a parameter on, which is named reason.
 func check(t *testing.T, rows map[string]events.Reason, call *ast.CallExpr) {

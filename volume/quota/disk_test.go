@@ -35,7 +35,7 @@ func TestDiskWithoutLimits(t *testing.T) {
 	for _, row := range []struct{ kind, why string }{
 		{"ext4", "tune2fs -O project,quota"},
 		{"xfs", "mount it with that"},
-		{"btrfs", "btrfs without simple quota"},
+		{"btrfs", "btrfs without simple quota (squota); start the agent with --enable-btrfs-quota, or run btrfs quota enable"},
 	} {
 		t.Run(row.kind, func(t *testing.T) {
 			noLimits(t, testdisk.Mount(t, row.kind), row.why, "the kernel is built without", "the kernel is too old")
