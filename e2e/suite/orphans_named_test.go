@@ -46,15 +46,36 @@ func orphan(s *harness.Scene, a *harness.Agent, claim *corev1.PersistentVolumeCl
 	return harness.PVName(claim)
 }
 
-// What "orphans show" prints brings a volume back, with its data: to a claim of its name, and to one that is Lost. The agent
-// takes it for the PV's from then on, so that it is deleted by the PV's policy.
+func awaitKilled(s *harness.Scene, a *harness.Agent) {
+	s.Helper()
+	s.Eventually("agent killed", func() error {
+		if a.Alive() {
+			return errors.New("it lives")
+		}
+		return nil
+	})
+}
+
+// What "orphans show" prints brings a volume back, with its data: to a claim of its name, and to one that is Lost. Also one
+// whose removal was begun. The agent takes it for the PV's from then on, so that it is deleted by the PV's policy.
 func TestOrphanIsBroughtBack(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
 	a := s.Agent(s.Node("01"), harness.Options{})
-	for what, claimToo := range map[string]bool{"claim gone": true, "claim Lost": false} {
-		claim := filled(s, a, harness.Claim{})
+	for _, what := range []string{"claim gone", "claim Lost", "in the trash"} {
+		claim, claimToo := filled(s, a, harness.Claim{}), what != "claim Lost"
 		volume := orphan(s, a, claim, claimToo)
+		if what == "in the trash" { // its removal was begun
+			a.Stop()
+			a.RestartWith("HPP_KILL_AT=delete.move")
+			a.AwaitReady()
+			if _, err := orphanCommand(a, "remove", volume); err == nil || harness.Missing(filepath.Join(a.Pool, volume)) != nil {
+				t.Errorf("not killed halfway: %v", err)
+			}
+			awaitKilled(s, a)
+			a.Restart()
+			a.AwaitReady()
+		}
 		text, err := orphanCommand(a, "show", volume)
 		if err != nil {
 			t.Fatal(err)
@@ -120,12 +141,7 @@ func TestOrphanIsRemovedByName(t *testing.T) {
 			t.Errorf("before %q: killed %v, %v", step, killed, err)
 		}
 		if step != "" {
-			s.Eventually("ended", func() error {
-				if a.Alive() {
-					return errors.New("it lives")
-				}
-				return nil
-			})
+			awaitKilled(s, a)
 			a.Restart()
 			a.AwaitReady()
 			_, err = orphanCommand(a, "remove", name)
