@@ -56,30 +56,26 @@ func (o *Checker) List(ctx context.Context) (all []Orphan, err error) {
 		if pool.NotOffered() != "" {
 			continue
 		}
-		records, err := recordsOf(pool)
+		volumes, err := pool.List()
 		errs = append(errs, err)
-		for _, r := range records {
-			if r.Orphan.Why != "" && !r.Ephemeral {
-				all = append(all, describe(pool, r, cluster))
+		for _, r := range pool.SetAside() {
+			volumes = append(volumes, volume.Volume{Record: r})
+		}
+		for _, v := range volumes {
+			if v.Orphan.Why != "" && !v.Ephemeral {
+				all = append(all, describe(pool, v, cluster))
 			}
 		}
 	}
 	return all, errors.Join(errs...)
 }
 
-func recordsOf(pool *volume.Pool) (all []record.Record, err error) {
-	volumes, err := pool.List()
-	for _, v := range volumes {
-		all = append(all, v.Record)
-	}
-	return append(all, pool.SetAside()...), err
-}
-
-func describe(pool *volume.Pool, r record.Record, cluster string) Orphan {
+func describe(pool *volume.Pool, v volume.Volume, cluster string) Orphan {
+	r := v.Record
 	return Orphan{
 		Pool: pool.Path(), PoolUUID: pool.ID(), Name: r.Name, Bytes: r.Bytes, PV: pvOf(r),
 		Claim: strings.TrimPrefix(r.Owner.Namespace+"/"+r.Owner.Name, "/"), ReclaimPolicy: r.ReclaimPolicy,
-		Since: r.Orphan.Since, Why: r.Orphan.Why, Kept: removable(r, cluster, 0, time.Now()),
+		Since: r.Orphan.Since, Why: r.Orphan.Why, Kept: cmp.Or(removable(r, cluster, 0, time.Now()), unseen(v)),
 	}
 }
 

@@ -246,3 +246,22 @@ func TestOrphansAreListed(t *testing.T) {
 		}
 	}
 }
+
+// The list keeps what Remove keeps: a volume whose PV went while the agent did not see it, too.
+func TestUnseenOrphanIsListedAsKept(t *testing.T) {
+	o, v := orphaned(t, thisCluster())
+	o.Delete = false
+	o.check(t.Context())
+	pool := o.Pools.All()[0]
+	noted, err := pool.Get(v.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := describe(pool, noted, "here"); got.Kept != "" {
+		t.Errorf("kept: %s", got.Kept)
+	}
+	noted.Orphan.Unseen = true
+	if got := describe(pool, noted, "here"); !strings.Contains(got.Kept, "not known") {
+		t.Errorf("kept: %q", got.Kept)
+	}
+}
