@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -22,6 +24,11 @@ func TestUnfinishedDeletion(t *testing.T) {
 		"kept by its policy": {func(l *life) {
 			l.released()
 			l.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}, false},
+		"kept by its policy, and deleted by hand": {func(l *life) {
+			l.released()
+			l.pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			l.pv.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}, false},
 		"bound again":            {func(*life) {}, false},
 		"waits for a claim":      {func(l *life) { l.released(); l.pv.Spec.ClaimRef.UID = "" }, false},
@@ -62,6 +69,25 @@ func TestUnfinishedDeletion(t *testing.T) {
 			if _, err := l.pool.Get(l.name); err != nil {
 				t.Errorf("%s, %s: %v", className, what, err)
 			}
+		}
+	}
+}
+
+// TestUnfinishedDeletionOfAnotherPV has a PV that names the place of such a volume and is not the one in the record. It does not
+// bring the volume back.
+func TestUnfinishedDeletionOfAnotherPV(t *testing.T) {
+	for _, className := range []string{"wait", "csi"} {
+		l := newLife(t, className)
+		l.bound()
+		l.see()
+		r, _ := l.pool.Cached(l.name)
+		l.away(func(dir string) {
+			l.must(os.Rename(filepath.Join(dir, l.name), filepath.Join(dir, ".hostpath-provisioner/trash", r.Trash)))
+		})
+		l.pv.Name += "-other"
+		l.see()
+		if _, err := l.pool.Get(l.name); !errors.Is(err, volume.ErrSetAside) {
+			t.Errorf("%s: %v", className, err)
 		}
 	}
 }
