@@ -110,3 +110,37 @@ func TestDiskPowerAfterAPurge(t *testing.T) {
 		}
 	})
 }
+
+// A process is killed once it moved the record of a volume whose directory is missing, and
+// before it flushed that. The next one answers the same call, for which it finds nothing to
+// do, and then the power goes: the volume is not back.
+func TestDiskPowerAfterAKilledDelete(t *testing.T) {
+	onPowerlessDisk(t, func(t *testing.T, path string) *volume.Pool {
+		c := volume.Config{Path: path, EnableBtrfsQuota: true, Step: func(step string) {
+			if step == "delete.flush" {
+				panic(killed{})
+			}
+		}}
+		p := opened(t, c)
+		_, err := p.Create(spec("v", mib))
+		ok(t, err)
+		_, err = p.Bind("v", binding("v"))
+		ok(t, err)
+		purge(t, p)
+		ok(t, os.Remove(filepath.Join(path, "v")))
+		testdisk.Sync(t, path)
+		if died, err := new(life).live(func() error { return p.Delete("v") }); !died {
+			t.Fatalf("it was not killed: %v", err)
+		}
+		ok(t, p.Close())
+		p = opened(t, volume.Config{Path: path})
+		ok(t, p.Delete("v"))
+		return p
+	}, func(t *testing.T, path string) {
+		p := opened(t, volume.Config{Path: path})
+		defer p.Close()
+		if v, err := p.Get("v"); !errors.Is(err, volume.ErrNotFound) {
+			t.Errorf("it is back: %+v, %v", v, err)
+		}
+	})
+}

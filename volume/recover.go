@@ -23,12 +23,16 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	if err := p.sweep(c.Records, pooldir.RecordsName, c.Private); err != nil {
 		return err
 	}
+	// A process that was killed may have moved a volume, or its record, and flushed nothing.
+	// Delete for that volume does less from now on, or nothing, so no call would flush it.
+	p.step("recover.flush")
+	if err := file.Flush(c.Base, c.Records, c.Trash); err != nil {
+		return err
+	}
 	if err := p.load(c, notes); err != nil {
 		return err
 	}
-	if err := p.flushAside(c); err != nil {
-		return err
-	}
+	p.asideIsFlushed()
 	for _, r := range p.records.Unfinished() {
 		c.Progress()
 		if err := p.recover(c, r.Name); err != nil {

@@ -97,21 +97,12 @@ func (p *Pool) recoverAside(c *call, r record.Record) error {
 	return nil
 }
 
-// flushAside flushes what a process that was killed moved into the trash, so that the calls
-// that finish these deletions need not.
-func (p *Pool) flushAside(c *call) error {
-	all := p.records.InTrash()
-	if len(all) == 0 {
-		return nil
-	}
-	p.step("recover.aside")
-	if err := file.Flush(c.Base, c.Trash); err != nil {
-		return err
-	}
-	for _, r := range all {
+// asideIsFlushed notes that the volumes in the trash are there for good, so that the calls
+// that finish these deletions flush nothing. The caller has flushed the directories.
+func (p *Pool) asideIsFlushed() {
+	for _, r := range p.records.InTrash() {
 		if r.Aside {
 			p.records.SetAside(r.Name, true, true)
 		}
 	}
-	return nil
 }
