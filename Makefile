@@ -22,7 +22,7 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimp
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power bench lint lint-fast measure image push release deploy \
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power power bench lint lint-fast measure image push release deploy \
 	demo demo-disks demo-single-node demo-local-path demo-operator \
 	bin/cluster cluster-up cluster-sync cluster-down clean
 
@@ -62,6 +62,10 @@ torture-power: ## cut the power of a virtual machine while volumes are used; POW
 	@e2e/packages.sh @disk @vm
 	cd e2e && POWER_ROUNDS=$(or $(POWER_ROUNDS),20) go test -count=1 -v -timeout 2h -run TestPowerCut ./vm
 
+power: ## cut the power of disks that keep only what was flushed; POWER_MINUTES=8, POWER_SEED=, POWER_FILESYSTEM=
+	@e2e/packages.sh @disk
+	cd e2e && go test -count=1 -v -timeout 24h -run 'TestPower$$' ./power
+
 bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 DISK=btrfs POOL=dir JSON=file, scale: SCALE=1
 	@e2e/packages.sh @disk
 	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
@@ -78,7 +82,7 @@ lint-fast: ## gofmt, vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
 	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
 	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
-	go vet -tags disk,faults,vm ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm ./...
+	go vet -tags disk,faults,vm,power ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm,power ./...
 	cd e2e && go vet ./... && $(TOOLS)/staticcheck-$(STATICCHECK) ./...
 
 measure: ## how large packages, interfaces and the whole code are

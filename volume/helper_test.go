@@ -160,7 +160,8 @@ func unsound(p *volume.Pool) (faults []breach) {
 	var allocated int64
 	for _, r := range all {
 		v, err := p.Get(r.Name)
-		late := r.State == record.Creating && err == nil && (v.State == record.Ready || v.State == record.Bound) && !v.Missing
+		late := r.State == record.Creating && (err == nil && (v.State == record.Ready || v.State == record.Bound) && !v.Missing ||
+			errors.Is(err, volume.ErrSetAside)) // whatever its record says
 		if r.State != record.Ready && r.State != record.Bound && !late {
 			faults = append(faults, breach{leaked, fmt.Sprintf("record %s is %s", r.Name, r.State)})
 		}

@@ -1,4 +1,4 @@
-//go:build disk || vm
+//go:build disk || vm || power
 
 package volume_test
 

@@ -57,6 +57,7 @@ var tier2 = []step{
 	{name: "fuzz", what: "every fuzz target for a moment", packages: "@unit", commands: []string{"e2e/fuzz.sh 8s"}},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk", memory: true, args: withRace, envs: []string{race}},
 	{name: "vm", what: "project quotas and power cuts in a small virtual machine", packages: "@disk @vm", args: oneByOne},
+	{name: "power", what: "power cuts on disks that keep only what was flushed", packages: "@disk", args: oneByOne},
 	{name: "machine", what: "a booted distribution: systemd, SELinux, cgroup v2, a reboot and a power cut", packages: "@machine", cluster: true, args: oneByOne},
 	{name: "suite-a", what: "the suite without the operator", packages: "@disk", cluster: true, args: oneByOne},
 	{name: "suite-b", what: "the operator, as it is released and with the race detector", packages: "@disk", cluster: true, args: oneByOne, envs: []string{"", race}},

@@ -128,17 +128,21 @@ type batch struct {
 	run      string   // expression of -run, "" for all tests
 }
 
-// guest is the tag of tests that write on /dev/vda. The tests of e2e/vm build them and run them in a virtual machine; on this
-// machine they never run.
-const guest = "vm"
+const (
+	// guest is the tag of tests that write on /dev/vda. The tests of e2e/vm build them and run them in a virtual machine; on
+	// this machine they never run.
+	guest = "vm"
+	// subject is the tag of a test that the test of e2e/power builds and runs: a process that answers its requests.
+	subject = "power"
+)
 
-// batches returns the commands that run the tests of the rules for which want is true, without those of a guest. Assign has been
-// called.
+// batches returns the commands that run the tests of the rules for which want is true, without those that other
+// tests build. Assign has been called.
 func (t *Tiers) batches(want func(*rule) bool) []batch {
 	type key struct{ module, tags string }
 	names, rest := map[key]map[string][]string{}, map[key]map[string]bool{}
 	for _, r := range t.rules {
-		if slices.Contains(r.tags, guest) {
+		if slices.Contains(r.tags, guest) || slices.Contains(r.tags, subject) {
 			continue
 		}
 		for _, test := range r.assigned {
