@@ -45,11 +45,13 @@ func (n note) String() string {
 // A caller makes calls of a pool and notes them, before and after.
 type caller struct {
 	*subject
-	quota   bool
-	path    string
-	pool    *volume.Pool
-	account *powerAccount
-	serial  atomic.Int64
+	quota bool
+	// unordered is set on a filesystem without a journal.
+	unordered bool
+	path      string
+	pool      *volume.Pool
+	account   *powerAccount
+	serial    atomic.Int64
 
 	life *life // of the process with the pool
 	// killAt counts the steps that announce a flush, or what follows one, until the process is killed; 0 is never.

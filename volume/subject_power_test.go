@@ -121,7 +121,7 @@ func (s *subject) answer(r request) *verdict {
 	if mounted != nil {
 		return &verdict{Mount: mounted.Error()}
 	}
-	c := &caller{subject: s, quota: r.Filesystem.Quota, path: filepath.Join(s.root, "pool"), account: newPowerAccount()}
+	c := &caller{subject: s, quota: r.Filesystem.Quota, unordered: r.Filesystem.Unordered, path: filepath.Join(s.root, "pool"), account: newPowerAccount()}
 	v := &verdict{}
 	var err error
 	if r.Work != nil {
