@@ -37,7 +37,7 @@ func TestFailedPassIsReported(t *testing.T) {
 	if got := reason(); !strings.Contains(got, `wipe mode "shred"`) || !strings.Contains(got, `deviceDir "dev"`) || strings.Contains(got, "\n") {
 		t.Errorf("reason %q", got)
 	}
-	c.Config.ConfigMap = ""
+	c.ConfigMap = ""
 	c.pass(t.Context())
 	if got := reason(); got != "" {
 		t.Errorf("after a pass that succeeded: %q", got)

@@ -66,7 +66,7 @@ func TestUnwrittenJournal(t *testing.T) {
 		t.Errorf("%v, want it stopped", err)
 	}
 	for _, err := range []error{volume.ErrNotReady, volume.ErrConflict} {
-		if err = fmt.Errorf("write: %w", err); unwritten(err) != err { //nolint:errorlint // the same
+		if err = fmt.Errorf("write: %w", err); unwritten(err) != err {
 			t.Errorf("%v is not returned as it is", err)
 		}
 	}

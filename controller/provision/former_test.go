@@ -142,7 +142,7 @@ func TestVolumeThatDoesNotFit(t *testing.T) {
 			t.Run(what+", "+in, func(t *testing.T) {
 				c := examiner(t)
 				apiServer(t, c, apitest.Objects("node-01"))
-				o := lib.ProvisionOptions{}
+				var o lib.ProvisionOptions
 				if in == "local-path" {
 					o = localPath(t, c)
 				} else {

@@ -152,7 +152,8 @@ func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error
 // the open pool has its volume. It does nothing if the volume is in no pool of this agent, because another
 // agent of the node may serve it, or if PVs of that provisioner are migrated.
 func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
-	by, other, remedy := pv.Annotations[class.AnnProvisionedBy], class.MadeByOther(pv), ""
+	by, other := pv.Annotations[class.AnnProvisionedBy], class.MadeByOther(pv)
+	var remedy string
 	switch {
 	case class.MadeBy(pv, p.otherProvisioners) != nil:
 		return

@@ -11,7 +11,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -100,6 +99,6 @@ func (r *Release) refer(subject v1.Descriptor, kind types.MediaType, title strin
 	// Without a platform: an index names it beside the subject.
 	d := v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest}
 	annotated := mutate.Annotations(image, map[string]string{"org.opencontainers.image.created": r.annotations()["org.opencontainers.image.created"]})
-	r.Artifacts = append(r.Artifacts, mutate.Subject(annotated.(partial.WithRawManifest), d).(v1.Image))
+	r.Artifacts = append(r.Artifacts, mutate.Subject(annotated, d).(v1.Image))
 	return nil
 }

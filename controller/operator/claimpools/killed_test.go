@@ -22,7 +22,8 @@ func TestKilledAfterEachWrite(t *testing.T) {
 	c.pass(poolP())
 	c.runs()
 	c.pass(poolP())
-	created, lives := 0, 0
+	created := 0
+	var lives int
 	for lives = 1; lives <= 20; lives++ {
 		killed := false
 		after := func(err error) error {
