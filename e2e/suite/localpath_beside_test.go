@@ -25,7 +25,7 @@ func TestLocalPathWaitsForTheOriginal(t *testing.T) {
 	t.Parallel()
 	s := env.Scene(t)
 	node, second := s.Node("01"), s.Node("02")
-	other := s.Agent(second, localPathOptions(s, second.Pool))
+	other := s.Agent(second, localPathOptionsIn(s, s.Path("config-of-the-other", "config.json"), second.Pool))
 	o := localPathOptions(s, node.Pool)
 	o.Env = append(o.Env, "HPP_LOCAL_PATH_NAMESPACES="+s.Namespace)
 	a := s.Agent(node, o)

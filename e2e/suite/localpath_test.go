@@ -19,7 +19,12 @@ const localPath = "rancher.io/local-path"
 // localPathOptions are the settings of manifests/local-path, with a configuration that gives all nodes the paths.
 func localPathOptions(s *harness.Scene, paths ...string) harness.Options {
 	s.Helper()
-	file := s.Path("config", "config.json")
+	return localPathOptionsIn(s, s.Path("config", "config.json"), paths...)
+}
+
+// localPathOptionsIn is localPathOptions for an agent that does not share config.json with another one of the scene.
+func localPathOptionsIn(s *harness.Scene, file string, paths ...string) harness.Options {
+	s.Helper()
 	writeConfig(s, file, map[string]any{"nodePathMap": []any{map[string]any{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": paths}}})
 	return harness.Options{Kubeconfig: s.LocalPathKubeconfig, Env: []string{"COMPAT=local-path", "HPP_LOCAL_PATH_CONFIG=" + file}}
 }
