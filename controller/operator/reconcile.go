@@ -148,7 +148,9 @@ func (r *Reconciler) keep(ctx context.Context, cr *v1beta1.HostPathProvisioner) 
 		}
 	}
 	again = l.claims.Again
-	if (len(l.retained) > 0 || l.leaving() || waiting != "" || len(without) > 0) && again == 0 {
+	// Caches of several kinds do not agree at every moment: the change that ends a rollout may have been seen before this pass.
+	waits := len(l.retained) > 0 || l.leaving() || waiting != "" || len(without) > 0 || a.Rolling || a.Counting
+	if waits && again == 0 {
 		again = recheck
 	}
 	if a.Left > 0 && (again == 0 || a.Left < again) {
