@@ -1,6 +1,7 @@
 // Command hostpath-provisioner is the node agent: one process in one container on every node. It
 // turns the claims of its node into directories and PVs, and serves them through CSI.
 //
+//	ask.go        asks the agent of this container
 //	disks.go      the commands that offer raw disks, and print them
 //	hold.go       the commands that mount the filesystem of a claim for a pool, and unmount it
 //	inspect.go    the command that prints pools; inspect_pools.go says which

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -61,26 +59,9 @@ func printPlan(ctx context.Context, args []string, out io.Writer) error {
 
 // askPlan asks the agent of this container.
 func askPlan(ctx context.Context, address string) (report migrate.Report, err error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return report, fmt.Errorf("--http-address: %w", err)
+	err = ask(ctx, 10*time.Second, address, http.MethodGet, agent.MigrationPath, nil, &report)
+	if refused := new(answerError); errors.As(err, &refused) {
+		err = fmt.Errorf("the agent answers %d: it does not serve both kinds of claims (--provision=hostpath,csi)", refused.code)
 	}
-	if host == "" {
-		host = "localhost"
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+agent.MigrationPath, nil)
-	if err != nil {
-		return report, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return report, fmt.Errorf("ask the agent of this container, which must serve its --http-address: %w", err)
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return report, fmt.Errorf("the agent answers %s: it does not serve both kinds of claims (--provision=hostpath,csi)", strconv.Itoa(answer.StatusCode))
-	}
-	return report, json.NewDecoder(answer.Body).Decode(&report)
+	return report, err
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"text/tabwriter"
@@ -198,35 +196,9 @@ func (c orphansCommand) named(name string) (orphans.Named, error) {
 
 // ask sends a request to the agent of this container.
 func (c orphansCommand) ask(ctx context.Context, method, path string, body, answer any) error {
-	host, port, err := net.SplitHostPort(c.address)
-	if err != nil {
-		return fmt.Errorf("--http-address: %w", err)
-	}
-	if host == "" {
-		host = "localhost"
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+net.JoinHostPort(host, port)+path, bytes.NewReader(data))
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("ask the agent of this container, which must serve its --http-address: %w", err)
-	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-		return json.NewDecoder(response.Body).Decode(answer)
-	case http.StatusNotFound:
+	err := ask(ctx, 20*time.Second, c.address, method, path, body, answer)
+	if refused := new(answerError); errors.As(err, &refused) && refused.code == http.StatusNotFound {
 		return errors.New("the agent does not check for orphans: without --provision it does not see PVs")
 	}
-	const longest = 64 << 10
-	why, _ := io.ReadAll(io.LimitReader(response.Body, longest)) // the code is an error already
-	return errors.New(strings.TrimSpace(string(why)))
+	return err
 }

@@ -129,11 +129,7 @@ func packed(all map[string][]byte, at time.Time) ([]byte, error) {
 	}
 	w := tar.NewWriter(zip)
 	for _, name := range names {
-		h := tar.Header{Name: "hostpath-provisioner/" + name, Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(all[name])), ModTime: at}
-		if err := w.WriteHeader(&h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(all[name]); err != nil {
+		if err := addFile(w, "hostpath-provisioner/"+name, 0o644, all[name], at); err != nil {
 			return nil, err
 		}
 	}

@@ -95,11 +95,7 @@ func (r *Release) content(arch string, programs []program) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := tar.Header{Name: p.name, Mode: 0o755, Typeflag: tar.TypeReg, Size: int64(len(data)), ModTime: r.epoch()}
-		if err := w.WriteHeader(&h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(data); err != nil {
+		if err := addFile(w, p.name, 0o755, data, r.epoch()); err != nil {
 			return nil, err
 		}
 	}

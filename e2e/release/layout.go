@@ -55,12 +55,17 @@ func archive(w io.Writer, dir string, at time.Time) error {
 		if err != nil {
 			return err
 		}
-		h := tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Typeflag: tar.TypeReg, Size: int64(len(data)), ModTime: at}
-		if err := t.WriteHeader(&h); err != nil {
-			return err
-		}
-		_, err = t.Write(data)
-		return err
+		return addFile(t, filepath.ToSlash(name), 0o644, data, at)
 	})
 	return errors.Join(err, t.Close())
+}
+
+// addFile adds a file of root to an archive.
+func addFile(w *tar.Writer, name string, mode int64, data []byte, at time.Time) error {
+	h := tar.Header{Name: name, Mode: mode, Typeflag: tar.TypeReg, Size: int64(len(data)), ModTime: at}
+	if err := w.WriteHeader(&h); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
 }

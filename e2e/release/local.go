@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,11 +22,8 @@ func Local(ctx context.Context, root, image string, progress io.Writer, architec
 		return nil, fmt.Errorf("%q is not the name of an image with a tag: registry.example.com/storage/hostpath-provisioner:v0.1.0", image)
 	}
 	r := &Release{Options: Options{Root: root, Version: tag.TagStr(), Repository: tag.Repository.String(), Overwrite: true, Progress: progress}}
-	r.Source.Time = time.Unix(0, 0).UTC()
-	if commit, err := git(ctx, root, "log", "-1", "--format=%H %ct"); err == nil { // an archive of the sources has no commits
-		id, seconds, _ := strings.Cut(commit, " ")
-		unix, _ := strconv.ParseInt(seconds, 10, 64)
-		r.Source = Source{Commit: id, Time: time.Unix(unix, 0).UTC()}
+	if r.Source, err = lastCommit(ctx, root); err != nil { // an archive of the sources has no commits
+		r.Source = Source{Time: time.Unix(0, 0).UTC()}
 	}
 	var programs []program
 	for _, arch := range architectures {

@@ -36,6 +36,19 @@ func readSource(ctx context.Context, root, v string) (Source, error) {
 	if changes != "" {
 		return Source{}, fmt.Errorf("a release is made of a commit, and this checkout has changes; commit them or use another clone:\n%s", changes)
 	}
+	source, err := lastCommit(ctx, root)
+	if err != nil {
+		return Source{}, err
+	}
+	tagged, err := git(ctx, root, "tag", "--list", v, "--format=%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)")
+	if err == nil && tagged != "" && tagged != source.Commit {
+		err = fmt.Errorf("tag %s is on commit %s, and this checkout is at %s; check the tag out, or choose another version", v, tagged, source.Commit)
+	}
+	return source, err
+}
+
+// lastCommit returns the commit that is checked out.
+func lastCommit(ctx context.Context, root string) (Source, error) {
 	commit, err := git(ctx, root, "log", "-1", "--format=%H %ct")
 	if err != nil {
 		return Source{}, err
@@ -45,11 +58,7 @@ func readSource(ctx context.Context, root, v string) (Source, error) {
 	if err != nil {
 		return Source{}, fmt.Errorf("the time of commit %s: %w", id, err)
 	}
-	tagged, err := git(ctx, root, "tag", "--list", v, "--format=%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end)")
-	if err == nil && tagged != "" && tagged != id {
-		err = fmt.Errorf("tag %s is on commit %s, and this checkout is at %s; check the tag out, or choose another version", v, tagged, id)
-	}
-	return Source{Commit: id, Time: time.Unix(unix, 0).UTC()}, err
+	return Source{Commit: id, Time: time.Unix(unix, 0).UTC()}, nil
 }
 
 // git returns what git prints, without spaces around it.
