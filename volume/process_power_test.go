@@ -59,7 +59,7 @@ func (c *caller) work(seed uint64, callers, calls int, kills bool) error {
 	return errors.Join(errs...)
 }
 
-// start opens the pool as a new process, which dies on its way if kills says so, and does what the provisioning loop does first:
+// start opens the pool as a new process, which dies on its way if kills is set, and does what the provisioning loop does first:
 // PVs are bound to their volumes.
 func (c *caller) start(step func(string), kills bool, random *rand.Rand) error {
 	for {

@@ -48,7 +48,7 @@ func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 }
 
 // noteIgnored records that the annotation of a claim which waits for its pod has no effect. It does nothing if the claim has
-// none, or if an event says so.
+// none, or if there is an event about it.
 func (r *unservedRecorder) noteIgnored(ctx context.Context, p *pendingClaim) {
 	if p.named == "" || ctx.Err() != nil {
 		return

@@ -59,7 +59,7 @@ func TestRemovable(t *testing.T) {
 	}
 }
 
-// A volume whose PV went while nobody looked has to stay, if there is something to keep.
+// A volume whose PV went while no agent looked has to stay, if there is something to keep.
 func TestUnseen(t *testing.T) {
 	noted := record.Record{Name: "pvc-1", State: record.Bound, Orphan: record.Orphan{Why: "gone", Unseen: true}}
 	aside, seen := noted, noted

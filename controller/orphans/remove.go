@@ -46,7 +46,7 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 	return ""
 }
 
-// unseen returns why a volume is kept whose PV went while nobody looked, or "". A volume without its directory, which another
+// unseen returns why a volume is kept whose PV went while no agent looked, or "". A volume without its directory, which another
 // provisioner removed with the PV, has nothing to keep.
 func unseen(v volume.Volume) string {
 	if !v.Orphan.Unseen || v.Missing && !v.InTrash() {

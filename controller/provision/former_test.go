@@ -119,14 +119,14 @@ func makeOlder(t *testing.T, pool *volume.Pool, v volume.Volume) {
 	}
 }
 
-// A volume that does not fit what its claim and class request now is made anew, in the pool of the class, unless it may have data.
+// A volume that does not fit what its claim and class request now is removed and created again, in the pool of the class, unless it may have data.
 func TestVolumeThatDoesNotFit(t *testing.T) {
 	smaller := func(s *volume.Spec) { s.Bytes /= 2 }
 	for what, row := range map[string]struct {
 		edit   func(*volume.Spec)
 		before func(*testing.T, *Controller, volume.Volume)
 		young  bool
-		words  string // of the refusal; "" if the volume is made anew
+		words  string // of the refusal; "" if the volume is created again
 	}{
 		"another size":   {edit: smaller},
 		"another mode":   {edit: func(s *volume.Spec) { s.Mode = 0o700 }},
