@@ -2,7 +2,10 @@ package suite
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/e2e/suite/harness"
@@ -46,7 +49,15 @@ func adoptKilled(t *testing.T, life *harness.Life, n int) {
 		if err := a.Ready(); err != nil {
 			return err // before that the pool may be none
 		}
-		return isVolume(a, h.path, "bound", h.claim)
+		if err := isVolume(a, h.path, "bound", h.claim); err != nil {
+			return err
+		}
+		// The record gets the PV's UID by a change of its own, right after the adoption.
+		text, err := os.ReadFile(filepath.Join(a.Pool, ".hostpath-provisioner", "records", filepath.Base(h.path)))
+		if uid := string(s.PV(h.pv.Name).UID); err == nil && !strings.Contains(string(text), `"pvUID": "`+uid+`"`) {
+			err = fmt.Errorf("the record has not the UID %s: %s", uid, text)
+		}
+		return err
 	}
 	if c.a.Stage("adopted", "record.sync", adopted) {
 		c.recover()
