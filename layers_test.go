@@ -145,9 +145,9 @@ func below(path, dir string) bool { return path == dir || strings.HasPrefix(path
 // layers are the packages below controller, the lowest layer first. A package
 // imports those of lower layers alone; those of one layer do not know each other.
 var layers = [][]string{
-	{"class", "informers", "sleep", "timing"},  // what both sides of a claim agree on; how loops watch and wait
+	{"class", "informers", "settings", "sleep", "timing"},  // what both sides of a claim agree on; how loops watch and wait
 	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
-	{"identity"}, // whose an object is
+	{"identity", "nodechoice"},                 // whose an object is; what agents and operator say alike
 	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
 	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "nodegone", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each
 	{"agent", "disks", "holder", "operator"}, // joins them; installs them

@@ -11,6 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 )
 
 // migrateOptions are the flags of the migration to CSI PVs.
@@ -20,12 +21,12 @@ type migrateOptions struct {
 	used bool
 
 	// Set by check, from text and from.
-	mode   migrate.Mode
+	mode   settings.MigrateMode
 	others []class.Dialect
 }
 
 func (m *migrateOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&m.text, "migrate-to-csi", string(migrate.Off),
+	f.StringVar(&m.text, "migrate-to-csi", string(settings.MigrateOff),
 		"replace hostPath PVs of this node by CSI PVs of the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi")
 	f.StringVar(&m.from, "migrate-from", "",
 		"also migrate PVs of these provisioners: hostpath, rancher.io/local-path, or both with a comma. The agent then reads all PVs of the cluster every few minutes")
@@ -36,10 +37,10 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 // check parses the flags. The agent serves the claims of the given dialects and, with csi, those of
 // the CSI driver. The PVs of a served dialect are migrated without being named by --migrate-from.
 func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
-	if m.mode, err = migrate.ParseMode(m.text); err != nil {
+	if m.mode, err = settings.ParseMigrateMode(m.text); err != nil {
 		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
 	}
-	if m.mode != migrate.Off && (len(served) == 0 || !csi) {
+	if m.mode != settings.MigrateOff && (len(served) == 0 || !csi) {
 		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
 	}
@@ -49,7 +50,7 @@ func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
 	m.others = slices.DeleteFunc(m.others, func(other class.Dialect) bool {
 		return slices.ContainsFunc(served, func(d class.Dialect) bool { return d.Provisioner == other.Provisioner })
 	})
-	if m.mode == migrate.Off {
+	if m.mode == settings.MigrateOff {
 		m.others = nil // they would only be read
 	}
 	return nil

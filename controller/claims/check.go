@@ -10,6 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/nodechoice"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -63,13 +64,13 @@ func (r *unservedRecorder) noteIgnored(ctx context.Context, p *pendingClaim) {
 func (r *unservedRecorder) describe(p *pendingClaim) (topic, message string) {
 	switch p.where {
 	case remoteByAnnotation:
-		return NodeMissing(p.named)
+		return nodechoice.NodeMissing(p.named)
 	case remoteByPV:
 		return pvMissing(p.named)
 	case unscheduled:
-		return unscheduledClaim(p.class)
+		return nodechoice.Unscheduled(p.class)
 	case unassigned:
-		return unassignedClaim()
+		return nodechoice.Unassigned()
 	case unserved:
 		if sc := r.class(p.class); sc != nil {
 			return TopicUnserved, r.refusal(sc)
@@ -136,7 +137,7 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", class.Bounded(claim.Annotations[class.AnnSelectedNode]) != p.named:
 		return answer{true, recheckDelay} // the watch reports the change before that
 	}
-	err = GiveBack(ctx, r.client, r.events, claim, "does not exist")
+	err = nodechoice.GiveBack(ctx, r.client, r.events, claim, "does not exist")
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		r.warn(ctx, p, topic, message)

@@ -12,7 +12,6 @@
 //	unserved.go    which claims no agent may serve, and when each is checked
 //	check.go       records one event about a claim that no agent will serve
 //	space.go       the same, by what all nodes publish for the scheduler
-//	giveback.go    gives a claim back to the scheduler
 //	describe.go    the messages of these events
 //	classes.go     watches the classes
 package claims

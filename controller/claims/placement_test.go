@@ -1,7 +1,6 @@
 package claims
 
 import (
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -139,21 +138,6 @@ func TestPlacePopulated(t *testing.T) {
 		if got := testPlacer().place(claim); got != row.want {
 			t.Errorf("%+v: got %d", row, got)
 		}
-	}
-}
-
-func TestDescribe(t *testing.T) {
-	seen := map[string]bool{}
-	for want, describe := range map[string]func() (topic, message string){
-		"annotate it with " + class.AnnProvisionOnNode:                                         unassignedClaim,
-		`node "node-09", which does not exist`:                                                 func() (string, string) { return NodeMissing("node-09") },
-		`class "fast" has no volumeBindingMode WaitForFirstConsumer; a class cannot be edited`: func() (string, string) { return unscheduledClaim("fast") },
-	} {
-		topic, message := describe()
-		if !strings.Contains(message, want) || seen[topic] {
-			t.Errorf("%s: %s, want %s", topic, message, want)
-		}
-		seen[topic] = true
 	}
 }
 

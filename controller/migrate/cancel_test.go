@@ -15,6 +15,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -30,7 +31,7 @@ func TestPolicyThatMayNotComeBack(t *testing.T) {
 			if _, err := m.next(t.Context(), j); err != nil { // retain
 				t.Fatal(err)
 			}
-			m.mode = Off
+			m.mode = settings.MigrateOff
 			var admits atomic.Bool
 			m.client.(apitest.Lister).PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return !admits.Load(), nil, row.err

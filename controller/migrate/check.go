@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 )
@@ -38,7 +39,7 @@ func (m *Migrator) check(ctx context.Context) (all []candidate) {
 			open[h.Volume.PV] = true
 		}
 	}
-	if m.mode == Off {
+	if m.mode == settings.MigrateOff {
 		return all
 	}
 	n := m.node(ctx)

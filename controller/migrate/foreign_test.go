@@ -12,6 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -73,7 +74,7 @@ func foreign(t *testing.T, n int) (*Migrator, *foreignPVs) {
 
 // A kill right after the first write leaves a journal, which every mode but run takes back, with the record.
 func TestTakenBackInEveryMode(t *testing.T) {
-	for _, mode := range []Mode{Off, Plan, Back, Annotated} {
+	for _, mode := range []settings.MigrateMode{settings.MigrateOff, settings.MigratePlan, settings.MigrateBack, settings.MigrateAnnotated} {
 		t.Run(string(mode), func(t *testing.T) {
 			m, pvs := foreign(t, 1)
 			name := pvs.all[0].Name
@@ -96,7 +97,7 @@ func TestTakenBackInEveryMode(t *testing.T) {
 // What an agent adopted when it served that provisioner is in use: it stays recorded and allocated, in every mode and also after a
 // migration that was cancelled.
 func TestRecordOfBeforeStays(t *testing.T) {
-	for _, mode := range []Mode{Off, Plan, Back, Annotated} {
+	for _, mode := range []settings.MigrateMode{settings.MigrateOff, settings.MigratePlan, settings.MigrateBack, settings.MigrateAnnotated} {
 		t.Run(string(mode), func(t *testing.T) {
 			m, pvs := foreign(t, 1)
 			name := pvs.all[0].Name
@@ -123,7 +124,7 @@ func TestRecordOfBeforeStays(t *testing.T) {
 // A plan of many PVs lists their claims once a namespace and minute, and does not read each.
 func TestRequestsOfAPlan(t *testing.T) {
 	m, pvs := foreign(t, 50)
-	m.mode = Plan
+	m.mode = settings.MigratePlan
 	c := m.client.(apitest.Lister)
 	c.ClearActions()
 	for range 2 {
@@ -143,7 +144,7 @@ func TestRequestsOfAPlan(t *testing.T) {
 		t.Errorf("two checks of %d PVs made %v requests for claims", len(pvs.all), requests)
 	}
 	// Before it begins, the claim is read from the API server.
-	m.mode, m.events = Run, &warnings{Events: m.events}
+	m.mode, m.events = settings.MigrateRun, &warnings{Events: m.events}
 	pvs.all = pvs.all[:1]
 	if err := c.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), "default", pvs.all[0].Name); err != nil {
 		t.Fatal(err)

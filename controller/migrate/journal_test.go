@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -49,7 +50,7 @@ func retained(pv *corev1.PersistentVolume) {
 
 func TestIsNew(t *testing.T) {
 	pool := openPool(t)
-	_, next, _, _ := served(Run).verdict(ordinary(pool))
+	_, next, _, _ := served(settings.MigrateRun).verdict(ordinary(pool))
 	j := &job{old: older(), new: next}
 	made := next.DeepCopy()
 	made.UID = "new-uid"
@@ -94,7 +95,7 @@ func TestUnreadableJournal(t *testing.T) {
 		"no UID":        {To: toCSI, Old: encode(func(pv *corev1.PersistentVolume) { pv.UID = "" }), New: plain},
 		"another place": {To: "tape", Old: plain, New: plain},
 	} {
-		for _, mode := range []Mode{Off, Run} {
+		for _, mode := range []settings.MigrateMode{settings.MigrateOff, settings.MigrateRun} {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, pvs := many(t, 1)
@@ -116,7 +117,7 @@ func TestUnreadableJournal(t *testing.T) {
 						t.Errorf("the PV is %s", pv.UID)
 					}
 					v, err := pvs.pool.Get("pvc-v0")
-					if begun := v.Migration != nil; err != nil || begun != (mode == Run) {
+					if begun := v.Migration != nil; err != nil || begun != (mode == settings.MigrateRun) {
 						t.Errorf("the other volume: %+v, %v", v.Migration, err)
 					}
 				})

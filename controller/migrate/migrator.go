@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/controller/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -78,7 +79,7 @@ type Config struct {
 	Driver string // of the new PVs
 	PVs    PVs
 	Events Events
-	Mode   Mode
+	Mode   settings.MigrateMode
 	// Used migrates volumes that pods use, too. Without it they wait.
 	Used bool
 	// Step is called before every write to the API server, with the write's name; may
@@ -94,7 +95,7 @@ type Migrator struct {
 	driver string
 	pvs    PVs
 	events Events
-	mode   Mode
+	mode   settings.MigrateMode
 	used   bool
 	step   func(string)
 
@@ -139,7 +140,7 @@ func (m *Migrator) Report() Report { return *m.report.Load() }
 // objects from the API server.
 func (m *Migrator) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	m.claims = claims.GetStore()
-	if m.mode != Off {
+	if m.mode != settings.MigrateOff {
 		if err := m.watch(pvs); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot watch PVs; nothing is migrated")
 			return
@@ -176,7 +177,7 @@ func (m *Migrator) publish(ctx context.Context, all []candidate) {
 		r.Entries = append(r.Entries, f.Entry)
 	}
 	before := m.report.Swap(r)
-	if m.mode == Off || slices.Equal(before.Entries, r.Entries) {
+	if m.mode == settings.MigrateOff || slices.Equal(before.Entries, r.Entries) {
 		return
 	}
 	var table strings.Builder
@@ -200,7 +201,7 @@ func (m *Migrator) work(ctx context.Context, all []candidate) {
 			open = append(open, f)
 		case f.Verdict == Stopped:
 			m.unreadable(ctx, f)
-		case (f.Verdict == Ready || f.retry) && m.mode.moves() && len(ready) < batch:
+		case (f.Verdict == Ready || f.retry) && moves(m.mode) && len(ready) < batch:
 			ready = append(ready, f)
 		}
 	}

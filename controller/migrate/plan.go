@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 )
 
 // Entry is the verdict about one PV.
@@ -20,9 +22,9 @@ type Entry struct {
 
 // Report is the plan of a node at the last check.
 type Report struct {
-	Node    string  `json:"node"`
-	Mode    Mode    `json:"mode"`
-	Entries []Entry `json:"volumes"`
+	Node    string               `json:"node"`
+	Mode    settings.MigrateMode `json:"mode"`
+	Entries []Entry              `json:"volumes"`
 	// Checked is when the agent made the plan, the zero time before its first check. It does not watch pods: a plan may
 	// name one that ended within checkEvery.
 	Checked time.Time `json:"checked,omitzero"`
@@ -70,7 +72,7 @@ func (r Report) sum() string {
 		}
 	}
 	switch {
-	case parts == nil && r.Mode == Off:
+	case parts == nil && r.Mode == settings.MigrateOff:
 		return "no migration in progress; this mode checks no other PVs, plan does"
 	case parts == nil:
 		return "no PV that is, or was, a hostPath PV"

@@ -4,12 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 )
 
 // The plan that docs/migration.md shows is one as it is printed, with reasons as they are given.
 func TestMigrationPageShowsAPlan(t *testing.T) {
 	directory := func(pv string) string { return "/var/hpvolumes/" + pv }
-	r := Report{Node: "node-01", Mode: Plan}
+	r := Report{Node: "node-01", Mode: settings.MigratePlan}
 	for _, e := range []Entry{
 		{PV: "pvc-35aaaf25-d060-407c-957a-0db5f42b3042", Claim: "shop/data-db-0", To: "csi", Verdict: Waiting,
 			Reason: "pod shop/db-0 uses it; it is migrated when the pod is gone, or now with --migrate-used"},

@@ -6,22 +6,23 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // A PV that was tried alone keeps its annotation, which keeps it from going back with the others: the plan says so.
 func TestPlanNamesTheAnnotationThatStays(t *testing.T) {
 	s := ordinary(openPool(t))
-	_, csi, _, _ := served(Run).verdict(s)
+	_, csi, _, _ := served(settings.MigrateRun).verdict(s)
 	old, err := encodePV(s.pv)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.pv, s.v.Migration = csi, &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
-	for value, row := range map[string]map[Mode]string{
-		"run": {Back: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", Run: "", Plan: "", Annotated: ""},
-		"off": {Back: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", Run: ""},
-		"":    {Run: "", Annotated: ""},
+	for value, row := range map[string]map[settings.MigrateMode]string{
+		"run": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", settings.MigrateRun: "", settings.MigratePlan: "", settings.MigrateAnnotated: ""},
+		"off": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", settings.MigrateRun: ""},
+		"":    {settings.MigrateRun: "", settings.MigrateAnnotated: ""},
 	} {
 		delete(s.pv.Annotations, class.AnnMigrate)
 		if value != "" {
@@ -37,7 +38,7 @@ func TestPlanNamesTheAnnotationThatStays(t *testing.T) {
 
 // A plan without PVs says whether there are none, or none were checked; and how old it is.
 func TestPlanSaysWhatItKnows(t *testing.T) {
-	for mode, want := range map[Mode]string{Off: "this mode checks no other PVs", Plan: "no PV that is, or was, a hostPath PV"} {
+	for mode, want := range map[settings.MigrateMode]string{settings.MigrateOff: "this mode checks no other PVs", settings.MigratePlan: "no PV that is, or was, a hostPath PV"} {
 		var out strings.Builder
 		if err := (Report{Mode: mode}).Print(&out); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %v, %s", mode, err, out.String())

@@ -141,7 +141,7 @@ func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
 // cutOver does the steps from the unchanged old PV to its deletion. It checks once more
 // whether the PV may be migrated, and cancels the migration if not.
 func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
-	if !m.mode.moves() {
+	if !moves(m.mode) {
 		return m.cancel(ctx, j, pv, "migration was turned off")
 	}
 	if edited(j.old, pv) {

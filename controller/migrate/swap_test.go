@@ -20,6 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -64,7 +65,7 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 	heedDryRuns(client)
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
-	m, err := New(Config{Client: apitest.Listing(client), Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: Run})
+	m, err := New(Config{Client: apitest.Listing(client), Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: settings.MigrateRun})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +249,7 @@ func TestStranded(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				m.mode, m.pvs = Off, oneVolume{nodePVs: nodePVs{unserved: row.unserved}, pool: j.pool}
+				m.mode, m.pvs = settings.MigrateOff, oneVolume{nodePVs: nodePVs{unserved: row.unserved}, pool: j.pool}
 				said := &warnings{Events: m.events}
 				m.events = said
 				if err := Open(m.pools); err == nil || !strings.Contains(err.Error(), "manifests/csi") {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -42,7 +43,7 @@ type subject struct {
 
 // node is the part of the node's and cluster's state that verdicts depend on.
 type node struct {
-	mode   Mode
+	mode   settings.MigrateMode
 	driver string
 	name   string // the Node's
 	// unserved is why no CSI PV can be used on the node now, or nil.
@@ -58,7 +59,7 @@ type node struct {
 // verdict decides whether a PV may be migrated, and returns the PV that replaces it,
 // nil if it may not. It asks no API server.
 func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, verdict Verdict, reason string) {
-	to, err := n.mode.target(s.pv)
+	to, err := target(n.mode, s.pv)
 	moved := first(s.v) != nil
 	isCSI := s.pv.Spec.CSI != nil
 	switch {
@@ -95,7 +96,7 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 // stays returns why a volume that was migrated keeps its CSI PV although the mode is Back, or "".
 func (n *node) stays(s subject, moved bool) string {
 	value := s.pv.Annotations[class.AnnMigrate]
-	if n.mode != Back || !moved || value == "" {
+	if n.mode != settings.MigrateBack || !moved || value == "" {
 		return ""
 	}
 	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name, class.AnnMigrate)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -92,7 +93,7 @@ func (nodePVs) At(pool *volume.Pool) class.Place {
 }
 func (n nodePVs) ValidateReturn(*corev1.PersistentVolume, volume.Volume) error { return n.invalid }
 
-func served(mode Mode) *node {
+func served(mode settings.MigrateMode) *node {
 	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
 	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{}}
 }
@@ -113,58 +114,58 @@ func TestVerdict(t *testing.T) {
 	}
 	block := corev1.PersistentVolumeBlock
 	for name, row := range map[string]struct {
-		mode  Mode
+		mode  settings.MigrateMode
 		spoil func(*subject, *node)
 		want  Verdict
 		words string
 	}{
-		"ordinary":           {Run, nil, Ready, ""},
-		"planned":            {Plan, nil, Ready, ""},
-		"back":               {Back, nil, Left, ""},
-		"only annotated":     {Annotated, nil, Left, ""},
-		"annotated":          {Annotated, annotate("run"), Ready, ""},
-		"annotation off":     {Run, annotate("off"), Left, ""},
-		"annotation back":    {Run, annotate("back"), Left, ""},
-		"annotation unknown": {Run, annotate("yes"), Refused, `"yes"`},
-		"another path": {Run, func(s *subject, _ *node) { s.err = errors.New("not right below the pool's") },
+		"ordinary":           {settings.MigrateRun, nil, Ready, ""},
+		"planned":            {settings.MigratePlan, nil, Ready, ""},
+		"back":               {settings.MigrateBack, nil, Left, ""},
+		"only annotated":     {settings.MigrateAnnotated, nil, Left, ""},
+		"annotated":          {settings.MigrateAnnotated, annotate("run"), Ready, ""},
+		"annotation off":     {settings.MigrateRun, annotate("off"), Left, ""},
+		"annotation back":    {settings.MigrateRun, annotate("back"), Left, ""},
+		"annotation unknown": {settings.MigrateRun, annotate("yes"), Refused, `"yes"`},
+		"another path": {settings.MigrateRun, func(s *subject, _ *node) { s.err = errors.New("not right below the pool's") },
 			Refused, "right below"},
-		"pool not ready": {Run, func(s *subject, _ *node) { s.err = volume.ErrNotReady }, Waiting, "not ready"},
-		"no record yet":  {Run, func(s *subject, _ *node) { s.err = volume.ErrNotFound }, Waiting, "no such volume"},
-		"long name": {Run, func(s *subject, _ *node) { s.v.Name = strings.Repeat("a", 129) },
+		"pool not ready": {settings.MigrateRun, func(s *subject, _ *node) { s.err = volume.ErrNotReady }, Waiting, "not ready"},
+		"no record yet":  {settings.MigrateRun, func(s *subject, _ *node) { s.err = volume.ErrNotFound }, Waiting, "no such volume"},
+		"long name": {settings.MigrateRun, func(s *subject, _ *node) { s.v.Name = strings.Repeat("a", 129) },
 			Refused, "129 bytes"},
-		"too long for the journal": {Run, onPV(func(pv *corev1.PersistentVolume) {
+		"too long for the journal": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) {
 			pv.Annotations["backup.example.com/state"] = strings.Repeat("x", 300_000)
 		}),
 			Refused, "the record would have"},
-		"of another provisioner": {Run, onPV(func(pv *corev1.PersistentVolume) {
+		"of another provisioner": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) {
 			pv.Annotations[class.AnnProvisionedBy], pv.Annotations[class.AnnMigrate] = "hostpath", "off"
 		}), Left, "10485760 bytes stay allocated"},
-		"mount option": {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"data=ordered"} }), Refused, "data=ordered"},
-		"fit option":   {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }), Ready, ""},
-		"block":        {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = &block }), Refused, "Block"},
-		"many writers": {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.AccessModes[0] = corev1.ReadWriteMany }), Refused, "ReadWriteMany"},
-		"deleted":      {Run, onPV(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} }), Refused, "being deleted"},
-		"finalizer":    {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "example.com/keep") }), Refused, "example.com/keep"},
-		"no policy": {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPolicy] = "Keep" }),
+		"mount option": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"data=ordered"} }), Refused, "data=ordered"},
+		"fit option":   {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }), Ready, ""},
+		"block":        {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = &block }), Refused, "Block"},
+		"many writers": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.AccessModes[0] = corev1.ReadWriteMany }), Refused, "ReadWriteMany"},
+		"deleted":      {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} }), Refused, "being deleted"},
+		"finalizer":    {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "example.com/keep") }), Refused, "example.com/keep"},
+		"no policy": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPolicy] = "Keep" }),
 			Refused, `reclaim-policy is "Keep"`},
-		"failed":         {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }), Refused, "Failed"},
-		"pending":        {Run, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumePending }), Waiting, "not bound"},
-		"missing":        {Run, func(s *subject, _ *node) { s.v.Missing = true }, Refused, "is missing"},
-		"claim gone":     {Run, func(s *subject, _ *node) { s.claim = nil }, Refused, "default/data is gone"},
-		"claim deleted":  {Run, func(s *subject, _ *node) { s.claim.DeletionTimestamp = &metav1.Time{} }, Refused, "being deleted"},
-		"claim of other": {Run, func(s *subject, _ *node) { s.claim.Spec.VolumeName = "other" }, Refused, `"other"`},
-		"claim lost":     {Run, func(s *subject, _ *node) { s.claim.Status.Phase = corev1.ClaimLost }, Waiting, "Lost"},
-		"kept":           {Run, released(corev1.PersistentVolumeReclaimRetain), Ready, ""},
-		"going":          {Run, released(corev1.PersistentVolumeReclaimDelete), Refused, "will be deleted"},
-		"no driver":      {Run, func(_ *subject, n *node) { n.unserved = errors.New("no CSIDriver") }, Waiting, "no CSIDriver"},
-		"used": {Run, func(_ *subject, n *node) {
+		"failed":         {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }), Refused, "Failed"},
+		"pending":        {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumePending }), Waiting, "not bound"},
+		"missing":        {settings.MigrateRun, func(s *subject, _ *node) { s.v.Missing = true }, Refused, "is missing"},
+		"claim gone":     {settings.MigrateRun, func(s *subject, _ *node) { s.claim = nil }, Refused, "default/data is gone"},
+		"claim deleted":  {settings.MigrateRun, func(s *subject, _ *node) { s.claim.DeletionTimestamp = &metav1.Time{} }, Refused, "being deleted"},
+		"claim of other": {settings.MigrateRun, func(s *subject, _ *node) { s.claim.Spec.VolumeName = "other" }, Refused, `"other"`},
+		"claim lost":     {settings.MigrateRun, func(s *subject, _ *node) { s.claim.Status.Phase = corev1.ClaimLost }, Waiting, "Lost"},
+		"kept":           {settings.MigrateRun, released(corev1.PersistentVolumeReclaimRetain), Ready, ""},
+		"going":          {settings.MigrateRun, released(corev1.PersistentVolumeReclaimDelete), Refused, "will be deleted"},
+		"no driver":      {settings.MigrateRun, func(_ *subject, n *node) { n.unserved = errors.New("no CSIDriver") }, Waiting, "no CSIDriver"},
+		"used": {settings.MigrateRun, func(_ *subject, n *node) {
 			n.localUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "default/db-0", nil }
 		}, Waiting, "pod default/db-0"},
-		"used elsewhere, and no node": {Run, func(s *subject, n *node) {
+		"used elsewhere, and no node": {settings.MigrateRun, func(s *subject, n *node) {
 			s.pv.Spec.NodeAffinity = nil
 			n.remoteUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "pod default/db-0 on node node-02", nil }
 		}, Waiting, "a directory of that node"},
-		"pods unknown": {Run, func(_ *subject, n *node) {
+		"pods unknown": {settings.MigrateRun, func(_ *subject, n *node) {
 			n.localUser = func(*corev1.PersistentVolumeClaim) (string, error) { return "", errors.New("forbidden") }
 		}, Waiting, "forbidden"},
 	} {
@@ -185,7 +186,7 @@ func TestVerdict(t *testing.T) {
 func TestNewPV(t *testing.T) {
 	pool := openPool(t)
 	s := ordinary(pool)
-	_, pv, _, _ := served(Run).verdict(s)
+	_, pv, _, _ := served(settings.MigrateRun).verdict(s)
 	want := map[string]string{
 		class.AnnProvisionedBy: class.CSIProvisioner, class.AnnPool: pool.ID(), class.AnnReplaces: "old-uid",
 		class.AnnPolicy: "Delete", "backup": "daily",
@@ -251,7 +252,7 @@ func TestPromisedRetain(t *testing.T) {
 	s.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "restored", UID: "77"}
 	s.claim.Namespace, s.claim.Name, s.claim.UID = "shop", "restored", "77"
 	s.v.Migration = &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old, Stopped: "claim default/data was deleted during the migration"}
-	_, next, verdict, reason := served(Back).verdict(s)
+	_, next, verdict, reason := served(settings.MigrateBack).verdict(s)
 	if verdict != Ready {
 		t.Fatalf("%s: %s", verdict, reason)
 	}
@@ -264,7 +265,7 @@ func TestPromisedRetain(t *testing.T) {
 func TestThereAndBack(t *testing.T) {
 	pool := openPool(t)
 	s := ordinary(pool)
-	_, csi, _, _ := served(Run).verdict(s)
+	_, csi, _, _ := served(settings.MigrateRun).verdict(s)
 	old, err := encodePV(s.pv)
 	if err != nil {
 		t.Fatal(err)
@@ -274,15 +275,15 @@ func TestThereAndBack(t *testing.T) {
 	csi.Spec.StorageClassName, csi.Spec.AccessModes = "other", []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	csi.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("20Mi")
 	s.pv, s.v.Migration = csi, &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
-	if _, _, verdict, _ := served(Run).verdict(s); verdict != Migrated {
+	if _, _, verdict, _ := served(settings.MigrateRun).verdict(s); verdict != Migrated {
 		t.Errorf("%s, want %s", verdict, Migrated)
 	}
 	s.mountedAt = "/var/lib/kubelet/pods/x"
-	if _, _, verdict, reason := served(Back).verdict(s); verdict != Waiting || !strings.Contains(reason, "is mounted at") {
+	if _, _, verdict, reason := served(settings.MigrateBack).verdict(s); verdict != Waiting || !strings.Contains(reason, "is mounted at") {
 		t.Errorf("mounted: %s, %s", verdict, reason)
 	}
 	s.mountedAt = ""
-	to, back, verdict, reason := served(Back).verdict(s)
+	to, back, verdict, reason := served(settings.MigrateBack).verdict(s)
 	if to != toHostPath || verdict != Ready {
 		t.Fatalf("to %q: %s, %s", to, verdict, reason)
 	}
@@ -303,14 +304,14 @@ func TestThereAndBack(t *testing.T) {
 			t.Errorf("annotation %s is %q, want %q", key, back.Annotations[key], value)
 		}
 	}
-	n := served(Back)
+	n := served(settings.MigrateBack)
 	n.pvs = nodePVs{invalid: errors.New("it names pool x")}
 	if _, _, verdict, reason := n.verdict(s); verdict != Refused || !strings.Contains(reason, "it names pool x") {
 		t.Errorf("not valid: %s, %s", verdict, reason)
 	}
 	// While it is under way, and after a kill, the same journal is looked at.
 	s.v.Migration = &record.Migration{Step: record.MigrationPrepared, To: toHostPath, Before: s.v.Migration}
-	if to, _, verdict, reason := served(Back).verdict(s); to != toHostPath || verdict != Ready {
+	if to, _, verdict, reason := served(settings.MigrateBack).verdict(s); to != toHostPath || verdict != Ready {
 		t.Errorf("under way, to %q: %s, %s", to, verdict, reason)
 	}
 }

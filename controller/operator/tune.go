@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 )
 
 // kubeletDir is the kubelet's directory in agent.yaml.
@@ -52,10 +52,10 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 	return defaultNodeGoneGrace, nil
 }
 
-// tune adds the settings to the layout.
-func (l *layout) tune(settings map[string]string) {
-	l.tuned, l.invalid = agentenv.Parse(settings)
-	if mode := l.value(agentenv.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(migrate.Off) {
+// tune adds the settings of the ConfigMap to the layout.
+func (l *layout) tune(data map[string]string) {
+	l.tuned, l.invalid = agentenv.Parse(data)
+	if mode := l.value(agentenv.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(settings.MigrateOff) {
 		l.tuned = slices.DeleteFunc(l.tuned, func(o agentenv.Variable) bool { return o.Name == agentenv.MigrateToCSI })
 		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only then there are hostPath volumes",
 			agentenv.ConfigMap, agentenv.MigrateToCSI, mode))
@@ -109,7 +109,7 @@ func below(path, dir string) string {
 // migrates reports whether the agents may replace PVs.
 func (l *layout) migrates() bool {
 	mode := l.value(agentenv.MigrateToCSI)
-	return mode != "" && mode != string(migrate.Off)
+	return mode != "" && mode != string(settings.MigrateOff)
 }
 
 // migrateRules are the additional rules of agents that replace PVs, those of manifests/examples/migrate.

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/nodechoice"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -65,7 +65,7 @@ func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolum
 	if node := claim.Annotations[class.AnnSelectedNode]; node != "" {
 		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q", claim.Namespace, claim.Name, node)
 	}
-	return claims.Unchoose(ctx, l.controller.client, claim)
+	return nodechoice.Unchoose(ctx, l.controller.client, claim)
 }
 
 type libraryPVs struct {

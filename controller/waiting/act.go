@@ -8,10 +8,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/nodechoice"
 )
 
 // Topics of the events that agents do not record.
@@ -24,7 +24,7 @@ const (
 // node's agent is ready: that one records why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, p place) error {
 	if p.node == "" {
-		topic, message := claims.NoNode(sc)
+		topic, message := nodechoice.NoNode(sc)
 		r.warn(ctx, claim, topic, message)
 		return nil
 	}
@@ -36,7 +36,7 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		_, err := r.giveBack(ctx, claim, p, nil)
 		return err
 	case node == nil:
-		topic, message := claims.NodeMissing(p.node)
+		topic, message := nodechoice.NodeMissing(p.node)
 		r.warn(ctx, claim, topic, message)
 		return nil
 	case p.chosen && !node.CreationTimestamp.Before(&claim.CreationTimestamp):

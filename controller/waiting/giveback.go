@@ -7,9 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/claims"
 	"kubevirt.io/hostpath-provisioner/controller/class"
 	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/nodechoice"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -28,7 +28,7 @@ func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolum
 		}
 		why = "was deleted, and another node has its name"
 	}
-	err = claims.GiveBack(ctx, r.Live, r.Events, now, why)
+	err = nodechoice.GiveBack(ctx, r.Live, r.Events, now, why)
 	return err == nil, err
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -55,7 +55,7 @@ var checks = map[string]check{
 	"PV_RECLAIM_POLICY":      oneOf("Delete", "Retain"),
 	"MIGRATE_USED":           boolean,
 	"HPP_DIRECTORY_MODE":     parsed(record.ParseMode),
-	MigrateToCSI:             parsed(migrate.ParseMode),
+	MigrateToCSI:             parsed(settings.ParseMigrateMode),
 	"MIGRATE_FROM":           parsed(class.ParseProvisioners),
 	"HPP_ORPHAN_GRACE":       duration("24h"),
 	KubeletDir: func(v string) string {

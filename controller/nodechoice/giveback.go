@@ -1,4 +1,4 @@
-package claims
+package nodechoice
 
 import (
 	"context"
@@ -15,9 +15,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/live"
 )
-
-// topicNodeGone is the topic of claims that were given back because their node is gone.
-const topicNodeGone = "node gone"
 
 // GiveBack removes the scheduler's choice of a node from an unbound claim, so that the
 // scheduler chooses again, and records an event. why says what happened to the node.

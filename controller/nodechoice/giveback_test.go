@@ -1,4 +1,4 @@
-package claims
+package nodechoice
 
 import (
 	"net/http"
@@ -13,6 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/classtest"
 )
 
 // The caller's copy of the claim is not all of it: nothing else of it is written, with an
@@ -30,7 +31,7 @@ func TestUnchoose(t *testing.T) {
 		"updated, another's name": {older: true, edit: func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, changed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			there := pending("a", "csi", 1, class.AnnSelectedNode, "node-01", "tenant", "kept")
+			there := classtest.Claim("a", "csi", "", class.AnnSelectedNode, "node-01", "tenant", "kept")
 			there.ResourceVersion, there.Labels = "7", map[string]string{"app": "db"}
 			copied := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: there.Namespace, Name: there.Name, UID: there.UID, ResourceVersion: "7"}}
 			if row.edit != nil {

@@ -1,0 +1,29 @@
+// Package settings has the settings that agents and the operator parse alike.
+package settings
+
+import (
+	"fmt"
+	"slices"
+)
+
+// MigrateMode is what an agent does about PVs without the annotation class.AnnMigrate.
+type MigrateMode string
+
+// The modes. In each of them the agent finishes migrations that cannot be cancelled any
+// more.
+const (
+	MigrateOff       MigrateMode = "off"       // nothing
+	MigratePlan      MigrateMode = "plan"      // nothing; the plan shows what MigrateRun would do
+	MigrateRun       MigrateMode = "run"       // hostPath PVs are replaced by CSI PVs
+	MigrateBack      MigrateMode = "back"      // those CSI PVs are replaced by hostPath PVs
+	MigrateAnnotated MigrateMode = "annotated" // nothing; PVs with the annotation are migrated
+)
+
+// ParseMigrateMode parses a mode. The error lists the modes.
+func ParseMigrateMode(text string) (MigrateMode, error) {
+	all := []MigrateMode{MigrateOff, MigratePlan, MigrateRun, MigrateBack, MigrateAnnotated}
+	if !slices.Contains(all, MigrateMode(text)) {
+		return MigrateOff, fmt.Errorf("%q is none of %q", text, all)
+	}
+	return MigrateMode(text), nil
+}
