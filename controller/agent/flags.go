@@ -12,15 +12,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// section is a group of flags, as --help and docs/reference/flags.md show them.
-type section struct {
-	title string
-	flags *pflag.FlagSet
+// Section is a group of flags, as --help and docs/reference/flags.md show them.
+type Section struct {
+	Title string
+	Flags *pflag.FlagSet
 }
 
+// Sections returns every flag of the agent, in groups. version is that of the program.
+func Sections(version string) []Section { return (&options{version: version}).sections() }
+
 // sections registers every flag of the agent and returns them in groups.
-func (o *options) sections() []section {
-	var all []section
+func (o *options) sections() []Section {
+	var all []Section
 	for _, s := range []struct {
 		title    string
 		register func(*pflag.FlagSet)
@@ -36,8 +39,8 @@ func (o *options) sections() []section {
 		f := pflag.NewFlagSet(s.title, pflag.ContinueOnError)
 		f.SortFlags = false
 		s.register(f)
-		f.VisitAll(func(f *pflag.Flag) { f.Usage += " [" + variable(f.Name) + "]" })
-		all = append(all, section{s.title, f})
+		f.VisitAll(func(f *pflag.Flag) { f.Usage += " [" + Variable(f.Name) + "]" })
+		all = append(all, Section{s.title, f})
 	}
 	return all
 }
@@ -111,8 +114,8 @@ var variables = map[string]string{
 	"migrate-used":      "MIGRATE_USED",
 }
 
-// variable returns the environment variable that sets a flag.
-func variable(flag string) string {
+// Variable returns the environment variable that sets a flag.
+func Variable(flag string) string {
 	if name, ok := variables[flag]; ok {
 		return name
 	}
@@ -123,7 +126,7 @@ func variable(flag string) string {
 // error names the first variable with a value that the flag does not accept.
 func setFromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		value := os.Getenv(variable(f.Name))
+		value := os.Getenv(Variable(f.Name))
 		if value == "" || err != nil {
 			return
 		}
@@ -131,7 +134,7 @@ func setFromEnvironment(flags *pflag.FlagSet) (err error) {
 			value = strings.ToLower(value)
 		}
 		if wrong := flags.Set(f.Name, value); wrong != nil {
-			err = fmt.Errorf("environment variable %s: %w", variable(f.Name), wrong)
+			err = fmt.Errorf("environment variable %s: %w", Variable(f.Name), wrong)
 		}
 	})
 	return err

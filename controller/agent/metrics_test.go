@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/device"
 	"kubevirt.io/hostpath-provisioner/controller/events"
 	"kubevirt.io/hostpath-provisioner/controller/monitor"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -189,14 +188,14 @@ func TestBuildInfo(t *testing.T) {
 	t.Error("no build_info with the version")
 }
 
-// The page names each metric of the agent with its labels, and no other. The operator's have a
-// section of their own.
+// The page names each metric of the agent with its labels, and no other. Those of raw disks and of
+// the operator have sections of their own.
 func TestMetricsPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, _, _ := strings.Cut(string(text), "\n## The operator\n")
+	page, _, _ := strings.Cut(string(text), "\n## Raw disks\n")
 	documented := map[string]bool{}
 	row := regexp.MustCompile("(?m)^\\| `([a-z_]+)(?:\\{([a-z_,]*)\\})?` \\|")
 	for _, m := range row.FindAllStringSubmatch(page, -1) {
@@ -205,10 +204,9 @@ func TestMetricsPageIsComplete(t *testing.T) {
 		documented[metric{m[1], labels}.String()] = true
 	}
 	exported := map[string]bool{}
-	raw := device.New(device.Config{Node: "node-01"})
-	for _, d := range described(newRegistry(append(completeAgent(t).collectors(), raw)...)) {
+	for _, d := range described(newRegistry(completeAgent(t).collectors()...)) {
 		m := metricOf(t, d)
-		if strings.HasPrefix(m.name, ownPrefix) || strings.HasPrefix(m.name, "local_pv_provisioner_") || hasClientPrefix(m.name) {
+		if strings.HasPrefix(m.name, ownPrefix) || hasClientPrefix(m.name) {
 			exported[m.String()] = true
 			continue
 		}

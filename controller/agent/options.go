@@ -66,7 +66,7 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	sections := o.sections()
 	flags := pflag.NewFlagSet("hostpath-provisioner", pflag.ContinueOnError)
 	for _, s := range sections {
-		flags.AddFlagSet(s.flags)
+		flags.AddFlagSet(s.Flags)
 	}
 	flags.Usage = func() { fmt.Fprintf(out, helpText, usages(sections)) }
 	if err := setFromEnvironment(flags); err != nil {

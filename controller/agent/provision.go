@@ -32,7 +32,7 @@ const podName = "POD_NAME"
 func (p *provisionOptions) hostPath() bool { return len(p.dialects) > 0 }
 
 func (p *provisionOptions) register(f *pflag.FlagSet) {
-	_, p.set = os.LookupEnv(variable("provision"))
+	_, p.set = os.LookupEnv(Variable("provision"))
 	f.StringVar(&p.claims, "provision", "",
 		"claims that the agent serves without a sidecar: hostpath, csi, or hostpath,csi. Without it hostpath; with --endpoint none, which is driver-only mode: the agent does not use the API server, and needs the standard sidecars")
 	f.StringVar(&p.compat, "compat", "",

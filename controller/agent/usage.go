@@ -87,10 +87,10 @@ answer.
 `
 
 // usages returns the flags of each section, as --help shows them.
-func usages(sections []section) string {
+func usages(sections []Section) string {
 	var b strings.Builder
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.flags.FlagUsagesWrapped(100))
+		fmt.Fprintf(&b, "\n%s:\n%s", s.Title, s.Flags.FlagUsagesWrapped(100))
 	}
 	return b.String()
 }

@@ -1,6 +1,9 @@
 package device
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +28,32 @@ func TestGauges(t *testing.T) {
 		if got, has := gather(t, c)[name]; !has || got != want {
 			t.Errorf("%s is %v (%v), want %v", name, got, has, want)
 		}
+	}
+}
+
+// The section of the page about raw disks names each metric with its labels, and no other.
+func TestMetricsOfRawDisksAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Raw disks\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var documented, exported []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)\\{([a-z_,]*)\\}` \\|").FindAllStringSubmatch(section, -1) {
+		documented = append(documented, m[1]+"{"+m[2]+"}")
+	}
+	all := make(chan *prometheus.Desc, 100)
+	New(Config{Node: "n"}).Describe(all)
+	close(all)
+	for d := range all { // the text is the only accessor
+		m := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
+		exported = append(exported, m[1]+"{"+m[2]+"}")
+	}
+	slices.Sort(documented)
+	slices.Sort(exported)
+	if !slices.Equal(documented, exported) {
+		t.Errorf("the page has %q, the process exports %q", documented, exported)
 	}
 }
 
