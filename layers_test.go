@@ -21,8 +21,9 @@ const module = "kubevirt.io/hostpath-provisioner"
 type listed struct {
 	ImportPath string
 	Doc        string
-	Imports    []string
 	GoFiles    []string
+
+	Imports, TestImports, XTestImports []string
 }
 
 // packages returns the packages of the module. It reads their directories, too: the go command takes the result of a test from its cache
@@ -34,7 +35,7 @@ func packages(t *testing.T, flags ...string) []listed {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Doc,Imports,GoFiles"}, flags, []string{"./..."})...)
+	cmd := exec.Command("go", slices.Concat([]string{"list", "-json=ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports"}, flags, []string{"./..."})...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
@@ -98,16 +99,16 @@ var arrows = []struct {
 		why: "the resource is described without a way to serve it"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
-	{from: "controller/class", never: []string{module + "/controller", module + "/cmd", module + "/volume/enforce", module + "/volume/file",
+	{from: "controller/kube/class", never: []string{module + "/controller", module + "/cmd", module + "/volume/enforce", module + "/volume/file",
 		module + "/volume/mount", module + "/volume/pooldir", module + "/volume/quota", module + "/volume/space", module + "/volume/tree"},
 		why: "class has what both sides of a claim agree on, in terms of volume and its records; it decides nothing"},
-	{from: "controller/provision", never: []string{"google.golang.org/grpc"},
+	{from: "controller/agent/provision", never: []string{"google.golang.org/grpc"},
 		why: "the provisioner does not speak gRPC"},
-	{from: "controller/csi", never: []string{"k8s.io/client-go"},
+	{from: "controller/agent/csi", never: []string{"k8s.io/client-go"},
 		why: "the gRPC services do not ask the API server"},
-	{from: "controller/csi/target", may: []string{module + "/volume", "golang.org/x/sys", "google.golang.org/grpc"},
+	{from: "controller/agent/csi/target", may: []string{module + "/volume", "golang.org/x/sys", "google.golang.org/grpc"},
 		why: "a target is mounted without knowing the request"},
-	{from: "controller/csi/inline", may: []string{module + "/volume", module + "/controller/sleep", "k8s.io/klog/v2"},
+	{from: "controller/agent/csi/inline", may: []string{module + "/volume", module + "/controller/kube/sleep", "k8s.io/klog/v2"},
 		why: "inline volumes are made and deleted without knowing the request or the target"},
 }
 
@@ -142,39 +143,49 @@ func breaks(imported string, may, never []string) bool {
 
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// layers are the packages below controller, the lowest layer first. A package
-// imports those of lower layers alone; those of one layer do not know each other.
-var layers = [][]string{
-	{"class", "informers", "settings", "sleep", "timing"},  // what both sides of a claim agree on; how loops watch and wait
-	{"apitest", "classtest", "events", "live"}, // how the API server is asked and told
-	{"identity", "nodechoice"},                 // whose an object is; what agents and operator say alike
-	{"claims", "localpath", "nodeinfo", "pvs"}, // which claims and PVs are of this node
-	{"capacity", "clientmetrics", "csi", "device", "httpserver", "migrate", "monitor", "nodegone", "onlynode", "orphans", "provision", "resize", "waiting"}, // one duty each
-	{"agent", "disks", "holder", "operator"}, // joins them; installs them
-}
-
-// layerOf is the layer of a package below controller, -1 for any other.
-func layerOf(path string) (layer int, name string) {
-	name, _, _ = strings.Cut(strings.TrimPrefix(path, module+"/controller/"), "/")
-	if !below(path, module+"/controller") {
-		return -1, name
+// A process is a folder below controller. Tests that span processes are in cmd or e2e, so tests keep to this, too.
+func TestProcessesDoNotImportEachOther(t *testing.T) {
+	process := func(path string) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(path, module+"/controller/"), "/")
+		return name
 	}
-	return slices.IndexFunc(layers, func(l []string) bool { return slices.Contains(l, name) }), name
-}
-
-func TestLayers(t *testing.T) {
-	for _, p := range packages(t) {
+	for _, p := range packages(t, "-tags=disk,faults,vm,power") {
 		if !below(p.ImportPath, module+"/controller") {
 			continue
 		}
-		from, name := layerOf(p.ImportPath)
-		if from < 0 {
-			t.Errorf("%s is in no layer", p.ImportPath)
+		own := process(p.ImportPath)
+		if !slices.Contains([]string{"agent", "operator", "disks", "poolholder", "kube"}, own) {
+			t.Errorf("%s is in the folder of no process; what processes share is in controller/kube", p.ImportPath)
 		}
-		for _, imported := range p.Imports {
-			if to, other := layerOf(imported); to >= from && other != name {
-				t.Errorf("%s imports %s, which is not of a lower layer", p.ImportPath, imported)
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if p.ImportPath == module+"/controller/agent" && imported == module+"/controller/operator/agentenv" {
+				continue // its tests compare the two lists of settings
 			}
+			if other := process(imported); below(imported, module+"/controller") && other != own && other != "kube" {
+				t.Errorf("%s imports %s: what processes share is in controller/kube, and imports none of them", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// docs/architecture.md says of every package why it exists, and of no other.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Packages\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/-]+)` \\|").FindAllStringSubmatch(table, -1) {
+		rows[m[1]] = true
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Errorf("docs/architecture.md has a row for %s: %v", m[1], err)
+		}
+	}
+	for _, p := range packages(t, "-tags=disk,faults,vm,power") {
+		if path := strings.TrimPrefix(p.ImportPath, module+"/"); p.ImportPath != module && !rows[path] {
+			t.Errorf("docs/architecture.md has no row for the package %s", path)
 		}
 	}
 }
@@ -210,7 +221,7 @@ func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
 
 // Quantity.Value wraps: a claim of 2^64+1 bytes would get a volume of one. One function converts sizes.
 func TestSizesAreConvertedByOneFunction(t *testing.T) {
-	const converts = "controller/class/size.go"
+	const converts = "controller/kube/class/size.go"
 	unchecked := regexp.MustCompile(`\.(Value|MilliValue)\(\)|\.(ScaledValue|AsApproximateFloat64)\(`)
 	for path, text := range sources(t) {
 		found := unchecked.FindAllString(text, -1)

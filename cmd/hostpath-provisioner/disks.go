@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/device"
 	"kubevirt.io/hostpath-provisioner/controller/disks"
+	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 )
 
 const inspectDisksHelp = `hostpath-provisioner disks inspect prints the devices of this node and what is

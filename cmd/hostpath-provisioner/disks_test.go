@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/device"
+	"kubevirt.io/hostpath-provisioner/controller/disks/device"
 )
 
 // devicesServer answers as the process of the container does, and returns its address.

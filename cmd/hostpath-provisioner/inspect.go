@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
 )
 
 const migrateHelp = `hostpath-provisioner migrate prints which PVs of this node are, will be, or

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
 )
 
 func TestPlanIsPrinted(t *testing.T) {

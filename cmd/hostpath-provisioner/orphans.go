@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 

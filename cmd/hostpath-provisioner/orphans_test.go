@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )

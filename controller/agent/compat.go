@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/onlynode"
-	"kubevirt.io/hostpath-provisioner/controller/pvs"
+	"kubevirt.io/hostpath-provisioner/controller/agent/onlynode"
+	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 )
 
 // newOnlyNode makes the guard of a served dialect that is for clusters of one node.

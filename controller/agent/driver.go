@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/csi"
-	"kubevirt.io/hostpath-provisioner/controller/csi/kubelet"
+	"kubevirt.io/hostpath-provisioner/controller/agent/csi"
+	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 )
 
 // driverOptions are the flags of the CSI driver. It accepts the arguments of the kubevirt CSI driver.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/localpath"
-	"kubevirt.io/hostpath-provisioner/controller/provision"
+	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
+	"kubevirt.io/hostpath-provisioner/controller/agent/provision"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )

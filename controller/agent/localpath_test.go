@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/localpath"
-	"kubevirt.io/hostpath-provisioner/controller/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
+	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 

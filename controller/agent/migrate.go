@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
-	"kubevirt.io/hostpath-provisioner/controller/settings"
+	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 // migrateOptions are the flags of the migration to CSI PVs.

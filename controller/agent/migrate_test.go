@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
 )
 
 // The plan names claims of all namespaces, and the port is open to all pods.

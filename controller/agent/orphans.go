@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // orphanOptions are the flags about volumes whose PV is gone.

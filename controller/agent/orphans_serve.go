@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/orphans"
+	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 

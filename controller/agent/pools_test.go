@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 )
 
 // Which directories are pools, under which name, and which of them is for

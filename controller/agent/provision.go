@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 )
 
 // provisionOptions are the flags of the claims that the agent serves without a sidecar.

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/httpserver"
-	"kubevirt.io/hostpath-provisioner/controller/migrate"
-	"kubevirt.io/hostpath-provisioner/controller/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // metricsOptions are the flags of /metrics over HTTPS. Names and defaults are those of the

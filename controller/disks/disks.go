@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/device"
-	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/disks/device"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // Run offers the disks of a node until the context ends.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
 // Any user can create claims, and the operator caches those of all namespaces. So it lists them in

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 )
 
 // The operator keeps little of tenants' claims, whether they are listed or watched, and all of the

@@ -33,13 +33,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/events"
-	"kubevirt.io/hostpath-provisioner/controller/nodegone"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
-	"kubevirt.io/hostpath-provisioner/controller/waiting"
+	"kubevirt.io/hostpath-provisioner/controller/operator/waiting"
 )
 
 // Addresses are those on which the operator listens; "0" is none.

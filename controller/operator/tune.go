@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
-	"kubevirt.io/hostpath-provisioner/controller/settings"
 )
 
 // kubeletDir is the kubelet's directory in agent.yaml.

@@ -9,10 +9,10 @@ import (
 )
 
 // The agent of raw disks with real SCSI disks, of which some have a WWN, some a serial number, and some neither. Names swap over a
-// reboot, a disk is replaced in its slot, two agents reach one LUN. What runs in the machine is in controller/device.
+// reboot, a disk is replaced in its slot, two agents reach one LUN. What runs in the machine is in controller/disks/device.
 func TestDisksOverAReboot(t *testing.T) {
 	t.Parallel()
-	m := machine(t, "./controller/device")
+	m := machine(t, "./controller/disks/device")
 	m.Disks, m.Modules, m.Output = []string{raw(t)}, []string{"virtio_scsi", "sd_mod"}, linesOf(t)
 	lun := raw(t)
 	m.SCSI = []vm.SCSIDisk{

@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/settings"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 

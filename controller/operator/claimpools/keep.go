@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/timing"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
 // again is the time after which a state is read again that no watch shows: the events of a claim, the end of a pod.

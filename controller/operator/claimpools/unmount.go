@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/timing"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/sleep"
-	"kubevirt.io/hostpath-provisioner/controller/timing"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
 // firstList bounds the first list of the objects.

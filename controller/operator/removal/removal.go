@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/class"
-	"kubevirt.io/hostpath-provisioner/controller/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // Variables of the operator's environment.

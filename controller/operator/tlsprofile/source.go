@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
 )
 
 // Kind is the kind of the object that has the profile of the cluster, and Object its name.

@@ -41,7 +41,7 @@ type Settings struct {
 	// Race builds Faulty with the race detector. By default only Racing has it: tests start agents hundreds of times, and a
 	// start with the detector takes a CPU second.
 	Race bool
-	// DivideTimes divides the times after which agents and the operator try or check again; see controller/timing. If it is
+	// DivideTimes divides the times after which agents and the operator try or check again; see controller/kube/timing. If it is
 	// set, Env.Agent and Env.Manager are built with the tag faults.
 	DivideTimes int
 	// Durable and ExtraArgs are options of the control plane; see cluster.Options.

@@ -1,0 +1,139 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+)
+
+// Resync is the interval at which the informers deliver unchanged claims and PVs
+// again. It is short because they hold only those of this node, and because this node
+// may have to take over from an agent that is gone.
+var Resync = timing.Scaled(time.Minute)
+
+// Config has the dependencies of Claims. All fields are required but Space.
+type Config struct {
+	Client kubernetes.Interface
+	Node   string // the Node's name
+	Events *events.Recorder
+	// Rules place claims, by the provisioner of their class. Claims of other
+	// provisioners are not served.
+	Rules map[string]Rule
+	PVs   interface {
+		// IsLocal reports whether the PV with that name is on this node.
+		IsLocal(pv string) bool
+	}
+	// Refusal returns why this node never serves claims of a class although it
+	// has the pool of the class, or "" if it serves them.
+	Refusal func(*storagev1.StorageClass) string
+	// Space is nil if this node publishes none for the scheduler.
+	Space *Space
+}
+
+// Claims filters the claims of one node from those of the cluster, and watches their
+// classes. Create it with New, then call Watch once, before any other method.
+type Claims struct {
+	config   Config
+	placer   *placer
+	filter   *filter
+	retries  *retries
+	unserved *unservedRecorder // set by Watch
+	ctx      context.Context   // set by Watch; ends reads of single claims
+
+	classes cache.SharedIndexInformer
+}
+
+// New returns the claims of a node. It watches nothing until Watch.
+func New(config Config) *Claims {
+	c := &Claims{config: config, classes: watchClasses(config.Client)}
+	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, isLocalPV: config.PVs.IsLocal,
+		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
+	if config.Space != nil {
+		c.placer.published = config.Space.Provisioner
+	}
+	from := source{
+		list: func(ctx context.Context, f func(*corev1.PersistentVolumeClaim) bool) (string, error) {
+			return live.ListClaims(ctx, config.Client, f)
+		},
+		watch: config.Client.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).Watch,
+	}
+	l := listener{
+		placed: func(claim *corev1.PersistentVolumeClaim, where placement) { c.unserved.update(claim, where) },
+		forget: func() { c.unserved.forget() },
+	}
+	c.filter = newFilter(from, c.placer, l, func(namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+		return config.Client.CoreV1().PersistentVolumeClaims(namespace).Get(c.ctx, name, metav1.GetOptions{})
+	})
+	c.retries = newRetries(c.filter.retry)
+	return c
+}
+
+// Watch returns the informer of the local claims. It does not start it: the caller
+// runs both informers, Classes first. Until the context ends, events about claims that no
+// agent will serve are recorded.
+func (c *Claims) Watch(ctx context.Context) (cache.SharedIndexInformer, error) {
+	c.ctx = ctx
+	c.unserved = newUnservedRecorder(&c.config, c.Class)
+	go c.unserved.run(ctx)
+	_, err := c.classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if sc, ok := obj.(*storagev1.StorageClass); ok {
+				c.filter.classAppeared(sc.Name)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch classes: %w", err)
+	}
+	lw := &cache.ListWatch{ListWithContextFunc: c.filter.ListWithContext, WatchFuncWithContext: c.filter.WatchWithContext}
+	return cache.NewSharedIndexInformer(lw, &corev1.PersistentVolumeClaim{}, Resync, cache.Indexers{}), nil
+}
+
+// Classes returns the informer of all classes.
+func (c *Claims) Classes() cache.SharedIndexInformer { return c.classes }
+
+// Class returns the class with that name, or nil if there is none yet. The class is
+// shared with the cache; the caller must not change it.
+func (c *Claims) Class(name string) *storagev1.StorageClass {
+	obj, ok, err := c.classes.GetStore().GetByKey(name)
+	if err != nil || !ok {
+		return nil
+	}
+	return obj.(*storagev1.StorageClass)
+}
+
+// IsLocal reports whether the claim is placed on this node, or bound to a PV on it.
+func (c *Claims) IsLocal(claim *corev1.PersistentVolumeClaim) bool {
+	return c.placer.place(claim) == local
+}
+
+// IsEarly reports whether a local claim was passed before the controller-manager wrote
+// its provisioner on it. It returns false for an unknown UID.
+func (c *Claims) IsEarly(uid types.UID) bool { return c.filter.isEarly(uid) }
+
+// IsDeleted reports whether the watch has reported the deletion of a local claim. It
+// returns false for an unknown UID.
+func (c *Claims) IsDeleted(uid types.UID) bool { return c.filter.isDeleted(uid) }
+
+// RetryLater schedules a temporarily refused claim for another attempt: at the next
+// Retry, or after at most 10 seconds. It does nothing if the claim is no longer local
+// then. The caller runs RunRetries.
+func (c *Claims) RetryLater(uid types.UID) { c.retries.add(uid) }
+
+// Retry makes RunRetries retry all temporarily refused claims now. It never blocks.
+func (c *Claims) Retry() { sleep.Wake(c.retries.wake) }
+
+// RunRetries retries temporarily refused claims until the context ends.
+func (c *Claims) RunRetries(ctx context.Context) { c.retries.run(ctx) }

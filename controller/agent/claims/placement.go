@@ -1,0 +1,141 @@
+package claims
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+)
+
+// placement is the relation of a claim to one node.
+type placement int
+
+const (
+	// remote: of another provisioner, of another node, or waiting for the scheduler.
+	remote placement = iota
+	// local: placed on this node, or bound to a PV of it.
+	local
+	// remoteByAnnotation: an annotation names another node, which may not exist.
+	remoteByAnnotation
+	// remoteByScheduler: the scheduler chose another node, which may not exist.
+	remoteByScheduler
+	// remoteByPV: it names a PV that this agent does not know, and that may not exist.
+	remoteByPV
+	// unchosen: the scheduler has yet to choose one of the nodes that publish enough
+	// space for its class. There may be none.
+	unchosen
+	// unassigned: names our provisioner and no node, and the scheduler will not
+	// choose one.
+	unassigned
+	// unscheduled: only the scheduler may place it, and its class keeps the
+	// scheduler from that.
+	unscheduled
+	// unserved: no node is chosen yet, and the pool of its class is not offered
+	// here. Such a pool has no space to publish, so the scheduler may never choose a
+	// node.
+	unserved
+	// unknown: its class does not exist yet. The claim is held and placed again when
+	// the class appears.
+	unknown
+)
+
+// placer decides the placement of claims for one node.
+type placer struct {
+	node  string
+	rules map[string]Rule // by provisioner; this node serves no others
+	// class returns the class with that name, or nil if there is none yet.
+	class func(name string) *storagev1.StorageClass
+	// offered reports whether this node offers the pool of the class, if it has it.
+	offered func(*storagev1.StorageClass) bool
+	// published is the provisioner for whose claims the scheduler chooses among the nodes
+	// that publish enough space, "" for none.
+	published string
+	// isLocalPV reports whether the PV with that name is on this node.
+	isLocalPV func(pv string) bool
+}
+
+// Rule defines which claims of one provisioner are local. With the zero Rule, only the
+// scheduler chooses the node, as for any CSI driver.
+type Rule struct {
+	// ByAnnotation makes class.AnnProvisionOnNode of a claim override the scheduler's
+	// choice in both binding modes.
+	ByAnnotation bool
+	// OnlyNode makes a claim local that names no node and whose class binds at once.
+	OnlyNode bool
+}
+
+// ruleOf returns the rule of the class's provisioner, the zero Rule if there is none. The
+// class may be nil.
+func (p *placer) ruleOf(c *storagev1.StorageClass) Rule {
+	if c == nil {
+		return Rule{}
+	}
+	return p.rules[c.Provisioner]
+}
+
+// place returns the placement of the claim. It is pure except for the three lookups
+// of the placer. A claim with a data source that a populator fills is remote until it
+// is bound to a PV of this node.
+func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
+	if pv := claim.Spec.VolumeName; pv != "" && p.isLocalPV(pv) {
+		return local
+	}
+	name := class.Of(claim)
+	if name == "" || class.Populated(claim) {
+		return remote
+	}
+	c := p.class(name)
+	switch {
+	case c == nil && claim.Spec.VolumeName != "" && !waitsForPV(claim):
+		return remote // bound to a PV of another node; its class may have been deleted
+	case c == nil:
+		return unknown
+	}
+	rule, served := p.rules[c.Provisioner]
+	if !served {
+		return remote
+	}
+	where := rule.place(p.node, claim, c)
+	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
+	switch {
+	case waits && (where == remote || where == unscheduled) && !p.offered(c):
+		return unserved
+	case waits && where == remote && c.Provisioner == p.published:
+		return unchosen
+	}
+	return where
+}
+
+// waitsForPV reports whether the claim names a PV that it is not bound to, and was not.
+func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
+	phase := claim.Status.Phase
+	return claim.Spec.VolumeName != "" && phase != corev1.ClaimBound && phase != corev1.ClaimLost
+}
+
+// place returns the placement of a claim that is not bound to a PV of the node, and whose
+// class c exists.
+func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+	wanted, chosen := "", claim.Annotations[class.AnnSelectedNode]
+	if r.ByAnnotation {
+		wanted = claim.Annotations[class.AnnProvisionOnNode]
+	}
+	switch {
+	case wanted == node, wanted == "" && chosen == node:
+		return local
+	case r.OnlyNode && wanted == "" && chosen == "" && !class.Delayed(c):
+		return local // also bound, although its PV may not be in memory yet
+	case waitsForPV(claim):
+		return remoteByPV
+	case claim.Spec.VolumeName != "":
+		return remote
+	case wanted != "":
+		return remoteByAnnotation
+	case chosen != "":
+		return remoteByScheduler
+	case class.Delayed(c):
+		return remote
+	case r.ByAnnotation:
+		return unassigned
+	}
+	return unscheduled
+}

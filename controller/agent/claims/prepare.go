@@ -1,0 +1,38 @@
+package claims
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+)
+
+// prepare returns a slim copy of a local claim for the provisioner library, with the annotations
+// that the library waits for.
+//
+// One is the provisioner's name. The controller-manager writes it once a claim of a
+// class that binds on first use has its node. It binds such a claim only to a PV that
+// was created for it (FindMatchingVolume in k8s.io/component-helpers/storage/volume),
+// so the library need not wait for it.
+//
+// The other is the selected node, if an annotation places the claim.
+// That annotation has no effect unless the rule of the provisioner allows it.
+//
+// Neither is written to the API server.
+//
+// prepare does not change its argument, which may be in a cache.
+func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, rule Rule, node string) *corev1.PersistentVolumeClaim {
+	out := class.Slim(claim)
+	if c == nil || claim.Spec.VolumeName != "" {
+		return out
+	}
+	switch placed := rule.ByAnnotation && class.NamesNode(out); {
+	case placed && class.Delayed(c):
+		out.Annotations[class.AnnSelectedNode] = node
+	case placed:
+	case !class.Delayed(c) || out.Annotations[class.AnnSelectedNode] != node:
+		return out
+	}
+	out.Annotations[class.AnnStorageProvisioner] = c.Provisioner
+	return out
+}

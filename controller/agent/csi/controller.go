@@ -1,0 +1,200 @@
+package csi
+
+import (
+	"context"
+	"errors"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// ControllerGetCapabilities lists what the controller service does.
+func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	var all []*csi.ControllerServiceCapability
+	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
+		csi.ControllerServiceCapability_RPC_GET_VOLUME,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		all = append(all, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: kind},
+		}})
+	}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// CreateVolume creates a volume with the request's name in the pool that the
+// parameters name. It returns the existing volume if the request is a repeated one.
+func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	pool, spec, err := s.checkCreate(req)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.config.Pools.Create(pool, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.config.Changed(pool)
+	res := &csi.CreateVolumeResponse{Volume: s.volume(pool, v)}
+	// The size must stay in the bounds of the request, if it has any.
+	if s.config.WholeDisk && req.GetCapacityRange().GetLimitBytes() == 0 {
+		space, err := pool.Space()
+		if err != nil {
+			return nil, err
+		}
+		shown := class.WholeDisk(space.Total, v.Bytes)
+		res.Volume.CapacityBytes = class.WholeBytes(&shown)
+	}
+	return res, nil
+}
+
+// checkCreate checks a request to create a volume, and returns its pool and spec.
+func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume.Spec, error) {
+	var spec volume.Spec
+	if err := checkName(req.GetName()); err != nil {
+		return nil, spec, err
+	}
+	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
+		return nil, spec, err
+	}
+	if req.GetVolumeContentSource() != nil {
+		return nil, spec, invalid("volume content source: it is not supported, new volumes are empty; copy the data in")
+	}
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
+		return nil, spec, err
+	}
+	if len(req.GetMutableParameters()) > 0 {
+		return nil, spec, invalid("mutable parameters: none are offered; name no VolumeAttributesClass")
+	}
+	pool, err := s.pool(p.Pool)
+	if err != nil {
+		return nil, spec, err
+	}
+	spec = p.Spec
+	spec.Name, spec.PV, spec.Owner = req.GetName(), newPV(req.GetName(), req.GetParameters()), ownerOf(req.GetName(), req.GetParameters())
+	if spec.Bytes, err = bytesOf(req.GetCapacityRange()); err != nil {
+		return nil, spec, err
+	}
+	return pool, spec, s.checkTopology(req.GetAccessibilityRequirements())
+}
+
+// volume returns the volume as a CSI response has it.
+func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
+	return &csi.Volume{
+		VolumeId:           v.Name,
+		CapacityBytes:      v.Bytes,
+		VolumeContext:      map[string]string{class.StoragePool: pool.Name()},
+		AccessibleTopology: []*csi.Topology{s.topology()},
+	}
+}
+
+// DeleteVolume deletes the volume from the pool that has it. It succeeds if no pool
+// has the volume and every pool is ready.
+func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	if _, _, err := s.findOrAdopt(req.GetVolumeId(), nil); err != nil && !errors.Is(err, volume.ErrNotFound) {
+		return nil, err
+	}
+	pool, err := s.config.Pools.Delete(req.GetVolumeId(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if pool != nil {
+		s.config.Changed(pool)
+	}
+	return &csi.DeleteVolumeResponse{}, nil
+}
+
+// GetCapacity returns the available bytes of a pool, also as the maximum size of a
+// volume, which the scheduler prefers. They are 0 for a pool that is not ready and
+// for another node. They are also 0 if the request names no pool and there is no
+// default pool: such a request has no class, and no volume is created without one.
+func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
+		return nil, err
+	}
+	pool, err := s.pool(p.Pool)
+	if err != nil && p.Pool == "" {
+		return capacity(0), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	remote := len(req.GetAccessibleTopology().GetSegments()) > 0 && !s.here(req.GetAccessibleTopology())
+	refused := len(req.GetVolumeCapabilities()) > 0 && checkCapabilities(req.GetVolumeCapabilities()) != nil
+	if remote || refused {
+		return capacity(0), nil
+	}
+	space, err := pool.Space()
+	if err != nil && !errors.Is(err, volume.ErrNotReady) {
+		return nil, err
+	}
+	if err == nil && pool.CheckQuota(p.Spec) != nil {
+		return capacity(0), nil
+	}
+	return capacity(space.Available), nil
+}
+
+func capacity(bytes int64) *csi.GetCapacityResponse {
+	return &csi.GetCapacityResponse{AvailableCapacity: bytes, MaximumVolumeSize: wrapperspb.Int64(bytes)}
+}
+
+// ControllerGetVolume returns one volume.
+func (s *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+	pool, v, err := s.find(req.GetVolumeId(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerGetVolumeResponse{
+		Volume: s.volume(pool, v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{},
+	}, nil
+}
+
+// ValidateVolumeCapabilities confirms what CreateVolume would have accepted for the
+// volume. Otherwise it returns no error but a message with the reason.
+func (s *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	if err := volume.CheckName(req.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	if len(req.GetVolumeCapabilities()) == 0 {
+		return nil, invalid("volume capabilities: none is given")
+	}
+	pool, _, err := s.find(req.GetVolumeId(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkValidate(pool, req); err != nil {
+		return &csi.ValidateVolumeCapabilitiesResponse{Message: text(err)}, nil
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
+	}}, nil
+}
+
+// checkValidate returns why CreateVolume would not have created a volume of the pool
+// with these capabilities and parameters.
+func checkValidate(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest) error {
+	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
+		return err
+	}
+	p, err := parse(class.CSIRequest, req.GetParameters())
+	if err != nil {
+		return err
+	}
+	if len(req.GetMutableParameters()) > 0 {
+		return invalid("mutable parameters: none are offered")
+	}
+	for _, name := range []string{req.GetVolumeContext()[class.StoragePool], p.Pool} {
+		if name != "" && name != pool.Name() {
+			return invalid("%s: the volume is in pool %s, not in %s", class.StoragePool, pool.Name(), name)
+		}
+	}
+	return nil
+}

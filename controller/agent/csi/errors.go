@@ -1,0 +1,75 @@
+package csi
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent/csi/target"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+	"kubevirt.io/hostpath-provisioner/volume/mount"
+)
+
+// codeOf returns the code that the CSI spec gives to the error. An error from
+// status.Errorf has its code already.
+func codeOf(method string, err error) codes.Code {
+	if s, ok := status.FromError(err); ok {
+		return s.Code()
+	}
+	for _, row := range []struct {
+		is   error
+		code codes.Code
+	}{
+		{volume.ErrInvalid, codes.InvalidArgument},
+		{mount.ErrTarget, codes.InvalidArgument},
+		{volume.ErrNotReady, codes.Unavailable},
+		{volume.ErrNotFound, codes.NotFound},
+		{volume.ErrNoSpace, noSpace(method, err)},
+		// With this code the provisioner sidecar returns the claim to the scheduler.
+		{volume.ErrNoQuotas, codes.ResourceExhausted},
+		{volume.ErrInUse, codes.FailedPrecondition},
+		{volume.ErrMigrating, codes.FailedPrecondition},
+		{mount.ErrParent, codes.FailedPrecondition},
+		{mount.ErrOther, codes.FailedPrecondition},
+		{target.ErrKind, codes.FailedPrecondition},
+		{target.ErrPV, codes.FailedPrecondition},
+		{volume.ErrConflict, conflict(method)},
+		{context.DeadlineExceeded, codes.DeadlineExceeded},
+		{context.Canceled, codes.Canceled},
+	} {
+		if errors.Is(err, row.is) {
+			return row.code
+		}
+	}
+	return codes.Internal
+}
+
+// conflict returns the code of an ErrConflict: another object has the name. Only
+// CreateVolume may return AlreadyExists; otherwise an administrator must act first.
+func conflict(method string) codes.Code {
+	if method == "CreateVolume" {
+		return codes.AlreadyExists
+	}
+	return codes.FailedPrecondition
+}
+
+// noSpace returns the code of an ErrNoSpace. The spec has another code for a volume
+// that cannot grow than for a new one.
+func noSpace(method string, err error) codes.Code {
+	var space *fault.SpaceError
+	if method == "ControllerExpandVolume" && errors.As(err, &space) {
+		return codes.OutOfRange
+	}
+	return codes.ResourceExhausted
+}
+
+// text returns the error's message; a status is without its code.
+func text(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,176 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
+)
+
+// candidate is a PV of this node with its verdict.
+type candidate struct {
+	subject
+	Entry
+	next  *corev1.PersistentVolume // the PV that replaces it, if it is Ready
+	job   *job                     // of a migration in progress
+	retry bool                     // the API server refused it, and may be asked again
+}
+
+// check returns the PVs of this node that are or were hostPath PVs, with their
+// verdicts: first those with a migration in progress, each part sorted by name.
+func (m *Migrator) check(ctx context.Context) (all []candidate) {
+	open := map[string]bool{}
+	for _, pool := range m.pools.All() {
+		holds, err := pool.Migrations()
+		if err != nil {
+			continue // not ready, which package monitor reports
+		}
+		for _, h := range holds {
+			all = append(all, m.inProgress(pool, h))
+			open[h.Volume.PV] = true
+		}
+	}
+	if m.mode == settings.MigrateOff {
+		return all
+	}
+	n := m.node(ctx)
+	for _, pv := range slices.Concat(m.pvs.All(), m.pvs.Migratable()) {
+		if open[pv.Name] {
+			continue
+		}
+		s := m.subject(ctx, pv, false)
+		if pv.Spec.CSI != nil && s.v.Migration == nil {
+			continue // never a hostPath PV
+		}
+		f := n.candidate(s)
+		f.retry = m.refused(&f)
+		all = append(all, f)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int {
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.PV, b.PV))
+	})
+	return all
+}
+
+func rank(f candidate) int {
+	if f.job != nil {
+		return 0
+	}
+	return 1
+}
+
+// candidate returns the subject with its verdict.
+func (n *node) candidate(s subject) candidate {
+	f := candidate{subject: s, Entry: Entry{PV: s.pv.Name, Directory: s.v.Path}}
+	if ref := s.pv.Spec.ClaimRef; ref != nil {
+		f.Claim = ref.Namespace + "/" + ref.Name
+	}
+	f.Directory = cmp.Or(f.Directory, class.DirectoryOf(s.pv))
+	f.To, f.next, f.Verdict, f.Reason = n.verdict(s)
+	return f
+}
+
+// inProgress returns the candidate of a volume that a migration holds.
+func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
+	v := volume.Volume{Record: h.Volume, Path: pool.Path() + "/" + h.Volume.Name}
+	f := candidate{subject: subject{pool: pool, v: v}, Entry: Entry{
+		PV: v.PV, Claim: v.Owner.Namespace + "/" + v.Owner.Name, Directory: v.Path,
+		To: v.Migration.To, Verdict: Moving, Reason: string(v.Migration.Step),
+	}}
+	if v.Migration.Stopped != "" {
+		f.Verdict, f.Reason = Stopped, v.Migration.Stopped
+	}
+	job, err := readJob(pool, h)
+	if err != nil {
+		f.Verdict, f.Reason = Stopped, err.Error()
+		return f
+	}
+	class.Relocate(job.new, v.Path, m.pvs.At(pool))
+	if csi := job.new.Spec.CSI; csi != nil && csi.VolumeAttributes[class.StoragePool] != "" {
+		csi.VolumeAttributes[class.StoragePool] = pool.Name() // a setting may have renamed it
+	}
+	f.job = job
+	return f
+}
+
+// subject collects what the verdict about a PV depends on. With fresh the claim and Nodes
+// are read from the API server, else from memory.
+func (m *Migrator) subject(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (s subject) {
+	s.pv = pv
+	if s.pool, s.v, s.err = m.pvs.Validate(ctx, pv, fresh); s.err != nil {
+		return s
+	}
+	if pv.Spec.CSI != nil {
+		s.mountedAt, s.err = mountedAt(s.pool, s.v)
+	}
+	if s.err == nil {
+		s.claim, s.err = m.claim(ctx, pv, fresh)
+	}
+	return s
+}
+
+// mountedAt returns a target at which the driver has mounted a volume, or "". It
+// returns "" for a volume whose directory is missing.
+func mountedAt(pool *volume.Pool, v volume.Volume) (at string, err error) {
+	if v.Missing {
+		return "", nil
+	}
+	err = pool.Pin(v.Name, func(p volume.Pinned) error {
+		if len(p.MountedAt) > 0 {
+			at = p.MountedAt[0]
+		}
+		return nil
+	})
+	return at, err
+}
+
+// node reads whether CSI PVs can be used on this node. Pods are read when a verdict
+// needs them.
+func (m *Migrator) node(ctx context.Context) *node {
+	return &node{mode: m.mode, driver: m.driver, name: m.name, used: m.used, pvs: m.pvs, unserved: m.unserved(ctx),
+		localUser: m.localUsers(ctx), remoteUser: m.remoteUsers(ctx)}
+}
+
+// unserved returns why no CSI PV can be used on this node, or nil.
+func (m *Migrator) unserved(ctx context.Context) error {
+	d, err := m.client.StorageV1().CSIDrivers().Get(ctx, m.driver, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no CSIDriver %s; apply the one of manifests/csi", m.driver)
+	case err != nil:
+		return readError("read CSIDriver "+m.driver, err)
+	case d.Spec.AttachRequired == nil || *d.Spec.AttachRequired:
+		return fmt.Errorf("the CSIDriver %s has not attachRequired: false, so pods would wait for an attacher; delete it, and apply the one of manifests/csi", m.driver)
+	case d.Spec.FSGroupPolicy != nil && *d.Spec.FSGroupPolicy == "File":
+		return fmt.Errorf("the CSIDriver %s has fsGroupPolicy: File, so the kubelet would change the groups of files; set ReadWriteOnceWithFSType", m.driver)
+	}
+	n, err := m.client.StorageV1().CSINodes().Get(ctx, m.name, metav1.GetOptions{})
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return readError("read CSINode "+m.name, err)
+	case err == nil:
+		for _, known := range n.Spec.Drivers {
+			if known.Name == m.driver {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the kubelet of node %s does not know the CSI driver %s yet", m.name, m.driver)
+}
+
+// readError wraps the error of a request, and names the fix if a permission is missing.
+func readError(what string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%s: %w; apply the ClusterRole of manifests/examples/migrate", what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,72 @@
+package migrate
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+)
+
+// claimsFor is how long a list of claims counts. The PVs that it is for are minutes old too, and are read again
+// before their migration begins.
+var claimsFor = timing.Scaled(time.Minute)
+
+// listedClaims are the claims of PVs of other provisioners in one namespace. The informer has only those of this
+// provisioner.
+type listedClaims struct {
+	at    time.Time
+	byUID map[types.UID]*corev1.PersistentVolumeClaim
+}
+
+// claim returns the claim that a PV names by its UID, nil if it is gone. With fresh it reads the API server.
+func (m *Migrator) claim(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*corev1.PersistentVolumeClaim, error) {
+	ref := pv.Spec.ClaimRef
+	if ref == nil || ref.UID == "" {
+		return nil, nil
+	}
+	if fresh {
+		return live.ClaimOf(ctx, m.client, pv)
+	}
+	if obj, ok, err := m.claims.GetByKey(ref.Namespace + "/" + ref.Name); ok && err == nil {
+		if c, ok := obj.(*corev1.PersistentVolumeClaim); ok && c.UID == ref.UID {
+			return c, nil
+		}
+	}
+	if m.pvs.IsForeign(pv) {
+		return m.listedClaim(ctx, ref)
+	}
+	return live.ClaimOf(ctx, m.client, pv)
+}
+
+// listedClaim returns a claim from a list of its namespace, which may be claimsFor old: a node may have hundreds of such
+// PVs, and a plan needs all of their claims at every check.
+func (m *Migrator) listedClaim(ctx context.Context, ref *corev1.ObjectReference) (*corev1.PersistentVolumeClaim, error) {
+	maps.DeleteFunc(m.listed, func(_ string, l listedClaims) bool { return time.Since(l.at) > claimsFor })
+	l, ok := m.listed[ref.Namespace]
+	if !ok {
+		wanted := map[types.UID]bool{}
+		for _, pv := range m.pvs.Migratable() {
+			if pv.Spec.ClaimRef != nil {
+				wanted[pv.Spec.ClaimRef.UID] = true
+			}
+		}
+		l = listedClaims{at: time.Now(), byUID: map[types.UID]*corev1.PersistentVolumeClaim{}}
+		err := live.EachClaimIn(ctx, m.client, ref.Namespace, func(c *corev1.PersistentVolumeClaim) bool {
+			if wanted[c.UID] {
+				l.byUID[c.UID] = class.Slim(c)
+			}
+			return true
+		})
+		if err != nil {
+			return nil, readError("list the claims of namespace "+ref.Namespace, err)
+		}
+		m.listed[ref.Namespace] = l
+	}
+	return l.byUID[ref.UID], nil
+}

@@ -1,0 +1,138 @@
+package migrate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// job is a migration with an open journal.
+type job struct {
+	pool    *volume.Pool
+	hold    *migration.Hold
+	volume  string // the directory's name
+	step    record.MigrationStep
+	to      string
+	stopped string                   // why it stopped at the last attempt, or ""
+	old     *corev1.PersistentVolume // as it was when the migration began
+	new     *corev1.PersistentVolume // as it is created
+	// planned is the source of the new PV when the migration began. The pool may have
+	// another path since.
+	planned  corev1.PersistentVolumeSource
+	stranded bool // the agent does not serve the new PV, and cannot go back
+	touched  bool // the claim was annotated, or may not be
+}
+
+// readJob reads the journal of a volume that a migration holds. Another version or a
+// person may have written it.
+func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
+	name, journal := h.Volume.Name, h.Volume.Migration
+	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, stopped: journal.Stopped}
+	var errs [2]error
+	j.old, errs[0] = parsePV(journal.Old)
+	j.new, errs[1] = parsePV(journal.New)
+	err := errors.Join(errs[:]...)
+	switch {
+	case err != nil:
+	case j.old.Name != h.Volume.PV || j.new.Name != j.old.Name:
+		err = fmt.Errorf("its PVs are %q and %q, and the volume's is %q", j.old.Name, j.new.Name, h.Volume.PV)
+	case j.old.UID == "":
+		err = errors.New("its old PV has no UID")
+	case j.to != toCSI && j.to != toHostPath:
+		err = fmt.Errorf("it leads to %q, and must to %q or %q", j.to, toCSI, toHostPath)
+	default:
+		j.planned = source(j.new)
+		return j, nil
+	}
+	return nil, fmt.Errorf("the journal of volume %s cannot be read: %w; stop the agent and correct the key migration of %s, "+
+		"or remove it if its PV is there; see docs/migration.md", name, err, recordPath(pool, name))
+}
+
+// recordPath returns the path of a volume's record, for people.
+func recordPath(pool *volume.Pool, name string) string {
+	return filepath.Join(pool.Path(), pooldir.PrivateName, pooldir.RecordsName, name)
+}
+
+func parsePV(data []byte) (*corev1.PersistentVolume, error) {
+	pv := &corev1.PersistentVolume{}
+	if err := json.Unmarshal(data, pv); err != nil {
+		return nil, err
+	}
+	if pv.Name == "" {
+		return nil, errors.New("it has no PV")
+	}
+	return pv, nil
+}
+
+// encodePV encodes a PV for the journal.
+func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
+	pv = pv.DeepCopy()
+	pv.ManagedFields = nil
+	pv.APIVersion, pv.Kind = "v1", "PersistentVolume"
+	return json.Marshal(pv)
+}
+
+// isNew reports whether a PV is the one that this migration created: it names the UID
+// of the old one, and has the new one's source, of now or of when it began. A PV
+// without a claim may have got one.
+func (j *job) isNew(pv *corev1.PersistentVolume) bool {
+	has := source(pv)
+	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
+		(apiequality.Semantic.DeepEqual(has, source(j.new)) || apiequality.Semantic.DeepEqual(has, j.planned)) &&
+		(class.ClaimUID(j.new) == "" || class.ClaimUID(pv) == class.ClaimUID(j.new))
+}
+
+// source returns a PV's source. As the API server does, it sets the empty type of a
+// hostPath without one.
+func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
+	s := *pv.Spec.PersistentVolumeSource.DeepCopy()
+	if s.HostPath != nil && s.HostPath.Type == nil {
+		s.HostPath.Type = new(corev1.HostPathType)
+	}
+	return s
+}
+
+// edited reports whether a PV was changed since it was read in a way that the new PV
+// would lack. It ignores the reclaim policy, which the migration changes, and
+// finalizers.
+func edited(before, now *corev1.PersistentVolume) bool {
+	plain := func(pv *corev1.PersistentVolume) (corev1.PersistentVolumeSpec, map[string]string) {
+		spec, annotations := *pv.Spec.DeepCopy(), maps.Clone(pv.Annotations)
+		delete(annotations, class.AnnPolicy)
+		spec.PersistentVolumeReclaimPolicy = class.Policy(pv)
+		if spec.ClaimRef != nil {
+			spec.ClaimRef.ResourceVersion = ""
+		}
+		return spec, annotations
+	}
+	a, inA := plain(before)
+	b, inB := plain(now)
+	return !apiequality.Semantic.DeepEqual(a, b) || !maps.Equal(inA, inB) || !maps.Equal(before.Labels, now.Labels) ||
+		!apiequality.Semantic.DeepEqual(before.OwnerReferences, now.OwnerReferences)
+}
+
+// removableFinalizers are the finalizers that a migration may remove: they prevent the
+// deletion of a PV, which a migration does on purpose.
+var removableFinalizers = []string{"kubernetes.io/pv-protection", class.Finalizer}
+
+// otherFinalizers returns the finalizers of a PV that a migration may not remove.
+func otherFinalizers(pv *corev1.PersistentVolume) (all []string) {
+	for _, f := range pv.Finalizers {
+		if !slices.Contains(removableFinalizers, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,309 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+const (
+	// pollEvery is the pause between two reads while other controllers act.
+	pollEvery = 100 * time.Millisecond
+	// bindWithin is how long the controller-manager may take to bind before the
+	// migration stops with an event.
+	bindWithin = time.Minute
+	// failsFor is how long an error may last after the cutover before the migration stops
+	// with an event, and retryEvery the pause between two attempts.
+	failsFor   = 10 * time.Second
+	retryEvery = time.Second
+)
+
+// state is the state of a migration after a step.
+type state int
+
+const (
+	again state = iota // the next step can follow at once
+	waits              // another controller has to act
+	over
+)
+
+// stopped is why a migration cannot continue until a person acts.
+type stopped string
+
+func (s stopped) Error() string { return string(s) }
+
+// begin writes the journal of a candidate that is Ready, and the record if there is none.
+func (m *Migrator) begin(f candidate) (*job, error) {
+	old, err := encodePV(f.pv)
+	if err != nil {
+		return nil, err
+	}
+	next, err := encodePV(f.next)
+	if err != nil {
+		return nil, err
+	}
+	journal := record.Migration{To: f.To, Old: old, New: next}
+	if f.v.State == "" {
+		pool, hold, err := m.pvs.Adopt(f.pv, journal)
+		if err != nil {
+			return nil, fmt.Errorf("take over PV %s: %w", f.PV, err)
+		}
+		return readJob(pool, hold)
+	}
+	hold, err := f.pool.BeginMigration(f.v.Name, journal)
+	if err != nil {
+		return nil, err
+	}
+	return readJob(f.pool, hold)
+}
+
+// move runs a migration to its end, or until a person has to act. Before the cutover it
+// cancels the migration if the API server refuses a step. After that the old PV may be
+// gone: any error that lasts stops the migration, with an event.
+func (m *Migrator) move(ctx context.Context, j *job) error {
+	begin := time.Now()
+	var failing time.Time // since when
+	for ctx.Err() == nil {
+		s, err := m.next(ctx, j)
+		pause := pollEvery
+		var why stopped
+		switch {
+		case err == nil:
+			failing = time.Time{}
+		case errors.As(err, &why):
+			return m.stop(ctx, j, string(why))
+		case errors.Is(err, errCancelled):
+			return err
+		case apierrors.IsConflict(err):
+			s = waits // the next read shows what another writer changed
+		case j.step == record.MigrationPrepared:
+			return err
+		case failing.IsZero() && j.stopped == "":
+			failing = time.Now()
+			fallthrough
+		case j.stopped == "" && time.Since(failing) < failsFor:
+			s, pause = waits, retryEvery
+		default:
+			return m.stop(ctx, j, fmt.Sprintf("%v; see docs/migration.md", err))
+		}
+		switch {
+		case s == over:
+			return nil
+		case s == again:
+			continue
+		case time.Since(begin) > bindWithin:
+			return m.stop(ctx, j, "the controller-manager has not bound PV and claim yet; check that it runs")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return ctx.Err()
+}
+
+// next reads the PV and does the next step of a migration.
+func (m *Migrator) next(ctx context.Context, j *job) (state, error) {
+	pv, err := live.PV(ctx, m.client, j.old.Name)
+	switch {
+	case err != nil:
+		return over, err
+	case pv == nil && j.step == record.MigrationPrepared:
+		return m.cancel(ctx, j, nil, "the PV was deleted")
+	case j.step == record.MigrationCutover && !unchanged(j, pv) && !m.pvs.Serves(j.new):
+		j.stranded = true
+		return over, stopped(unserved(j.to))
+	case pv == nil:
+		return again, m.create(ctx, j.new)
+	case j.isNew(pv):
+		return m.complete(ctx, j, pv)
+	case pv.UID != j.old.UID && j.step == record.MigrationPrepared:
+		return m.cancel(ctx, j, nil, "the PV was deleted and created again")
+	case pv.UID != j.old.UID:
+		return over, stopped(fmt.Sprintf("PV %s (UID %s) is not one of this migration; "+
+			"save the data that it names, and delete it: the migration then continues", pv.Name, pv.UID))
+	case pv.DeletionTimestamp != nil && j.step == record.MigrationCutover:
+		return m.finalize(ctx, pv)
+	}
+	return m.cutOver(ctx, j, pv)
+}
+
+// cutOver does the steps from the unchanged old PV to its deletion. It checks once more
+// whether the PV may be migrated, and cancels the migration if not.
+func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
+	if !moves(m.mode) {
+		return m.cancel(ctx, j, pv, "migration was turned off")
+	}
+	if edited(j.old, pv) {
+		return m.cancel(ctx, j, pv, "the PV was edited")
+	}
+	s := m.subject(ctx, pv, true)
+	if to, _, verdict, reason := m.node(ctx).verdict(s); verdict != Ready || to != j.to {
+		return m.cancel(ctx, j, pv, fmt.Sprintf("%s: %s", verdict, reason))
+	}
+	switch {
+	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
+		return again, m.unlessRefused(ctx, j, pv, m.retain(ctx, pv))
+	case j.step == record.MigrationPrepared:
+		if err := j.hold.CutOver(); err != nil {
+			return over, unwritten(err)
+		}
+		j.step = record.MigrationCutover
+		return again, nil
+	}
+	if err := m.admitNew(ctx, j.new); err != nil {
+		return over, m.unlessRefused(ctx, j, pv, err)
+	}
+	m.announce(ctx, j, s.claim)
+	return again, m.unlessRefused(ctx, j, pv, m.remove(ctx, pv))
+}
+
+// unlessRefused cancels the migration if err is an answer by which the API server does not admit a step of it. It
+// returns err otherwise. The old PV is there.
+func (m *Migrator) unlessRefused(ctx context.Context, j *job, pv *corev1.PersistentVolume, err error) error {
+	if err == nil {
+		return nil
+	}
+	if err = m.refuse(ctx, pv, j.to, err); !errors.Is(err, errCancelled) {
+		return err
+	}
+	_, err = m.cancel(ctx, j, pv, m.refusals[pv.Name].reason)
+	return err
+}
+
+// finalize removes the finalizers of the deleted old PV. A deletion cannot be undone, so
+// the migration can only go forward.
+func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (state, error) {
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		return again, m.retain(ctx, pv)
+	}
+	if others := otherFinalizers(pv); len(others) > 0 {
+		return over, stopped(fmt.Sprintf("PV %s was deleted, and finalizers of other controllers keep it: %q; the migration continues when they are gone",
+			pv.Name, others))
+	}
+	return again, m.release(ctx, pv)
+}
+
+// complete does the steps from the new PV to the end.
+func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVolume) (state, error) {
+	if pv.DeletionTimestamp != nil {
+		return over, stopped(fmt.Sprintf("the new PV %s is being deleted; when it is gone the agent creates it again", pv.Name))
+	}
+	claim, err := m.claim(ctx, pv, true)
+	if err != nil {
+		return over, err
+	}
+	note := ""
+	switch phase := pv.Status.Phase; {
+	case phase == "" || phase == corev1.VolumePending:
+		return waits, nil
+	case claim == nil && j.old.Status.Phase == corev1.VolumeBound:
+		note = fmt.Sprintf("claim %s was deleted during the migration; PV %s stays, with the policy Retain and all data: "+
+			"use it, or set its policy to Delete to delete it with its volume", reference(pv), pv.Name)
+	case claim == nil:
+	case phase != corev1.VolumeBound:
+		return waits, nil
+	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[class.AnnMigrated] != string(pv.UID) && !j.touched:
+		err := m.touch(ctx, claim, pv)
+		if j.touched = live.Permanent(err); j.touched {
+			err = nil // the controller-manager checks all claims every 15 seconds
+		}
+		return waits, err
+	case claim.Status.Phase != corev1.ClaimBound:
+		return waits, nil
+	}
+	switch {
+	case pv.Annotations[class.AnnPolicy] == "":
+	case note != "":
+		return again, m.keep(ctx, pv)
+	default:
+		return again, m.restore(ctx, pv)
+	}
+	return over, m.finish(ctx, j, pv, claim, note)
+}
+
+func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, note string) error {
+	var err error
+	if j.to == toHostPath {
+		foreign := m.pvs.IsForeign(pv)
+		if err = j.hold.FinishReturn(string(pv.UID), foreign); foreign {
+			m.pvs.SweepSoon() // so that the plan shows it
+		}
+	} else {
+		err = j.hold.Finish(string(pv.UID), note)
+	}
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Migrated", "PV", pv.Name, "to", j.to, "pool", j.pool.Path(), "directory", j.volume, "note", note)
+	m.finished(ctx, j, pv, claim, note)
+	return nil
+}
+
+// unwritten stops a migration whose journal cannot be written, because the disk is full for example. It returns err if the
+// pool is not ready, which package monitor reports, or if another call ended the migration.
+func unwritten(err error) error {
+	if errors.Is(err, volume.ErrNotReady) || errors.Is(err, volume.ErrConflict) {
+		return err
+	}
+	return stopped(fmt.Sprintf("its journal cannot be written: %v", err))
+}
+
+// cancel ends a migration before its cutover, and restores the old PV's policy. pv is nil
+// if that PV is gone.
+func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolume, why string) (state, error) {
+	if pv != nil {
+		switch err := m.restore(ctx, pv); {
+		case err != nil && live.Permanent(err):
+			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its policy %s back: %v; "+
+				"the PV has policy Retain until then", why, class.Policy(pv), err))
+		case err != nil:
+			return over, err
+		}
+	}
+	if err := j.hold.Release(); err != nil {
+		return over, unwritten(err)
+	}
+	if m.pvs.IsForeign(j.old) {
+		m.pvs.SweepSoon() // so that the plan shows it
+	}
+	klog.FromContext(ctx).Info("Cancelled a migration; the PV is as it was", "PV", j.old.Name, "why", why)
+	return over, errCancelled
+}
+
+// Errors of migrations that did not finish, after an event or a log line.
+var (
+	errCancelled = errors.New("the migration is cancelled")
+	errStopped   = errors.New("the migration is stopped")
+	errHalfway   = errors.New("the old PV may be gone, and the migration is not over")
+)
+
+// stop writes to the journal why a migration cannot continue, and records it in the log
+// and on the objects, also if the journal cannot be written.
+func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
+	if why != j.stopped {
+		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
+	}
+	m.halted(ctx, j, why)
+	if err := j.hold.Stop(why); err != nil {
+		return errors.Join(errStopped, err)
+	}
+	return errStopped
+}
+
+func reference(pv *corev1.PersistentVolume) string {
+	if ref := pv.Spec.ClaimRef; ref != nil {
+		return ref.Namespace + "/" + ref.Name
+	}
+	return ""
+}

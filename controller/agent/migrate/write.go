@@ -1,0 +1,127 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+)
+
+// Every write names the UID and the version of the object that was read. If another
+// writer changed it, the API server returns Conflict, and the next step reads it again.
+
+// retain sets the policy to Retain, and the annotation AnnPolicy to the former policy.
+func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.retain")
+	return m.setRetain(ctx, pv, metav1.PatchOptions{})
+}
+
+func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o metav1.PatchOptions) error {
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: class.Policy(pv)}},
+		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain}, o)
+}
+
+// restore sets the policy of the annotation AnnPolicy. With the policy Delete it also
+// adds the provisioner library's finalizer, so that the PV outlives its volume; not on a
+// PV of another provisioner, which handles its own. It does nothing without the
+// annotation.
+func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnPolicy] == "" {
+		return nil
+	}
+	m.step("migrate.restore")
+	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
+	policy := class.Policy(pv)
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
+		meta["finalizers"] = append(slices.Clone(pv.Finalizers), class.Finalizer)
+	}
+	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
+}
+
+// keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later migration, or the end
+// of this one, would set another. It does nothing without the annotation.
+func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnPolicy] == "" {
+		return nil
+	}
+	m.step("migrate.keep")
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}, nil, metav1.PatchOptions{})
+}
+
+// remove deletes the PV.
+func (m *Migrator) remove(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.delete")
+	err := m.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
+	return gone(err, "delete PV "+pv.Name)
+}
+
+// release removes the finalizers of a PV that is being deleted.
+func (m *Migrator) release(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.release")
+	return gone(m.patchPV(ctx, pv, map[string]any{"finalizers": nil}, nil, metav1.PatchOptions{}), "")
+}
+
+// create creates the new PV. It does nothing if a PV has that name; the next step checks
+// which one it is.
+func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) error {
+	m.step("migrate.create")
+	_, err := m.client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the PV: %w", err)
+	}
+	return nil
+}
+
+// touch changes the claim, so that the controller-manager checks it now and not at its
+// next resync.
+func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+	m.step("migrate.touch")
+	patch, err := patchOf(claim.UID, claim.ResourceVersion, map[string]any{
+		"annotations": map[string]any{class.AnnMigrated: pv.UID},
+	}, nil)
+	if err != nil {
+		return err
+	}
+	_, err = m.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+func (m *Migrator) patchPV(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any, o metav1.PatchOptions) error {
+	patch, err := patchOf(pv.UID, pv.ResourceVersion, meta, spec)
+	if err != nil {
+		return err
+	}
+	if _, err = m.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, o); err != nil {
+		return fmt.Errorf("change PV %s: %w", pv.Name, err)
+	}
+	return nil
+}
+
+// patchOf returns a merge patch for this version of an object only.
+func patchOf(uid types.UID, version string, meta, spec map[string]any) ([]byte, error) {
+	meta["uid"], meta["resourceVersion"] = uid, version
+	patch := map[string]any{"metadata": meta}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	return json.Marshal(patch)
+}
+
+// gone returns nil if the object does not exist, and otherwise the wrapped error.
+func gone(err error, what string) error {
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case what == "":
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

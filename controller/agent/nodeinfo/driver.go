@@ -1,0 +1,140 @@
+package nodeinfo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+)
+
+var (
+	// driverEvery is the pause between two checks of what the scheduler sees of the driver.
+	driverEvery = timing.Scaled(time.Minute)
+	// driverAgain is the pause before the check after a registration.
+	driverAgain = timing.Scaled(10 * time.Second)
+)
+
+// Driver checks that the scheduler sees the CSI driver on this node: the kubelet writes the driver's
+// topology label on the Node and the driver's entry in the CSINode when the driver registers, and never
+// again. If a tool removes one of them, no pod with a volume of the node can be scheduled.
+//
+// Make it with NewDriver.
+type Driver struct {
+	client       kubernetes.Interface
+	node, driver string
+	// registration is nil if a sidecar registers the driver.
+	registration Registration
+	seen         bool // the scheduler saw the driver at an earlier check
+
+	mu  sync.Mutex
+	err error // guarded by mu
+}
+
+// Registration is the driver's registration with the kubelet.
+type Registration interface {
+	Ready() error // nil if the kubelet has registered the driver
+	Renew()       // makes the kubelet register the driver again
+}
+
+// NewDriver returns the check of the driver of that name on the node. registration is nil if a sidecar
+// registers the driver.
+func NewDriver(client kubernetes.Interface, node, driver string, registration Registration) *Driver {
+	return &Driver{client: client, node: node, driver: driver, registration: registration}
+}
+
+// Run checks until the context ends. It waits before the first check, because the kubelet registers the
+// driver when the agent starts.
+func (d *Driver) Run(ctx context.Context) {
+	pause := driverEvery
+	for sleep.For(ctx, pause) {
+		if pause = driverEvery; d.check(ctx) {
+			pause = driverAgain
+		}
+	}
+}
+
+// Ready returns nil if the scheduler sees the driver, as far as is known, or an error that says what is missing.
+func (d *Driver) Ready() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// check reads Node and CSINode. It reports whether it had the kubelet register the driver again.
+func (d *Driver) check(ctx context.Context) (again bool) {
+	missing, err := d.missing(ctx)
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot check whether the scheduler sees the driver", "err", err)
+		return false // what was found last stays
+	}
+	// Before the driver was registered nothing is lost, and Registration.Ready says what stands in the way.
+	if missing != nil && !d.seen && (d.registration == nil || d.registration.Ready() != nil) {
+		return false
+	}
+	d.seen = d.seen || missing == nil
+	d.mu.Lock()
+	was := d.err
+	d.err = missing
+	d.mu.Unlock()
+	log := klog.FromContext(ctx)
+	switch again = errors.As(missing, new(unregistered)) && d.registration != nil; {
+	case missing == nil && was != nil:
+		log.Info("The scheduler sees the driver again", "driver", d.driver)
+	case again:
+		log.Error(missing, "Pods with volumes of this node cannot be scheduled; the driver registers again")
+		d.registration.Renew()
+	case missing != nil && was == nil:
+		log.Error(missing, "Pods with volumes of this node cannot be scheduled")
+	}
+	return again
+}
+
+// unregistered is the error of a mark that the kubelet writes when the driver registers again.
+type unregistered struct{ error }
+
+// missing returns what keeps the scheduler from seeing the driver, nil if nothing does. It does not
+// check the CSINode where the agent may not read it. err is set if the API server does not answer.
+func (d *Driver) missing(ctx context.Context) (missing, err error) {
+	node, err := live.Node(ctx, d.client, d.node)
+	if node == nil || err != nil {
+		return nil, err // without a Node the kubelet registers both
+	}
+	switch at := node.Labels[class.TopologyNode]; at {
+	case d.node:
+	case "":
+		return unregistered{fmt.Errorf("node %s has no label %s=%s, so no pod with a volume of this node can be scheduled; "+
+			"if the kubelet does not write it, kubectl label node %s %s=%s", d.node, class.TopologyNode, d.node, d.node, class.TopologyNode, d.node)}, nil
+	default: // the kubelet refuses to register the driver then
+		return fmt.Errorf("node %s has the label %s=%s, and volumes of this node require %s: kubectl label --overwrite node %s %s=%s",
+			d.node, class.TopologyNode, at, d.node, d.node, class.TopologyNode, d.node), nil
+	}
+	registered, err := d.client.StorageV1().CSINodes().Get(ctx, d.node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		return unregistered{fmt.Errorf("CSINode %s is missing, so no pod with a volume of this node can be scheduled; restart the kubelet", d.node)}, nil
+	case err != nil:
+		return nil, err
+	}
+	if !slices.ContainsFunc(registered.Spec.Drivers, func(r storagev1.CSINodeDriver) bool {
+		return r.Name == d.driver && slices.Contains(r.TopologyKeys, class.TopologyNode)
+	}) {
+		return unregistered{fmt.Errorf("CSINode %s lacks the driver %s with the topology key %s, so no pod with a volume of this node can be scheduled",
+			d.node, d.driver, class.TopologyNode)}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,112 @@
+package nodeinfo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+)
+
+// A tool removes what the kubelet wrote when the driver registered. The driver registers again where that helps, and is not ready with
+// words until the scheduler sees it.
+func TestDriverIsSeen(t *testing.T) {
+	const driver = class.CSIProvisioner
+	node := func(label string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}}
+		if label != "" {
+			n.Labels = map[string]string{class.TopologyNode: label}
+		}
+		return n
+	}
+	csiNode := func(names ...string) *storagev1.CSINode {
+		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}}
+		for _, name := range names {
+			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: "node-01", TopologyKeys: []string{class.TopologyNode}})
+		}
+		return n
+	}
+	for what, row := range map[string]struct {
+		objects  []runtime.Object
+		answer   func(*Driver, *fake.Clientset)
+		want     string // part of the error, "" for none
+		register bool
+	}{
+		"seen":                         {[]runtime.Object{node("node-01"), csiNode("x", driver)}, nil, "", false},
+		"label removed":                {[]runtime.Object{node(""), csiNode(driver)}, nil, "kubectl label node node-01 topology.hostpath.csi/node=node-01", true},
+		"label of another node":        {[]runtime.Object{node("node-02"), csiNode(driver)}, nil, "--overwrite", false},
+		"CSINode deleted":              {[]runtime.Object{node("node-01")}, nil, "CSINode node-01 is missing", true},
+		"driver's entry removed":       {[]runtime.Object{node("node-01"), csiNode("x")}, nil, "lacks the driver", true},
+		"not registered yet":           {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = &kubelet{err: errors.New("wait")} }, "", false},
+		"sidecar, not registered yet":  {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = nil }, "", false},
+		"Node deleted":                 {[]runtime.Object{csiNode(driver)}, nil, "", false},
+		"CSINodes may not be read":     {[]runtime.Object{node("node-01")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "", false},
+		"label, no CSINode readable":   {[]runtime.Object{node("")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "has no label", true},
+		"the API server is in trouble": {[]runtime.Object{node("")}, refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
+		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration, d.seen = nil, true }, "has no label", false},
+	} {
+		k := &kubelet{}
+		client := fake.NewClientset(row.objects...)
+		d := NewDriver(client, "node-01", driver, k)
+		if row.answer != nil {
+			row.answer(d, client)
+		}
+		again := d.check(t.Context())
+		err := d.Ready()
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", what, err, row.want)
+		}
+		if again != row.register || (k.renewed == 1) != row.register {
+			t.Errorf("%s: registered again %v, %d times", what, again, k.renewed)
+		}
+	}
+}
+
+// kubelet has registered the driver, unless err says why not.
+type kubelet struct {
+	err     error
+	renewed int
+}
+
+func (k *kubelet) Ready() error { return k.err }
+func (k *kubelet) Renew()       { k.renewed++ }
+
+// refuse answers requests for the resource with the error.
+func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
+	return func(_ *Driver, client *fake.Clientset) {
+		client.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+	}
+}
+
+// What a tool removed and the kubelet wrote again is forgotten; an API server that does not answer changes nothing.
+func TestDriverIsSeenAgain(t *testing.T) {
+	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
+	d := NewDriver(client, "node-01", class.CSIProvisioner, &kubelet{})
+	d.check(t.Context())
+	down := true
+	client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return down, nil, apierrors.NewInternalError(errors.New("x"))
+	})
+	if d.check(t.Context()); d.Ready() == nil {
+		t.Error("ready because the API server does not answer")
+	}
+	down = false
+	labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{class.TopologyNode: "node-01"}}}
+	if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), labelled, ""); err != nil {
+		t.Fatal(err)
+	}
+	client.PrependReactor("get", "csinodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))
+	})
+	if d.check(t.Context()); d.Ready() != nil {
+		t.Error(d.Ready())
+	}
+}

@@ -1,0 +1,135 @@
+// Package nodeinfo is what the agent reads about its node before it serves claims: the
+// node itself, the identity of its cluster, and the agent's own permissions.
+package nodeinfo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+)
+
+// Info is the node as the API server has it, the identity of its cluster, and
+// the agent's permissions. Make it with New. Its methods but Name may be
+// called after Read only.
+type Info struct {
+	client kubernetes.Interface
+	name   string
+	node   *corev1.Node // set by Read
+	// last is the node as it was read last. reading guards the reads after the first.
+	last    atomic.Pointer[registration]
+	reading sync.Mutex
+	// cluster is the UID of the namespace kube-system, nil if it is unknown.
+	cluster   atomic.Pointer[string]
+	lacking   atomic.Pointer[[]permission] // as last asked; nil before that
+	hostnames atomic.Pointer[hostnames]    // nil until ReadFormer
+}
+
+// registration is what changes of a node while its agent runs: its Node is deleted and
+// registered again, and an administrator annotates it or changes its labels.
+type registration struct {
+	uid      types.UID
+	giveUp   string
+	hostname string // the label kubernetes.io/hostname
+	at       time.Time
+}
+
+// New returns the info of the node of that name, which is not read yet.
+func New(client kubernetes.Interface, name string) *Info {
+	return &Info{client: client, name: name}
+}
+
+// Read reads the node and the cluster's identity.
+func (i *Info) Read(ctx context.Context) error {
+	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read node %q (NODE_NAME): %w", i.name, err)
+	}
+	if node.Labels[corev1.LabelHostname] == "" {
+		return fmt.Errorf("node %q has no label %s, so no PV could name it: kubectl label node %s %s=<hostname>",
+			i.name, corev1.LabelHostname, i.name, corev1.LabelHostname)
+	}
+	if err := i.readCluster(ctx); err != nil {
+		return err
+	}
+	node.ManagedFields, node.Status = nil, corev1.NodeStatus{}
+	i.node = node
+	i.last.Store(registrationOf(node))
+	return nil
+}
+
+func registrationOf(node *corev1.Node) *registration {
+	return &registration{node.UID, node.Annotations[class.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
+}
+
+// ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within maxAge. They stay as they are
+// while there is no Node, or while it cannot be read; the hostname also while the Node has none.
+func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
+	i.reading.Lock()
+	defer i.reading.Unlock()
+	was := i.last.Load()
+	if time.Since(was.at) < maxAge {
+		return
+	}
+	node, err := i.client.CoreV1().Nodes().Get(ctx, i.name, metav1.GetOptions{})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot read the Node again", "err", err)
+		return
+	}
+	now := registrationOf(node)
+	now.hostname = cmp.Or(now.hostname, was.hostname)
+	i.last.Store(now)
+	if was.uid != now.uid {
+		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs", "uid", now.uid, "was", was.uid)
+	}
+	if was.hostname != now.hostname {
+		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, and pods of older hostPath PVs "+
+			"start only where the former label is", "label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
+	}
+}
+
+// Name returns the Node's name.
+func (i *Info) Name() string { return i.name }
+
+// Node returns the node as it was at the start, without its status.
+func (i *Info) Node() *corev1.Node { return i.node }
+
+// UID returns the Node's UID, as it was read last. Another Node of the same name has
+// another one.
+func (i *Info) UID() string { return string(i.last.Load().uid) }
+
+// Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as it was
+// read last.
+func (i *Info) Hostname() string { return i.last.Load().hostname }
+
+// GiveUp returns the Node's annotation class.AnnGiveUp, as it was read last.
+func (i *Info) GiveUp() string { return i.last.Load().giveUp }
+
+// Cluster returns the cluster's identity, "" as long as it is unknown.
+func (i *Info) Cluster() string {
+	if known := i.cluster.Load(); known != nil {
+		return *known
+	}
+	return ""
+}
+
+// readCluster reads the cluster's identity. It stays unknown if the agent may not
+// read it.
+func (i *Info) readCluster(ctx context.Context) error {
+	cluster, err := live.Cluster(ctx, i.client)
+	if cluster != "" {
+		i.cluster.Store(&cluster)
+	}
+	return err
+}

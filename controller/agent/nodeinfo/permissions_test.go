@@ -1,0 +1,150 @@
+package nodeinfo
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+)
+
+// What is not asked for at start is missed only when it is used; what is asked for in vain would
+// keep every agent unready.
+func TestNeededIsTheClusterRole(t *testing.T) {
+	// Without this one the loop does not start, and says so.
+	want := map[string]bool{"get nodes": true}
+	for _, n := range needed {
+		for verb := range strings.FieldsSeq(n.verbs) {
+			want[strings.TrimSpace(verb+" "+path.Join(n.group, n.resource)+" "+n.object)] = true
+		}
+	}
+	for _, mode := range []string{"legacy", "csi"} {
+		want := maps.Clone(want)
+		if mode == "csi" {
+			want["get storage.k8s.io/csinodes"] = true // of Driver, which does without
+		}
+		data, err := os.ReadFile("../../../manifests/" + mode + "/rbac.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var role rbacv1.ClusterRole
+		first, _, _ := bytes.Cut(data, []byte("\n---\n"))
+		if err := yaml.UnmarshalStrict(first, &role); err != nil || role.Kind != "ClusterRole" {
+			t.Fatalf("%s: %s, %v", mode, role.Kind, err)
+		}
+		got := map[string]bool{}
+		for _, r := range role.Rules {
+			what := path.Join(r.APIGroups[0], r.Resources[0])
+			for _, name := range r.ResourceNames {
+				what += " " + name
+			}
+			for _, verb := range r.Verbs {
+				got[verb+" "+what] = true
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: the ClusterRole allows %v, the loop wants %v", mode, got, want)
+		}
+	}
+}
+
+// What is off without a permission is said of those that are asked for.
+func TestWithoutIsNeeded(t *testing.T) {
+	asked := map[permission]bool{}
+	for _, n := range needed {
+		for verb := range strings.FieldsSeq(n.verbs) {
+			asked[permission(strings.TrimSpace(verb+" "+n.resource+" "+n.object))] = true
+		}
+	}
+	for p := range without {
+		if !asked[p] {
+			t.Errorf("nobody asks for %q", p)
+		}
+	}
+	if !asked[patchPVs] {
+		t.Errorf("nobody asks for %q", patchPVs)
+	}
+}
+
+// A claim is given back by a patch or, with an older ClusterRole, by an update.
+func TestPatchOrUpdateOfClaims(t *testing.T) {
+	const other permission = "get events"
+	for _, row := range []struct{ missing, want []permission }{
+		{[]permission{patchClaims, other}, []permission{other}},
+		{[]permission{updateClaims}, nil},
+		{[]permission{updateClaims, other, patchClaims}, []permission{updateClaims, other, patchClaims}},
+	} {
+		if got := withoutAlternatives(slices.Clone(row.missing)); !slices.Equal(got, row.want) {
+			t.Errorf("of %q are missing %q, want %q", row.missing, got, row.want)
+		}
+	}
+}
+
+// The cluster's identity is optional; everything else that a node has to know is not.
+func TestInfoWithoutCluster(t *testing.T) {
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	for _, row := range []struct {
+		path   string
+		status int
+		fails  bool
+	}{
+		{"/api/v1/namespaces/kube-system", http.StatusForbidden, false}, {"/api/v1/namespaces/kube-system", http.StatusNotFound, false},
+		{"/api/v1/namespaces/kube-system", http.StatusInternalServerError, true}, {"/api/v1/nodes/node-01", http.StatusForbidden, true},
+	} {
+		reasons := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
+			http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusInternalServerError: metav1.StatusReasonInternalError}
+		client := apitest.Client(t, func(r *http.Request) (int, any) {
+			if r.URL.Path == row.path {
+				return row.status, apitest.Failure(row.status, reasons[row.status])
+			}
+			return http.StatusOK, node
+		})
+		i := New(client, "node-01")
+		err := i.Read(t.Context())
+		if (err != nil) != row.fails || err == nil && (i.Cluster() != "" || i.Hostname() != "host-a") {
+			t.Errorf("%s answers %d: cluster %q, error %v", row.path, row.status, i.Cluster(), err)
+		}
+	}
+}
+
+// The Node is deleted and registered again while the agent runs: it has the UID of the new one, and keeps its own while there is none.
+func TestRegisteredAgain(t *testing.T) {
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "old", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}
+	status := http.StatusOK
+	i := New(apitest.Client(t, func(r *http.Request) (int, any) {
+		switch {
+		case r.URL.Path != "/api/v1/nodes/node-01":
+			return http.StatusForbidden, apitest.Failure(http.StatusForbidden, metav1.StatusReasonForbidden)
+		case status != http.StatusOK:
+			return status, apitest.Failure(status, metav1.StatusReasonNotFound)
+		}
+		return status, node
+	}), "node-01")
+	if err := i.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	status = http.StatusNotFound
+	i.ReadAgain(t.Context(), 0)
+	if i.UID() != "old" {
+		t.Errorf("UID %q without a Node, want the one before", i.UID())
+	}
+	status, node.UID, node.Annotations = http.StatusOK, "new", map[string]string{class.AnnGiveUp: "new"}
+	node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
+	i.ReadAgain(t.Context(), 0)
+	if i.UID() != "new" || i.GiveUp() != "new" || i.Hostname() != "host-b" {
+		t.Errorf("UID %q, annotation %q, hostname %q, want new, new, host-b", i.UID(), i.GiveUp(), i.Hostname())
+	}
+}

@@ -1,0 +1,172 @@
+package orphans
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	// checkEvery is the pause between two checks. Up to half of it is added at
+	// random, so that the agents of a cluster spread their requests.
+	checkEvery = time.Hour
+	// eventEvery is the least pause between two events about a pool's orphans.
+	eventEvery = 10 * time.Minute
+)
+
+var (
+	// firstCheck is the delay of the first check. By then the agent has adopted
+	// volumes and finished interrupted calls.
+	firstCheck = timing.Scaled(10 * time.Second)
+	// checkSoon is the delay of a check after a PV was deleted. PVs deleted in that
+	// time share the check.
+	checkSoon = timing.Scaled(5 * time.Second)
+	// checkRetry is the pause after a check that failed in part.
+	checkRetry = timing.Scaled(time.Minute)
+)
+
+// PVs is what a Checker needs of the node's PVs.
+type PVs interface {
+	// All returns the saved PVs of this node, from memory.
+	All() []*corev1.PersistentVolume
+	// Names returns the pool and the directory that a PV names. The pool is nil if
+	// it is not one of this node.
+	Names(*corev1.PersistentVolume) (*volume.Pool, string)
+	// NamesOther reports whether the PV with the name that the record of a volume of the
+	// pool has certainly names another volume.
+	NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool
+	// Age returns how long a volume has existed, or less, whatever the clock showed then.
+	Age(*volume.Pool, volume.Volume) time.Duration
+}
+
+// Config is the configuration of a Checker. New validates it.
+type Config struct {
+	Client kubernetes.Interface
+	Pools  *volume.Pools
+	PVs    PVs
+	// Events records events on Node, the node of the pools, and on PVs.
+	Events *events.Recorder
+	Node   *corev1.ObjectReference
+	// Delete removes the volumes that removable allows, when they have been orphans
+	// for Grace. Without it nothing is removed.
+	Delete bool
+	Grace  time.Duration
+	// Changed is called after a volume of the pool was removed. It must not
+	// block; may be nil.
+	Changed func(*volume.Pool)
+}
+
+// Checker finds volumes whose PV is gone, provisioned directories that no record and
+// no PV names, and PVs whose directory is missing. It reports them by metric, by event
+// and in the volume's record, which inspect shows. With Config.Delete it removes
+// volumes whose PV is gone. Make it with New; call Run once.
+//
+// A check compares the pools with the PVs that the provisioning loop has in memory,
+// and reads from the API server only what does not match.
+type Checker struct {
+	Config
+	deleted chan struct{}
+	asked   chan request
+	// Used by check alone.
+	timers   map[place]timer
+	reported map[*volume.Pool]*report
+
+	mu   sync.Mutex // guards last
+	last map[*volume.Pool]findings
+}
+
+// New returns a Checker. The error names what is missing or wrong.
+func New(c Config) (*Checker, error) {
+	switch {
+	case c.Client == nil, c.Pools == nil, c.PVs == nil, c.Events == nil, c.Node == nil:
+		return nil, errors.New("configure the check for orphans: the client, pools, the provisioning loop, a recorder and the node are required")
+	case c.Grace < 0:
+		return nil, errors.New("configure the check for orphans: the grace period is negative")
+	}
+	if c.Changed == nil {
+		c.Changed = func(*volume.Pool) {}
+	}
+	return &Checker{Config: c, deleted: make(chan struct{}, 1), asked: make(chan request), timers: map[place]timer{},
+		reported: map[*volume.Pool]*report{}, last: map[*volume.Pool]findings{}}, nil
+}
+
+// Run checks until the context ends. pvs is the informer behind PVs.All, which the
+// caller runs; the deletion of a PV causes a check.
+func (o *Checker) Run(ctx context.Context, pvs cache.SharedIndexInformer) {
+	if _, err := pvs.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: o.pvDeleted}); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch PVs; orphans are found by the periodic check only")
+	}
+	for next := firstCheck; ; next = o.check(ctx) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		case r := <-o.asked:
+			o.answer(r)
+		case <-o.deleted:
+			if !sleep.For(ctx, checkSoon) {
+				return
+			}
+		}
+	}
+}
+
+// pvDeleted requests a check if a PV was deleted and its volume was not. That does
+// not happen if a claim with the policy Delete is deleted.
+func (o *Checker) pvDeleted(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	pv, ok := obj.(*corev1.PersistentVolume)
+	if !ok {
+		return
+	}
+	pool, name := o.PVs.Names(pv)
+	if pool == nil {
+		return
+	}
+	if _, ok := pool.Cached(name); !ok {
+		return
+	}
+	sleep.Wake(o.deleted)
+}
+
+// check checks all pools, and returns the pause before the next check.
+func (o *Checker) check(ctx context.Context) (next time.Duration) {
+	next = checkEvery + rand.N(checkEvery/2)
+	pvs := o.localPVs()
+	for _, pool := range o.Pools.All() {
+		if pool.NotOffered() != "" {
+			continue
+		}
+		log := klog.FromContext(ctx).WithValues("pool", pool.Name())
+		found, err := o.find(ctx, pool, pvs)
+		if err != nil {
+			if ctx.Err() != nil {
+				return next
+			}
+			log.V(1).Info("Cannot check for all orphans; trying again", "err", err)
+			next = min(next, checkRetry)
+		}
+		if o.Delete {
+			next = min(next, o.remove(klog.NewContext(ctx, log), pool, &found))
+		}
+		o.mu.Lock()
+		o.last[pool] = found
+		o.mu.Unlock()
+		next = min(next, o.report(log, pool, found))
+	}
+	return next
+}

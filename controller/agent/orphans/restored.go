@@ -1,0 +1,130 @@
+package orphans
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// Restorer makes the PV of a volume without one.
+type Restorer interface {
+	// Restored returns a PV without claimRef that the agent would accept for the volume and the claim, with policy
+	// Retain. It sets the claim's class if it has none.
+	Restored(*volume.Pool, volume.Volume, *corev1.PersistentVolumeClaim, []storagev1.StorageClass) (*corev1.PersistentVolume, error)
+}
+
+// Objects are those that bring an orphan back.
+type Objects struct {
+	PV    *corev1.PersistentVolume      `json:"pv"`
+	Claim *corev1.PersistentVolumeClaim `json:"claim,omitempty"` // nil if it exists
+	// Notes are what an administrator should know before applying them.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Restored returns the PV and the claim that bring an orphan back: a PV with its recorded name and policy Retain, and a claim
+// that names it. If the recorded claim exists, it is Lost, and the PV names it. Restored changes nothing.
+//
+// The error is an ErrNotFound if the record does not exist or is another volume's, an ErrNotReady if the API server does not
+// answer, and another one if no PV can bring the volume back now.
+func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Objects, err error) {
+	pool, r, err := o.named(n)
+	if err != nil {
+		return all, err
+	}
+	switch pv, err := live.PV(ctx, o.Client, pvOf(r)); {
+	case err != nil:
+		return all, err
+	case pv != nil:
+		return all, fmt.Errorf("PV %s exists, and a volume has one PV, of its recorded name; if that PV names another volume, save and delete it first", pv.Name)
+	case r.Ephemeral:
+		return all, fmt.Errorf("%s is an ephemeral inline volume, which no PV can name", r.Name)
+	}
+	claim, exists, err := o.claimFor(ctx, r)
+	if err != nil {
+		return all, err
+	}
+	classes, err := o.Client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return all, live.Unanswered{Request: "list storage classes", Err: err}
+	}
+	r.PV = pvOf(r)
+	all.PV, err = from.Restored(pool, volume.Volume{Record: r, Path: filepath.Join(pool.Path(), r.Name)}, claim, classes.Items)
+	if err != nil {
+		return all, err
+	}
+	all.PV.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	all.PV.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	if r.Bytes > 0 {
+		all.PV.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(r.Bytes, resource.BinarySI)}
+	} else {
+		all.Notes = append(all.Notes, "the volume's size is not known, because its directory was adopted: correct it in PV and claim")
+	}
+	if !exists {
+		all.Claim = claim
+	}
+	all.Notes = append(all.Notes, notes(r, claim, exists)...)
+	return all, nil
+}
+
+// notes says what differs from the PV and the claim that the volume had.
+func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (all []string) {
+	if !exists && r.Owner.Name != claim.Name {
+		all = append(all, fmt.Sprintf("the volume was made for claim %s, whose name is not known or is taken: choose namespace and name, the same in PV and claim",
+			cmp.Or(r.Owner.Namespace+"/"+r.Owner.Name, r.Owner.UID)))
+	}
+	if exists {
+		all = append(all, "claim "+claim.Namespace+"/"+claim.Name+" exists and names this PV: it needs no other")
+	}
+	if *claim.Spec.StorageClassName == "" {
+		all = append(all, "no class has volumes in this pool, so the volume cannot grow")
+	}
+	if r.ReclaimPolicy != string(corev1.PersistentVolumeReclaimRetain) {
+		all = append(all, fmt.Sprintf("the policy is Retain, and the last one was %q: restore it once PV and claim are Bound", r.ReclaimPolicy))
+	}
+	return all
+}
+
+// unknownBytes is what a claim requests for a volume of unknown size.
+const unknownBytes = 1 << 30
+
+// claimFor returns the claim for a volume, and whether it exists: the recorded one, or one of its name that names the volume's
+// PV. A new claim has the recorded name unless another claim has it.
+func (o *Checker) claimFor(ctx context.Context, r record.Record) (claim *corev1.PersistentVolumeClaim, exists bool, err error) {
+	name := r.Owner.Name
+	if r.Owner.Namespace != "" && name != "" {
+		found, err := live.NamedClaim(ctx, o.Client, r.Owner.Namespace, name)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case found != nil && (string(found.UID) == r.Owner.UID || found.Spec.VolumeName == pvOf(r)):
+			return found, true, nil
+		case found != nil:
+			name = name[:min(len(name), maxName-len(restoredSuffix))] + restoredSuffix
+		}
+	}
+	size := *resource.NewQuantity(cmp.Or(r.Bytes, unknownBytes), resource.BinarySI)
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(r.Owner.Namespace, metav1.NamespaceDefault), Name: cmp.Or(name, pvOf(r))},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			VolumeName:  pvOf(r),
+		},
+	}, false, nil
+}
+
+const (
+	restoredSuffix = "-restored"
+	maxName        = 253 // bytes of an object's name
+)

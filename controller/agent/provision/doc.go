@@ -1,0 +1,23 @@
+// Package provision serves the claims of this node: it creates their volumes and PVs,
+// or refuses them. It adapts the agent to the provisioner library.
+//
+//	controller.go   the Controller and what it needs
+//	start.go        starts the agent's parts in order, and the library
+//	provisioner.go  what the library calls to create a volume
+//	place.go        the pool and the directory of a claim's volume
+//	refuse.go       why a claim is not served, as an event
+//	backend.go      what depends on the provisioner's name
+//	hostpath.go     claims of a dialect, which get hostPath or local PVs
+//	csi.go          CSI PVs
+//	delete.go       what the library calls to delete a volume
+//	client.go       how the library saves and deletes PVs
+//	progress.go     how far the deletion of each PV is
+//	holder.go       which agent has a pool
+//	status.go       whether claims are served
+//
+// One agent runs on every node and there is no leader. controller/agent/claims drops remote
+// claims. ShouldProvision and ShouldDelete return false for what is not local: an error
+// of Provision or Delete would be an event on every node.
+//
+// A node may have two agents, one for each provisioner's name.
+package provision

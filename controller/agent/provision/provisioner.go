@@ -1,0 +1,171 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// The provisioner library calls these interfaces.
+var (
+	_ lib.Provisioner      = (*Controller)(nil)
+	_ lib.Qualifier        = (*Controller)(nil)
+	_ lib.DeletionGuard    = (*Controller)(nil)
+	_ lib.BlockProvisioner = (*Controller)(nil)
+)
+
+// SupportsBlock returns true, so that the library calls ShouldProvision, whose refusal
+// names what is supported.
+func (c *Controller) SupportsBlock(context.Context) bool { return true }
+
+// ShouldProvision reports whether the library should call Provision for a claim. It
+// records no event about a remote claim. A local claim that cannot be served gets one
+// event. If the scheduler may place such a claim elsewhere, the answer is true: Provision
+// returns the refusal to the scheduler.
+func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(class.PVName(claim)) != nil {
+		return false
+	}
+	sc := c.claims.Class(class.Of(claim))
+	if sc == nil {
+		return false
+	}
+	b := c.backends.named(sc.Provisioner)
+	if b == nil {
+		return false
+	}
+	r := c.refusalOf(b, claim, sc)
+	if r == nil {
+		return true
+	}
+	if b.givesBack(claim, sc, r) {
+		// IsEarly: the controller-manager is about to write to the claim, and giving it
+		// back would conflict with that.
+		return !c.claims.IsEarly(claim.UID)
+	}
+	c.refuse(ctx, claim, r)
+	return false
+}
+
+// Provision creates the volume and describes its PV. A second call for the same claim
+// returns the same volume.
+func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	b := c.backends.named(o.StorageClass.Provisioner)
+	if b == nil {
+		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
+	}
+	pool, v, r := c.create(b, o)
+	if r != nil && r.conflict {
+		pool, v, r = c.createAnew(ctx, b, o, r)
+	}
+	if r != nil {
+		return c.failed(b, o, r)
+	}
+	c.changed(pool)
+	if b.ignoresNode && class.NamesNode(o.PVC) {
+		topic, message := claims.AnnotationIgnored(class.Of(o.PVC))
+		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
+	}
+	if message := c.noQuota(pool, v); message != "" {
+		c.events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
+	}
+	if b.byHostname {
+		c.info.ReadAgain(ctx, hostnameAge)
+	}
+	return c.describe(b, o, pool, v)
+}
+
+// create creates the claim's volume, or returns the one that exists and fits.
+func (c *Controller) create(b *backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
+	at, r := c.placeOf(b, o.PVC, o.StorageClass)
+	if r != nil {
+		return nil, volume.Volume{}, r
+	}
+	at.spec.PV, at.spec.Cluster = o.PVName, c.info.Cluster()
+	at.spec.ReclaimPolicy = string(c.policyOf(o.StorageClass))
+	v, err := c.pools.Create(at.pool, at.spec)
+	if err != nil {
+		return nil, volume.Volume{}, c.refusalFor(at.pool, err)
+	}
+	return at.pool, v, nil
+}
+
+// createAnew creates the claim's volume after create found one that does not fit: the class was
+// deleted and created again with other parameters, for example, before the volume had a PV. It
+// removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with the
+// reason.
+func (c *Controller) createAnew(ctx context.Context, b *backend, o lib.ProvisionOptions, r *refusal) (*volume.Pool, volume.Volume, *refusal) {
+	pool, v := existing(b, c.pools.All(), o.PVC, o.StorageClass)
+	if pool == nil {
+		return nil, v, r
+	}
+	if err := c.pvs.Discard(ctx, pool, v, o.PVC); err != nil {
+		r.message = fmt.Sprintf("%s; %v", r.message, err)
+		return nil, v, r
+	}
+	if r := c.refusalOf(b, o.PVC, o.StorageClass); r != nil {
+		return nil, v, r
+	}
+	return c.create(b, o)
+}
+
+// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and nobody
+// can change the affinity of a PV. It spares a request for each of many claims.
+var hostnameAge = timing.Scaled(5 * time.Second)
+
+// policyOf returns the reclaim policy of new PVs of the class.
+func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
+	return class.ReclaimPolicy(c.policy, sc)
+}
+
+// describe returns the results of Provision for a volume that exists.
+func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
+	*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	pv := b.newPV(served{
+		name: o.PVName, claim: o.PVC, class: o.StorageClass, pool: pool, volume: v,
+		at: c.here(pool), policy: c.policyOf(o.StorageClass),
+	})
+	if c.whole {
+		space, err := pool.Space()
+		if err != nil {
+			return c.failed(b, o, c.refusalFor(pool, err))
+		}
+		pv.Spec.Capacity[corev1.ResourceStorage] = class.WholeDisk(space.Total, v.Bytes)
+	}
+	return pv, lib.ProvisioningFinished, nil
+}
+
+// noQuota returns the event message for the first volume that a pool creates without the
+// quota that its class asks for if possible; "" for all others. One event a pool is enough:
+// only the node's administrator can enable quotas.
+func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
+	if v.NotEnforced == "" || v.Quota != record.QuotaBestEffort || v.Adopted {
+		return ""
+	}
+	if _, noted := c.notedNoQuota.LoadOrStore(pool.Name(), true); noted {
+		return ""
+	}
+	return fmt.Sprintf("node %s serves the volume from pool %s without a quota: %s; the agent records this event once for each pool after a start",
+		c.info.Name(), pool.Name(), v.NotEnforced)
+}
+
+// failed returns the results of Provision for a refusal.
+func (c *Controller) failed(b *backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	if b.givesBack(o.PVC, o.StorageClass, r) {
+		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
+	}
+	return nil, lib.ProvisioningFinished, errors.New(r.message)
+}

@@ -1,0 +1,122 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+// Reasons of refusals: topics of their events, and values of the label reason of
+// kubevirt_hpp_refusals_total.
+const (
+	refusedUnsupported = "unsupported" // the claim or its class; no retry helps
+	refusedNoPool      = "no_pool"     // the node lacks the class's pool
+	refusedNotReady    = "not_ready"   // the pool is not ready
+	refusedWaiting     = "waiting"     // Config.Hold keeps new claims waiting
+	refusedSpace       = "space"       // the only one that another node may not have
+	refusedQuota       = "quota"       // the class requires quotas
+	refusedVolume      = "volume"      // the name is taken, or the volume cannot be created
+)
+
+// refusal is why a claim cannot be served here.
+type refusal struct {
+	reason  string // one event is recorded for each
+	message string
+	// steady is the message without numbers that change all the time, "" if it has
+	// none. The library records an event for each round with the scheduler, and
+	// aggregates those with the same message.
+	steady string
+	// temporary is set if the answer may change while the claim stays the same.
+	temporary bool
+	// silent is set if another agent of this node serves the claim, or if Config.Hold
+	// has no answer yet: no event is recorded.
+	silent bool
+	// conflict is set if the name is taken, perhaps by a volume of the claim that does not fit.
+	conflict bool
+}
+
+// refusalOf returns why the claim cannot be served now, nil if it can.
+func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
+	if err := b.check(claim, sc); err != nil {
+		return &refusal{reason: refusedUnsupported, message: err.Error()}
+	}
+	at, r := c.placeOf(b, claim, sc)
+	if at.made || r != nil {
+		return r // the space of a volume that exists is already allocated
+	}
+	if err := c.hold(sc.Provisioner); err != nil {
+		return &refusal{reason: refusedWaiting, temporary: true, silent: errors.Is(err, ErrNotKnown), message: err.Error()}
+	}
+	space, err := at.pool.Space()
+	if err == nil {
+		err = at.pool.CheckQuota(at.spec)
+	}
+	if err != nil {
+		return c.refusalFor(at.pool, err)
+	}
+	if err := space.Check(at.spec.Bytes); err != nil {
+		return c.refusalFor(at.pool, err)
+	}
+	return nil
+}
+
+// refusalFor returns the refusal for an error of the pool.
+func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
+	var space *fault.SpaceError
+	switch {
+	case pool.NotOffered() != "":
+		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.notOffered(pool)}
+	case errors.As(err, &space) && space.NoInodes:
+		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
+			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+
+				"remove files there, create the filesystem again with more inodes, or choose another node", c.info.Name(), pool.Path())}
+	case errors.As(err, &space):
+		exact := fmt.Sprintf(", available %d", space.Available)
+		if space.Estimate {
+			exact += ", estimated"
+		}
+		return &refusal{reason: refusedSpace, temporary: true, message: c.noSpace(pool, space, exact), steady: c.noSpace(pool, space, "")}
+	case errors.Is(err, volume.ErrNoSpace):
+		return &refusal{reason: refusedSpace, message: err.Error(), temporary: true}
+	case errors.Is(err, volume.ErrNoQuotas):
+		return &refusal{reason: refusedQuota, temporary: true, message: fmt.Sprintf(
+			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
+				"enable quotas there, choose another node, or use a class without that parameter",
+			c.info.Name(), pool.Name(), class.QuotaParameter, err)}
+	case errors.Is(err, volume.ErrNotReady):
+		return &refusal{reason: refusedNotReady, temporary: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
+			"node %s cannot serve this claim now from pool %s in %s: %v; the agent retries when the pool is ready",
+			c.info.Name(), pool.Name(), pool.Path(), err)}
+	}
+	return &refusal{reason: refusedVolume, message: err.Error(), conflict: errors.Is(err, volume.ErrConflict)}
+}
+
+// noSpace returns the message of a claim that does not fit. exact adds the available
+// bytes, which change all the time.
+func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact string) string {
+	return fmt.Sprintf("node %s: %s requested, %s of %s available in %s "+
+		"(in bytes: requested %d%s, total %d): request less, free space there, or choose another node",
+		c.info.Name(), class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
+		e.Wanted, exact, e.Total)
+}
+
+// refuse records the refusal as one event of the claim and counts it. It has the
+// claim retried if the refusal is temporary.
+func (c *Controller) refuse(ctx context.Context, claim *corev1.PersistentVolumeClaim, r *refusal) {
+	if !r.silent {
+		c.refusals.WithLabelValues(r.reason).Inc()
+		c.events.Warn(ctx, events.Claim(claim), r.reason, events.ProvisioningFailed, r.message)
+	}
+	if r.temporary {
+		c.claims.RetryLater(claim.UID)
+	}
+}

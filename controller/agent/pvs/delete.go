@@ -1,0 +1,117 @@
+package pvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// deletion is the volume of a PV that may be deleted.
+type deletion struct {
+	backend  *backend
+	pool     *volume.Pool
+	name     string // of the directory
+	vanished bool   // an earlier call deleted the volume
+	object   identity.Object
+}
+
+// Kept is the error of a deletion that must wait until the PV or a claim changes.
+type Kept struct{ Reason string }
+
+func (e Kept) Error() string { return e.Reason }
+
+// Deletable returns nil if Delete may delete the volume of a PV. It decides from memory
+// and asks no API server. The error is an ErrNotReady while the pool is not ready.
+func (p *PVs) Deletable(pv *corev1.PersistentVolume) error {
+	_, err := p.deletable(pv, nil)
+	return err
+}
+
+// Delete moves the PV's volume into the trash. It returns nil if the volume is gone, but
+// only if the pool is ready. It returns a Kept if the deletion must wait for a change of
+// the PV or a claim, and an error if the volume is still mounted.
+func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
+	claim, err := p.claimOf(ctx, pv)
+	if err != nil {
+		return err
+	}
+	if b := p.backendOf(pv); b != nil {
+		p.askNodes(ctx, b, pv, 0)
+	}
+	d, err := p.deletable(pv, claim)
+	if err != nil || d.vanished {
+		return err
+	}
+	err = d.pool.DeleteIf(d.name, func(now volume.Volume) error { // its claim may have changed since
+		if err := d.backend.matches(now, pv); err != nil {
+			return err
+		}
+		d.object.Recorded, d.object.RecordedCluster = now.PVUID, now.Cluster
+		return p.mayDelete(pv, d.object)
+	})
+	if err != nil {
+		return fmt.Errorf("node %s: %w", p.node.Name(), err)
+	}
+	p.changed(d.pool)
+	p.claims.Retry()
+	return nil
+}
+
+// claimOf returns the claim that a PV names, nil if the PV names none or the claim is
+// gone. It reads the API server unless the watch has seen the claim's deletion. The PV's
+// phase proves nothing: a PV stays Released for a moment after it got its next claim.
+func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
+	if uid := class.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
+		return nil, nil
+	}
+	return live.ClaimOf(ctx, p.client, pv)
+}
+
+// deletable decides whether the volume of a PV may be deleted. claim is the claim that the
+// PV names, nil if it is gone or unknown. deletable asks no API server and changes
+// nothing. The error is a Kept if the volume waits for a claim or a claim uses it, and an
+// ErrNotReady while the pool is not ready. A volume whose record does not name the PV and
+// its claim waits until sync has adopted or rebound it. One that is another PV object's stays.
+func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
+	switch {
+	case class.ClaimUID(pv) == "": // the PV may have the phase Released all the same
+		return d, Kept{"its claimRef has no claim's UID, so it waits for a claim"}
+	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name):
+		return d, Kept{fmt.Sprintf("claim %s/%s uses it", claim.Namespace, claim.Name)}
+	}
+	if d.backend = p.backendOf(pv); d.backend == nil {
+		return d, p.unserved(pv)
+	}
+	if d.pool, d.name, err = d.backend.validate(pv); err != nil {
+		return d, err
+	}
+	if err := d.backend.deletable(pv); err != nil {
+		return d, err
+	}
+	v, err := d.pool.Get(d.name)
+	if errors.Is(err, volume.ErrSetAside) {
+		v, err = setAside(d.pool, d.name)
+	}
+	switch {
+	case errors.Is(err, volume.ErrNotFound):
+		d.vanished, err = d.backend.vanished(pv, d.pool, d.name)
+		return d, err
+	case err != nil:
+		return d, err
+	case v.Held() != nil:
+		return d, fmt.Errorf("PV %s: %w", pv.Name, v.Held())
+	}
+	if err := d.backend.matches(v, pv); err != nil {
+		return d, err
+	}
+	d.object = p.object(pv, d.pool, v.Record)
+	return d, p.mayDelete(pv, d.object)
+}

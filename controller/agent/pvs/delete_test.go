@@ -1,0 +1,94 @@
+package pvs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// TestDeleteReadsTheRecordAgain gives the volume to another claim after Delete compared its
+// record. The volume stays: Delete compares the record again under the volume's lock.
+func TestDeleteReadsTheRecordAgain(t *testing.T) {
+	for range 5 { // rarely, the calls get the lock in another order
+		k := newRetained(t, "csi")
+		k.serve(t)
+		k.mustTransfer()
+		k.release()
+		k.serve(t)
+		given := k.binding(k.seen, record.Owner{Namespace: "elsewhere", Name: "third", UID: "third"})
+
+		pinned, release, transferred, deleted := make(chan bool), make(chan bool), make(chan error), make(chan error)
+		go func() {
+			_ = k.pool.Pin(k.name, func(volume.Pinned) error {
+				close(pinned)
+				<-release
+				return nil
+			})
+		}()
+		<-pinned
+		go func() { transferred <- k.pool.Transfer(k.name, nextUID, given) }()
+		time.Sleep(100 * time.Millisecond) // in which it begins to wait for the pin
+		go func() { deleted <- k.Delete(t.Context(), k.seen) }()
+		time.Sleep(300 * time.Millisecond) // in which it reads the record and begins to wait, too
+		close(release)
+		if <-transferred != nil { // it got the lock last
+			<-deleted
+			continue
+		}
+		if err := <-deleted; err == nil {
+			t.Error("Delete deletes another claim's volume")
+		}
+		if v, err := k.pool.Get(k.name); err != nil || v.Owner.UID != "third" || v.State == record.Deleting {
+			t.Errorf("%+v, %v", v, err)
+		}
+		return
+	}
+	t.Error("Transfer never got the lock first; the test proves nothing")
+}
+
+// TestDeleteWithoutRecord has the released PV of a directory that an older provisioner made: it is deleted once it is adopted,
+// and it is gone if the directory is.
+func TestDeleteWithoutRecord(t *testing.T) {
+	for _, uuid := range []bool{false, true} {
+		c := newPVs(t)
+		setObjects(t, c)
+		pv := validPV(c, "wait")
+		pv.UID, pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = "pv-uid", corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
+		pv.CreationTimestamp = metav1.Now()
+		if !uuid {
+			delete(pv.Annotations, class.AnnPool)
+		}
+		pool, name := c.backendOf(pv).names(pv)
+		if err := os.Mkdir(filepath.Join(pool.Path(), name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Delete(t.Context(), pv)
+		if c.Deletable(pv) == nil || err == nil || !strings.Contains(err.Error(), "has no record yet") {
+			t.Errorf("before it is adopted: %v", err)
+		}
+		if err := c.informer.GetStore().Add(pv); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.sync(t.Context(), pv.Name); err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []string{"first", "second"} {
+			if err := errors.Join(c.Deletable(pv), c.Delete(t.Context(), pv)); err != nil {
+				t.Errorf("%s call: %v", call, err)
+			}
+		}
+		if there, err := pool.HasDirectory(name); there || err != nil {
+			t.Errorf("the directory is there: %v, %v", there, err)
+		}
+	}
+}

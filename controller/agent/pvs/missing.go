@@ -1,0 +1,63 @@
+package pvs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+// reportPool reports on the PV that its pool has not been open on this node for reportAfter,
+// if the Node's annotation gives the volume up: the operator gives up only what both say.
+func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
+	id := pv.Annotations[class.AnnPool]
+	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[class.AnnNodeUID], id) {
+		return nil
+	}
+	if p.notOpenFor(id) < reportAfter {
+		return nil
+	}
+	if pool, _ := p.Names(pv); pool != nil && pool.NotOffered() != "" {
+		return nil // by a setting, which says nothing about its disk
+	}
+	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
+}
+
+// notOpenFor returns for how long calls found the pool with that UUID not open, 0 if it is
+// open. The caller calls it at least once every resync.
+func (p *PVs) notOpenFor(id string) time.Duration {
+	open := slices.ContainsFunc(p.pools.All(), func(pool *volume.Pool) bool { return pool.ID() == id && pool.Ready() == nil })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if open {
+		delete(p.notOpen, id)
+		return 0
+	}
+	since, ok := p.notOpen[id]
+	if !ok {
+		since = time.Now()
+		p.notOpen[id] = since
+	}
+	return time.Since(since)
+}
+
+// reportVolume reports on the PV that its pool is open and does not have the volume, if the
+// PV names an earlier Node: the pool came to this one without the volume.
+func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
+	if uid := pv.Annotations[class.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
+		return nil
+	}
+	return p.report(ctx, pv, identity.VolumeIsMissing(p.node.UID()))
+}
+
+func (p *PVs) report(ctx context.Context, pv *corev1.PersistentVolume, missing string) error {
+	if pv.Annotations[class.AnnMissing] == missing || !p.node.MayPatchPVs() {
+		return nil
+	}
+	return p.patchMeta(ctx, pv, "annotations", map[string]any{class.AnnMissing: missing})
+}

@@ -1,0 +1,135 @@
+package pvs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// Restored returns a PV that the agent would accept for a volume whose PV is gone, for that claim and with policy Retain.
+// It has the recorded name, and no claimRef. If the claim names no class, the PV and the claim get the first of the classes
+// whose volumes are in the pool, preferably one of the recorded policy. Restored changes the claim alone; its request is the
+// capacity.
+//
+// A migrated volume gets the kind of PV that it had last, and another one that of the claim's class. If neither is known, a
+// hostPath PV takes precedence over a CSI PV, with which the kubelet may change the group of files. The error is that of the validation, for each kind of PV that was tried.
+func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) (
+	*corev1.PersistentVolume, error) {
+	if v.PV == "" {
+		return nil, fmt.Errorf("the record of volume %s names no PV", v.Name)
+	}
+	var errs []error
+	for _, b := range p.backendsFor(v, claim, classes) {
+		sc := b.classOf(pool, claim, classes, v.ReclaimPolicy)
+		made := claim.DeepCopy()
+		made.Spec.StorageClassName = &sc.Name
+		pv := b.restored(v, pool, made, sc, p.At(pool))
+		if err := b.wouldAccept(pv, pool, v); err != nil {
+			errs = append(errs, fmt.Errorf("as a PV of %s: %w", b.provisioner, err))
+			continue
+		}
+		made.DeepCopyInto(claim)
+		return pv, nil
+	}
+	return nil, fmt.Errorf("volume %s: the agent would accept no PV: %w", v.Name, errors.Join(errs...))
+}
+
+// backendsFor returns the backends by precedence.
+func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) []*backend {
+	first := func(*backend) bool { return false }
+	if m := v.Migration.Finished(); m != nil {
+		first = func(b *backend) bool { return b.isCSI() == (m.To == "csi") }
+	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool { return sc.Name == class.Of(claim) }); i >= 0 {
+		first = func(b *backend) bool { return b.provisioner == classes[i].Provisioner }
+	}
+	preferred := slices.DeleteFunc(slices.Clone(p.backends), func(b *backend) bool { return !first(b) })
+	others := slices.DeleteFunc(slices.Clone(p.backends), first)
+	return append(preferred, others...)
+}
+
+func (b *backend) isCSI() bool {
+	_, is := b.rules.(csiDriver)
+	return is
+}
+
+// classOf returns the claim's class, or the first of those whose volumes may be in the pool. A class that does not exist
+// has a provisioner alone, and the claim's name for it.
+func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass, policy string) *storagev1.StorageClass {
+	name := class.Of(claim)
+	var found []storagev1.StorageClass
+	for _, sc := range classes {
+		if sc.Provisioner == b.provisioner && (sc.Name == name || name == "" && b.mayUse(pool, sc)) {
+			found = append(found, sc)
+		}
+	}
+	if len(found) == 0 {
+		none := &storagev1.StorageClass{Provisioner: b.provisioner}
+		none.Name = name
+		return none
+	}
+	slices.SortFunc(found, func(x, y storagev1.StorageClass) int {
+		return cmp.Or(cmp.Compare(differs(x, policy), differs(y, policy)), cmp.Compare(x.Name, y.Name))
+	})
+	return &found[0]
+}
+
+// differs returns 1 if new PVs of the class have another reclaim policy.
+func differs(sc storagev1.StorageClass, policy string) int {
+	if string(class.ReclaimPolicy("", &sc)) == policy {
+		return 0
+	}
+	return 1
+}
+
+// mayUse reports whether the class names the pool, or no pool.
+func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
+	h, is := b.rules.(hostPath)
+	if !is {
+		return class.PoolName(sc.Parameters) == pool.Name()
+	}
+	path := ""
+	if h.PathParameter != "" {
+		path = sc.Parameters[h.PathParameter]
+	}
+	return path == "" || filepath.Clean(path) == pool.Path()
+}
+
+func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, at class.Place) *corev1.PersistentVolume {
+	const policy = corev1.PersistentVolumeReclaimRetain
+	if h, is := b.rules.(hostPath); is {
+		return h.PV(v.PV, filepath.Join(pool.Path(), v.Name), claim, sc, at, policy)
+	}
+	pv := class.CSIPV(v.PV, v.Name, pool.Name(), claim, sc, at, policy)
+	pv.Annotations[class.AnnProvisionedBy] = b.provisioner
+	if v.Migration.Finished() != nil {
+		pv.Spec.CSI.FSType = "" // as in class.MigratedCSIPV
+	}
+	return pv
+}
+
+// wouldAccept returns nil if a PV that is not saved yet would be valid for the volume. A claim that the record does not name
+// is no error: it is a new one, to which the agent transfers the volume once both are bound.
+func (b *backend) wouldAccept(pv *corev1.PersistentVolume, pool *volume.Pool, v volume.Volume) error {
+	in, name, err := b.validate(pv)
+	switch {
+	case err != nil:
+		return err
+	case in != pool || name != v.Name:
+		return fmt.Errorf("it would name the volume %s in %s", name, in.Path())
+	case v.State != record.Bound && v.State != record.Ready:
+		return fmt.Errorf("the volume is %s", v.State)
+	}
+	if err := b.matches(v, pv); !errors.As(err, new(claimMismatch)) {
+		return err
+	}
+	return nil
+}

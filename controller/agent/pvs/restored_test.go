@@ -1,0 +1,93 @@
+package pvs
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// The PV of a volume whose PV is gone is one that the agent makes, and accepts, for it: of the kind that the volume had last.
+func TestRestoredPV(t *testing.T) {
+	retain := corev1.PersistentVolumeReclaimRetain
+	kept := classtest.Class("wait")
+	kept.Name, kept.ReclaimPolicy = "a-kept", &retain
+	var classes []storagev1.StorageClass
+	for _, name := range []string{"wait", "csi", "csi-fast", "theirs"} {
+		classes = append(classes, *classtest.Class(name))
+	}
+	classes = append(classes, *kept)
+	for what, row := range map[string]struct {
+		pool, policy, class string // class of an existing claim
+		migrated            *record.Migration
+		want                string // class, "csi" or "hostpath"
+	}{
+		"hostPath pool":            {"legacy", "Delete", "", nil, "wait hostpath"},
+		"policy Retain":            {"legacy", "Retain", "", nil, "a-kept hostpath"},
+		"another pool":             {"fast", "Delete", "", nil, "csi-fast csi"},
+		"migrated":                 {"legacy", "Delete", "", &record.Migration{Step: record.MigrationDone, To: "csi"}, "csi csi"},
+		"and back":                 {"legacy", "Delete", "", &record.Migration{Step: record.MigrationDone, To: "hostpath"}, "wait hostpath"},
+		"a claim's class":          {"legacy", "Delete", "csi", nil, "csi csi"},
+		"a class that is gone too": {"fast", "Delete", "gone", nil, "gone csi"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newPVs(t)
+			pool := p.pools.Named(row.pool)
+			name := "pvc-" + testUID
+			made, err := pool.Create(volume.Spec{Name: name, Bytes: 1 << 20, PV: name, ReclaimPolicy: row.policy,
+				Owner: record.Owner{Namespace: "default", Name: "data", UID: testUID}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made.Migration = row.migrated
+			claim := classtest.Claim("another", row.class, name)
+			pv, err := p.Restored(pool, made, claim, classes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind := "hostpath"
+			if pv.Spec.CSI != nil {
+				kind = "csi"
+			}
+			if got := pv.Spec.StorageClassName + " " + kind; got != row.want || class.Of(claim) != pv.Spec.StorageClassName {
+				t.Errorf("%s, claim %s; want %s", got, class.Of(claim), row.want)
+			}
+			if pv.Name != name || pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Annotations[class.AnnPool] != pool.ID() || pv.Labels[class.LabelNode] == "" ||
+				pv.Annotations[class.AnnProvisionedBy] == "" {
+				t.Errorf("PV %+v", pv)
+			}
+			in, found, err := p.volumeOf(pv)
+			if err != nil || in != pool || found.Name != name {
+				t.Errorf("the agent finds %s in %v: %v", found.Name, in, err)
+			}
+		})
+	}
+}
+
+// A volume that no PV of this agent can name, or whose record names none, is refused.
+func TestRestoredPVIsRefused(t *testing.T) {
+	p := newPVs(t)
+	pool := p.pools.Named("legacy")
+	v := volume.Volume{Record: record.Record{Name: "pvc-1", PV: "pvc-1", State: record.Bound}, Path: filepath.Join(pool.Path(), "pvc-1")}
+	for what, row := range map[string]struct {
+		edit func(*volume.Volume)
+		want string
+	}{
+		"no PV":         {func(v *volume.Volume) { v.PV = "" }, "names no PV"},
+		"being created": {func(v *volume.Volume) { v.State = record.Creating }, "creating"},
+		"inline":        {func(v *volume.Volume) { v.Ephemeral = true }, "inline"},
+	} {
+		changed := v
+		row.edit(&changed)
+		if _, err := p.Restored(pool, changed, classtest.Claim("c", "", ""), nil); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%s: %v, want %q", what, err, row.want)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package pvs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+)
+
+const (
+	sweepEvery = time.Hour
+	// sweepOften is the pause if PVs of other provisioners are migrated. They have no
+	// node label, so the watch reports neither them nor their changes. It is also the
+	// pause after a sweep that failed.
+	sweepOften = 5 * time.Minute
+	// wakePause is the pause before a requested sweep. It doubles after each sweep that
+	// found nothing: a pod whose volume is gone requests sweeps forever, and the cluster
+	// may have many PVs. A request never delays the sweep that is due without it.
+	wakePause = 2 * time.Second
+)
+
+// labelPause is the pause before PVs are labelled again if a pool was not ready.
+var labelPause = timing.Scaled(10 * time.Second)
+
+// Sweep finds PVs of this node without the node label, and PVs of other provisioners: an
+// older provisioner, a backup tool or an administrator created them. It keeps them in
+// memory and changes nothing.
+//
+// It reads every PV of the cluster, a page at a time, so it runs rarely.
+func (p *PVs) Sweep(ctx context.Context) error {
+	var unlabelled, migratable []corev1.PersistentVolume
+	err := live.EachPV(ctx, p.client, func(pv *corev1.PersistentVolume) bool {
+		pv.ManagedFields = nil
+		switch {
+		case p.isMigratable(pv):
+			migratable = append(migratable, *pv)
+		case p.lacksLabel(pv):
+			unlabelled = append(unlabelled, *pv)
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("list PVs without the node label: %w", err)
+	}
+	p.unlabelled.Store(&unlabelled)
+	p.migratable.Store(&migratable)
+	return nil
+}
+
+// lacksLabel reports whether a PV names this node but lacks its label. The PV is not
+// validated.
+func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
+	b := p.backendOf(pv)
+	return b != nil && pv.Labels[class.LabelNode] != class.LabelValue(p.node.Name()) && b.ofThisNode(pv)
+}
+
+// label writes the node label to the PVs that the last sweep found without it, so that the
+// watch reports them. It records an event on a PV that it refuses. It reports whether
+// some PVs must wait until their pool is ready.
+func (p *PVs) label(ctx context.Context) (later bool) {
+	if !p.node.MayPatchPVs() {
+		return false // watchPVs needs no labels then
+	}
+	for _, pv := range *p.unlabelled.Load() {
+		b := p.backendOf(&pv)
+		if pool, _ := b.names(&pv); pool != nil && pool.Ready() != nil {
+			later = later || pool.NotOffered() == "" // one that is not offered is not so until the next start
+			continue
+		}
+		p.askNodes(ctx, b, &pv, resync)
+		if err := p.checkUnlabelled(b, &pv); err != nil {
+			p.refuse(ctx, &pv, err)
+			continue
+		}
+		if err := p.patchMeta(ctx, &pv, "labels", map[string]string{class.LabelNode: class.LabelValue(p.node.Name())}); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
+		}
+	}
+	return later
+}
+
+// patchMeta sets labels or annotations of a PV, from a map of strings; nil removes one. It does nothing if the PV is gone or if
+// another PV has its name by now.
+func (p *PVs) patchMeta(ctx context.Context, pv *corev1.PersistentVolume, field string, values any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pv.UID,
+		field: values,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = p.client.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// checkUnlabelled returns nil if a PV without the node label may get it: the PV is valid,
+// and either a record names it or its directory may be adopted.
+func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
+	pool, name, err := b.validate(pv)
+	if err != nil {
+		return err
+	}
+	if v, err := pool.Get(name); err == nil {
+		if err := b.matches(v, pv); !errors.As(err, new(claimMismatch)) {
+			return err
+		}
+		return nil // sync decides later whether that is the next claim
+	}
+	if b.labelsUnchecked {
+		return nil
+	}
+	return b.adoptable(pv, pool, name)
+}
+
+// sweepForever labels the PVs of the last sweep, and then sweeps about once an hour, every
+// few minutes if PVs of other provisioners are migrated, or when SweepSoon requests it.
+// Jitter spreads the sweeps of the nodes.
+func (p *PVs) sweepForever(ctx context.Context) {
+	backoff, every := wakePause, p.sweepEvery()
+	for {
+		pause := every + rand.N(every/2)
+		if p.label(ctx) {
+			pause = labelPause // label them as soon as the pool is back
+		}
+		if len(*p.unlabelled.Load()) > 0 {
+			backoff = wakePause
+		}
+		due := time.Now().Add(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+			backoff = wakePause // there was no request for a whole pause
+		case <-p.wake:
+			if !sleep.For(ctx, min(backoff, time.Until(due))) {
+				return
+			}
+			backoff = min(2*backoff, sweepEvery)
+		}
+		every = p.sweepEvery()
+		if err := p.Sweep(ctx); err != nil && ctx.Err() == nil {
+			every = sweepOften
+			klog.FromContext(ctx).Error(err, "Cannot sweep; the agent retries within eight minutes")
+		}
+	}
+}
+
+// sweepEvery returns the least pause between two sweeps without a request.
+func (p *PVs) sweepEvery() time.Duration {
+	if len(p.otherProvisioners) > 0 {
+		return sweepOften
+	}
+	return sweepEvery
+}
+
+// Expected returns what the PVs of this node name in a pool: the pool UUIDs, and the
+// directories of PVs without a UUID. A new pool must not be created where these are
+// expected. PVs that an administrator gave up for this Node name none. The caller has
+// swept before.
+func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
+	var e pooldir.Expected
+	ids := map[string]bool{}
+	add := func(pv *corev1.PersistentVolume) {
+		pool, directory := p.Names(pv)
+		if pool != of || pv.Annotations[class.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
+			return
+		}
+		if id := pv.Annotations[class.AnnPool]; id != "" {
+			ids[id] = true
+		} else {
+			e.Volumes = append(e.Volumes, directory)
+		}
+	}
+	for _, obj := range p.informer.GetStore().List() {
+		add(obj.(*corev1.PersistentVolume))
+	}
+	for i := range *p.unlabelled.Load() {
+		add(&(*p.unlabelled.Load())[i])
+	}
+	for id := range ids {
+		e.IDs = append(e.IDs, id)
+	}
+	return e
+}

@@ -1,0 +1,146 @@
+package pvs
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// TestUnfinished has one reason to keep the volume a row.
+func TestUnfinished(t *testing.T) {
+	c := newPVs(t)
+	pool := c.pools.All()[0]
+	pv := validPV(c, "now")
+	v, err := pool.Create(volume.Spec{Name: pv.Name, Bytes: 1, PV: pv.Name, Owner: ownerOf(pv), Cluster: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := v
+	old.Created = time.Now().Add(-unfinishedAge)
+	for what, row := range map[string]struct {
+		edit func(*volume.Volume)
+		want bool
+	}{
+		"abandoned": {func(*volume.Volume) {}, true},
+		"new":       {func(v *volume.Volume) { v.Created = v.Created.Add(2 * time.Second) }, false},
+		"ephemeral": {func(v *volume.Volume) { v.Ephemeral = true }, false},
+		"by hand":   {func(v *volume.Volume) { v.PV = "" }, false},
+		"deleted":   {func(v *volume.Volume) { v.State = record.Deleting }, false},
+		"bound":     {func(v *volume.Volume) { v.State = record.Bound }, false},
+	} {
+		v := old
+		row.edit(&v)
+		if got := c.unfinished(pool, v); got != row.want {
+			t.Errorf("%s: unfinished: %v", what, got)
+		}
+	}
+
+	// The API server has neither PV nor claim, but the volume is too young.
+	c.rollBackIn(t.Context(), pool)
+	if _, err := pool.Get(v.Name); err != nil {
+		t.Errorf("a volume whose PV may still be saved: %v", err)
+	}
+	pv.UID = "saved"
+	if err := c.informer.GetStore().Add(pv); err != nil {
+		t.Fatal(err)
+	}
+	if c.unfinished(pool, old) {
+		t.Error("a volume whose PV is saved is unfinished")
+	}
+	pv.Annotations[class.AnnPool] = c.pools.Named("fast").ID()
+	if !c.unfinished(pool, old) {
+		t.Error("a volume whose PV names another pool is finished")
+	}
+}
+
+// A volume that was made while the clock was ahead is as old as the time for which it has been known.
+func TestAgeAfterAClockThatWasAhead(t *testing.T) {
+	c := newPVs(t)
+	pool, other := c.pools.Named("legacy"), c.pools.Named("fast")
+	synctest.Test(t, func(t *testing.T) {
+		ahead := time.Now().Add(10 * 365 * 24 * time.Hour)
+		v := volume.Volume{Record: record.Record{Name: "pvc-1", PV: "pvc-1", State: record.Ready, Created: ahead, Trash: "a"}}
+		is := func(what string, pool *volume.Pool, v volume.Volume, want time.Duration) {
+			t.Helper()
+			if got := c.Age(pool, v); got != want {
+				t.Errorf("%s: %s old, want %s", what, got, want)
+			}
+		}
+		is("seen first", pool, v, 0)
+		if c.unfinished(pool, v) {
+			t.Error("a volume whose PV may still be saved is unfinished")
+		}
+		time.Sleep(unfinishedAge)
+		is("seen again", pool, v, unfinishedAge)
+		if !c.unfinished(pool, v) {
+			t.Error("a volume that was made while the clock was ahead is never unfinished")
+		}
+		is("of that name in another pool", other, v, 0)
+		again := v
+		again.Trash = "b"
+		is("made again", pool, again, 0)
+		time.Sleep(time.Second)
+		is("made again", pool, again, time.Second)
+		again.Created = time.Now().Add(-time.Hour)
+		is("by a clock that was right", pool, again, time.Hour)
+		again.Created = ahead
+		is("forgotten", pool, again, 0)
+	})
+}
+
+// A PV hides a volume only if it may name it. One with the pool's UUID may, wherever it says that the pool is.
+func TestNamesOther(t *testing.T) {
+	c := newPVs(t)
+	pool := c.pools.Named("legacy")
+	remote := func(pv *corev1.PersistentVolume) {
+		delete(pv.Labels, class.LabelNode)
+		delete(pv.Annotations, class.AnnProvisionOnNode)
+		affinityValues(pv)[0] = "elsewhere"
+	}
+	without := func(edit func(*corev1.PersistentVolume)) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) {
+			delete(pv.Annotations, class.AnnPool)
+			edit(pv)
+		}
+	}
+	move := func(to string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path = to }
+	}
+	none := func(*corev1.PersistentVolume) {}
+	for what, row := range map[string]struct {
+		class string
+		edit  func(*corev1.PersistentVolume)
+		want  bool
+	}{
+		"the PV":                          {"wait", none, false},
+		"CSI":                             {"csi", none, false},
+		"moved with its pool":             {"wait", move("/mnt/" + class.PVName(classtest.Claim(testUID, "", ""))), false},
+		"moved with its disk":             {"wait", remote, false},
+		"CSI, moved with its disk":        {"csi", remote, false},
+		"of another pool":                 {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPool] = "another" }, true},
+		"CSI, of another pool":            {"csi-fast", none, true},
+		"another directory":               {"wait", move(pool.Path() + "/data"), true},
+		"another handle":                  {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "data" }, true},
+		"no pool":                         {"wait", without(none), false},
+		"no pool, path not clean":         {"wait", without(func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "/" }), false},
+		"no pool, elsewhere":              {"wait", without(move("/elsewhere/" + class.PVName(classtest.Claim(testUID, "", "")))), true},
+		"no pool, another node":           {"wait", without(remote), true},
+		"CSI, no pool":                    {"csi", without(none), false},
+		"CSI, no pool, another attribute": {"csi", without(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = nil }), false},
+		"CSI, no pool, another node":      {"csi", without(remote), true},
+		"no source that is known":         {"wait", without(func(pv *corev1.PersistentVolume) { pv.Spec.HostPath = nil }), false},
+	} {
+		pv := validPV(c, row.class)
+		row.edit(pv)
+		if got := c.NamesOther(pv, pool, pv.Name); got != row.want {
+			t.Errorf("%s: names another volume: %v", what, got)
+		}
+	}
+}

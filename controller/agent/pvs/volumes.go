@@ -1,0 +1,79 @@
+package pvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+// VolumeOf returns the pool and the volume of a PV, for callers that change the volume. The
+// error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool is
+// returned. It is an ErrMigrating while the PV is being replaced.
+func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	pool, v, err := p.volumeOf(pv)
+	if err == nil && v.Held() != nil {
+		err = fmt.Errorf("PV %s: %w", pv.Name, v.Held())
+	}
+	return pool, v, err
+}
+
+// Validate returns the pool and the volume of a PV if the PV is valid and the volume's
+// record names it. It also accepts PVs of other provisioners that may be migrated. Their
+// volumes have no state before they are adopted.
+//
+// If the marks of the PV disagree, Validate asks the API server about the Nodes that they name: always if fresh is set, and
+// otherwise if it was not asked lately.
+//
+// The error is an ErrNotReady if the pool is not ready; the PV is valid then, and the pool
+// is returned.
+func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh bool) (*volume.Pool, volume.Volume, error) {
+	maxAge := resync
+	if fresh {
+		maxAge = 0
+	}
+	if other := class.MadeBy(pv, p.otherProvisioners); other != nil {
+		p.askNodes(ctx, p.rulesOf(other), pv, maxAge)
+		return p.validateOther(other, pv)
+	}
+	if b := p.backendOf(pv); b != nil {
+		p.askNodes(ctx, b, pv, maxAge)
+	}
+	return p.volumeOf(pv)
+}
+
+// CheckRecorded returns an error while the record of a PV's volume may have another reclaim policy than the PV, because
+// its pool is not ready for example: the PV must not go before, since the record then decides about the volume. It
+// returns nil for a PV without a volume of this node, and during a migration.
+func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
+	_, v, err := p.volumeOf(pv)
+	switch policy := string(pv.Spec.PersistentVolumeReclaimPolicy); {
+	case errors.Is(err, volume.ErrNotReady):
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
+			"kubectl patch pv %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", policy, err, pv.Name)
+	case err == nil && v.Held() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
+		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy, v.ReclaimPolicy)
+	}
+	return nil
+}
+
+func (p *PVs) volumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+	b := p.backendOf(pv)
+	if b == nil {
+		return nil, volume.Volume{}, p.unserved(pv)
+	}
+	pool, name, err := b.validate(pv)
+	if err != nil {
+		return nil, volume.Volume{}, err
+	}
+	v, err := pool.Get(name)
+	if err != nil {
+		return pool, volume.Volume{}, err
+	}
+	return pool, v, b.matches(v, pv)
+}

@@ -1,0 +1,115 @@
+package pvs
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+)
+
+// Watch queues a PV when the PV changes, or one of the claims that it is or was bound to.
+// informer is the informer of the claims.
+func (p *PVs) Watch(claims Claims, informer cache.SharedIndexInformer) error {
+	p.claims = claims
+	add := func(obj any) {
+		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+			p.queue.Add(key)
+		}
+	}
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, obj any) { add(obj) },
+		DeleteFunc: add, // the PV is gone, or it lost the label
+	})
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    p.claimChanged,
+		UpdateFunc: func(_, obj any) { p.claimChanged(obj) },
+		DeleteFunc: p.claimChanged,
+	})
+	return err
+}
+
+// claimChanged queues the claim's PV if the PV was created for another claim, or names
+// another claim now. Other PVs need no check when their claim changes.
+func (p *PVs) claimChanged(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	claim, ok := obj.(*corev1.PersistentVolumeClaim)
+	if !ok || claim.Spec.VolumeName == "" {
+		return
+	}
+	pv := p.Saved(claim.Spec.VolumeName)
+	if pv != nil && (pv.Name != class.PVName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
+		p.queue.Add(pv.Name)
+	}
+}
+
+// watchPVs returns an informer of the PVs that carry this node's label. Without
+// permission to patch PVs the agent can label none, so it watches all PVs of the
+// cluster and keeps those that are this node's.
+func (p *PVs) watchPVs() cache.SharedIndexInformer {
+	selector := labels.Set{class.LabelNode: class.LabelValue(p.node.Name())}.String()
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return p.list(ctx, selector)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if p.node.MayPatchPVs() {
+				o.LabelSelector = selector
+			}
+			w, err := p.client.CoreV1().PersistentVolumes().Watch(ctx, o)
+			if err == nil && o.LabelSelector == "" {
+				w = watch.Filter(w, p.filterWatch)
+			}
+			return w, err
+		},
+	}
+	return informers.New(lw, &corev1.PersistentVolume{}, resync)
+}
+
+// list lists the PVs that watchPVs watches.
+func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error) {
+	if !p.node.MayPatchPVs() {
+		selector = ""
+	}
+	var kept corev1.PersistentVolumeList
+	version, err := live.ListPVs(ctx, p.client, selector, func(pv *corev1.PersistentVolume) bool {
+		if selector != "" || p.isWatched(pv) {
+			kept.Items = append(kept.Items, *pv)
+		}
+		return true
+	})
+	kept.ResourceVersion = version
+	return &kept, err
+}
+
+// isWatched reports whether a PV has the label of this node, or names this node without it.
+func (p *PVs) isWatched(pv *corev1.PersistentVolume) bool {
+	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.lacksLabel(pv)
+}
+
+// filterWatch filters a watch of all PVs as a selector would: it reports a PV that no longer
+// belongs to this node as deleted.
+func (p *PVs) filterWatch(e watch.Event) (watch.Event, bool) {
+	pv, ok := e.Object.(*corev1.PersistentVolume)
+	switch {
+	case !ok, e.Type == watch.Bookmark, p.isWatched(pv):
+		return e, true
+	case e.Type == watch.Modified:
+		e.Type = watch.Deleted
+		return e, true
+	}
+	return e, false
+}

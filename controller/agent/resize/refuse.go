@@ -1,0 +1,72 @@
+package resize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/fault"
+)
+
+// refuse writes to the claim why its volume cannot grow, and adds the claim to the
+// queue again. If another agent holds the pool, refuse writes nothing and returns the
+// error, because that agent serves the claim.
+func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error) error {
+	var held *fault.HeldError
+	if errors.As(why, &held) {
+		return why
+	}
+	message, missing := r.message(at, why)
+	if err := r.patchStatus(ctx, at.claim, refused(at.claim.Status, message, missing > 0, metav1.Now())); err != nil {
+		return err
+	}
+	wanted := class.Bytes(at.claim)
+	r.events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), events.VolumeResizeFailed, message)
+	pause := r.failing.add(key, failure{uid: at.claim.UID, requested: wanted, pool: at.pool, missing: missing,
+		notReady: errors.Is(why, volume.ErrNotReady)})
+	result := resultFailed
+	if missing > 0 {
+		result = resultNoSpace
+	}
+	r.results.WithLabelValues(result).Inc()
+	klog.FromContext(ctx).V(2).Info("Cannot grow a volume", "claim", key, "err", why, "retry", pause)
+	r.queue.AddAfter(key, pause)
+	return nil
+}
+
+// message returns why the volume cannot grow, and the size that could not be allocated
+// if space is the cause.
+func (r *Resizer) message(at *target, why error) (message string, missing int64) {
+	wanted := class.Bytes(at.claim)
+	var space *fault.SpaceError
+	if !errors.As(why, &space) {
+		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
+			r.node, class.Size(wanted), why), 0
+	}
+	if space.NoInodes {
+		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: the filesystem of %s has no free inodes; "+
+			"remove files there: the agent then grows the volume", r.node, class.Size(wanted), at.pool.Path()), space.Wanted
+	}
+	estimated := ""
+	if space.Estimate {
+		estimated = ", estimated"
+	}
+	return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: that is %s more, and %s of %s in %s are available "+
+		"(in bytes: increase %d, available %d%s, total %d); request less, or free space: the agent then grows the volume",
+		r.node, class.Size(wanted), class.Size(space.Wanted), class.Size(space.Available), class.Size(space.Total), at.pool.Path(),
+		space.Wanted, space.Available, estimated, space.Total), space.Wanted
+}
+
+// succeeded records that the volume grew.
+func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
+	r.results.WithLabelValues(resultGrown).Inc()
+	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,
+		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, class.Size(bytes), bytes))
+}

@@ -1,0 +1,172 @@
+package resize
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+	"kubevirt.io/hostpath-provisioner/volume"
+)
+
+const (
+	// workers is the number of claims that are handled in parallel.
+	workers = 2
+	// errorFirst and errorLast bound the pause after a step for which the API
+	// server returned an error.
+	errorFirst = time.Second
+	errorLast  = 30 * time.Second
+	// pace is the least pause between two such checks.
+	pace = time.Second
+)
+
+// checkEvery is the pause between two checks of whether a failed resize became
+// possible without a call of SpaceChanged; other programs use the disk too.
+var checkEvery = timing.Scaled(10 * time.Second)
+
+// PVs is what a Resizer needs of the node's PVs.
+type PVs interface {
+	// VolumeOf returns the volume of a PV of this node, and its pool, if the agent
+	// accepts both. The error is an ErrNotReady if the pool, which is then returned,
+	// is not ready. After any other error the caller ignores the PV; the loop records
+	// what users need to know.
+	VolumeOf(*corev1.PersistentVolume) (*volume.Pool, volume.Volume, error)
+}
+
+// Events records Warnings and Normal events (Note), once for each topic.
+type Events interface {
+	Warn(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
+	Note(ctx context.Context, about corev1.ObjectReference, topic, reason, message string)
+}
+
+// Config is the configuration of a Resizer. New validates it.
+type Config struct {
+	Client kubernetes.Interface
+	Node   string // the Node's name
+	PVs    PVs
+	Events Events
+	// Changed is called after a volume of the pool grew, which changes the available
+	// space. It must not block; may be nil.
+	Changed func(*volume.Pool)
+}
+
+// Resizer grows the volumes of one node. Make it with New; call Run once.
+type Resizer struct {
+	client  kubernetes.Interface
+	node    string
+	ofNode  PVs
+	events  Events
+	changed func(*volume.Pool)
+
+	queue   workqueue.TypedRateLimitingInterface[string] // keys of claims
+	failing *failing
+	wake    chan struct{}
+	results *prometheus.CounterVec
+
+	claims, pvs cache.Store // set by Run
+}
+
+// New returns a Resizer. The error names what is missing.
+func New(c Config) (*Resizer, error) {
+	switch {
+	case c.Client == nil:
+		return nil, errors.New("configure the resizer: a client is required")
+	case c.Node == "":
+		return nil, errors.New("configure the resizer: the node's name is required")
+	case c.PVs == nil || c.Events == nil:
+		return nil, errors.New("configure the resizer: the provisioning loop and a recorder of events are required")
+	}
+	if c.Changed == nil {
+		c.Changed = func(*volume.Pool) {}
+	}
+	return &Resizer{
+		client: c.Client, node: c.Node, ofNode: c.PVs, events: c.Events, changed: c.Changed,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](errorFirst, errorLast),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "resizes"}),
+		failing: newFailing(), wake: make(chan struct{}, 1), results: newResults(),
+	}, nil
+}
+
+// SpaceChanged retries volumes that could not grow; the caller calls it when a pool may
+// have more space or becomes ready. It never blocks.
+func (r *Resizer) SpaceChanged() {
+	sleep.Wake(r.wake)
+}
+
+// Run grows volumes until the context ends. The caller runs the informers of this
+// node's claims and PVs. They only show what to check; before a write, Run reads the
+// objects from the API server.
+func (r *Resizer) Run(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
+	defer r.queue.ShutDown()
+	r.claims, r.pvs = claims.GetStore(), pvs.GetStore()
+	if _, err := claims.AddEventHandler(handle(r.claimChanged)); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch claims; volumes do not grow")
+		return
+	}
+	if _, err := pvs.AddEventHandler(handle(r.pvChanged)); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot watch PVs; volumes do not grow")
+		return
+	}
+	for range workers {
+		go r.work(ctx)
+	}
+	for sleep.OrWoken(ctx, checkEvery, r.wake) {
+		for _, key := range r.failing.possible() {
+			r.queue.Add(key)
+		}
+		if !sleep.For(ctx, pace) {
+			return
+		}
+	}
+}
+
+// handle returns a handler that calls changed for every addition, update and deletion.
+func handle(changed func(obj any)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, obj any) { changed(obj) },
+		DeleteFunc: changed,
+	}
+}
+
+func (r *Resizer) claimChanged(obj any) {
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+		r.queue.Add(key)
+	}
+}
+
+func (r *Resizer) pvChanged(obj any) {
+	if pv, ok := obj.(*corev1.PersistentVolume); ok && pv.Spec.ClaimRef != nil {
+		r.queue.Add(cache.NewObjectName(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name).String())
+	}
+}
+
+// work handles claims until the queue is shut down.
+func (r *Resizer) work(ctx context.Context) {
+	for {
+		key, stop := r.queue.Get()
+		if stop {
+			return
+		}
+		switch err := r.sync(ctx, key); {
+		case err == nil, apierrors.IsNotFound(err), ctx.Err() != nil:
+			r.queue.Forget(key)
+		case apierrors.IsConflict(err):
+			r.queue.AddRateLimited(key)
+		default:
+			klog.FromContext(ctx).Error(err, "Cannot grow a volume yet; trying again", "claim", key)
+			r.queue.AddRateLimited(key)
+		}
+		r.queue.Done(key)
+	}
+}

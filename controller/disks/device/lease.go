@@ -1,0 +1,150 @@
+package device
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// Nodes that reach one disk, such as a LUN of a SAN, agree by a Lease which of them offers it. The Lease is taken before the first
+// write, and is then the node's until the node has no PV of the disk any more. It has neither an owner nor an expiry: a node that is
+// cut off may go on writing. If the Node is gone for good, an administrator deletes its Leases.
+
+// leaseName returns the name of the Lease of a disk, "" if no other node can have the disk: IDs have characters that names have not.
+func leaseName(id string) string {
+	shared := identity.SharedDisk(id)
+	if shared == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(shared))
+	return "disk-" + hex.EncodeToString(sum[:20])
+}
+
+// lease takes the Lease of a disk that other nodes may reach. It does nothing if the node has it, or if no other node can have the
+// disk. The error is disk.ErrBusy if another node has it, or that of the API server.
+func (c *Controller) lease(ctx context.Context, d disk.Device) error {
+	name := leaseName(d.Identity)
+	if name == "" {
+		return nil
+	}
+	err := c.createLease(ctx, name, identity.SharedDisk(d.Identity))
+	switch {
+	case err == nil:
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("take Lease %s/%s of %s, which other nodes may have too: %w", c.Namespace, name, describe(d), err)
+	}
+	there, err := c.Client.CoordinationV1().Leases(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read Lease %s/%s of %s: %w", c.Namespace, name, describe(d), err)
+	}
+	if holder := holderOf(there); holder != c.node {
+		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: node %q has Lease %s/%s of the disk %s. Leave the disk out of %s "+
+			"on one of the nodes; if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, d.Identity, keyFilter)}
+	}
+	return nil
+}
+
+func (c *Controller) createLease(ctx context.Context, name, diskID string) error {
+	_, err := c.Client.CoordinationV1().Leases(c.Namespace).Create(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{LabelNodeOlder: class.LabelValue(c.node)},
+			Annotations: map[string]string{AnnDisk: diskID},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// wipeLease returns the name of the Lease that is there from before the first byte of a Released PV's disk is wiped until all are.
+// It tells the next process that the disk is wiped in part, if the PV's claimRef is removed meanwhile: the account may not write
+// that on the PV.
+func wipeLease(uid types.UID) string {
+	sum := sha256.Sum256([]byte(uid))
+	return "wipe-" + hex.EncodeToString(sum[:20])
+}
+
+// beginWipe notes that the first byte of the PV's disk is about to be wiped: in the memory alone if the role, of an older version,
+// has no Leases.
+func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume) error {
+	c.noteBegun(pv.UID)
+	err := c.createLease(ctx, wipeLease(pv.UID), recorded(pv).LastingID())
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	return fmt.Errorf("note that the disk of PV %s is being wiped: %w", pv.Name, err)
+}
+
+// endWipe removes that note. The caller still holds the disk exclusively, so the note is of its own wipe. One that stays has the
+// disk wiped once more, and goes with the PV.
+func (c *Controller) endWipe(ctx context.Context, uid types.UID) {
+	err := c.Client.CoordinationV1().Leases(c.Namespace).Delete(ctx, wipeLease(uid), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		klog.FromContext(ctx).Error(err, "The note of a finished wipe was not removed")
+	}
+}
+
+func holderOf(l *coordinationv1.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.Spec.HolderIdentity
+}
+
+// leasesOfJobs returns the Leases that work needs which is under way, and disks that were wiped and have no PV yet. What ends
+// after the call has a PV then, or needs no Lease.
+func (c *Controller) leasesOfJobs() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	needed := map[string]bool{}
+	for _, j := range c.jobs {
+		if j.running {
+			needed[leaseName(j.identity)] = true
+		}
+	}
+	for _, note := range c.clean {
+		needed[leaseName(note.identity)] = true
+	}
+	return needed
+}
+
+// releaseLeases gives up the Leases of disks that the node does not offer any more, and learns which wipes were begun. needed are
+// those of jobs; they were read before the PVs.
+func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
+	for _, pv := range pvs {
+		needed[leaseName(recorded(pv).LastingID())] = true
+		needed[wipeLease(pv.UID)] = true
+	}
+	leases := c.Client.CoordinationV1().Leases(c.Namespace)
+	list, err := leases.List(ctx, metav1.ListOptions{LabelSelector: c.selector()})
+	if apierrors.IsForbidden(err) { // a role of an older version, with which none was taken
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list Leases of disks: %w", err)
+	}
+	c.noteWipes(list.Items)
+	for i := range list.Items {
+		l := &list.Items[i]
+		if needed[l.Name] || holderOf(l) != c.node {
+			continue
+		}
+		if err := leases.Delete(ctx, l.Name, live.Unchanged(l)); err != nil && !apierrors.IsNotFound(err) {
+			klog.FromContext(ctx).Error(err, "The Lease of a disk was not given up", "lease", l.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// takeDisk returns nil if the API server itself, and no cache, knows nothing against a wipe: the node has the Lease of a disk that
+// others may reach, no PV but the one with the UID `own` is on the device, on the disk that it is a partition of, or on a partition
+// of it, and no claim names the PV. The error is disk.ErrBusy otherwise, or that of the API server.
+func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Device, pv string, own types.UID) error {
+	if err := c.lease(ctx, d); err != nil {
+		return err
+	}
+	var busy error
+	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
+		if other.UID != own {
+			busy = c.onDevice(other, d, node)
+		}
+		return busy == nil
+	}); err != nil {
+		return err
+	}
+	if busy != nil {
+		return busy
+	}
+	if err := live.EachClaim(ctx, c.Client, func(claim *corev1.PersistentVolumeClaim) bool {
+		if claim.Spec.VolumeName == pv {
+			busy = &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: claim %s/%s names PV %s; delete the claim", claim.Namespace, claim.Name, pv)}
+		}
+		return busy == nil
+	}); err != nil {
+		return err
+	}
+	return busy
+}
+
+// onDevice returns a BusyError if a PV may be on the device, nil if it is of another device, or of another node that does not reach
+// the disk. A PV with the node's label may be, whatever hostname it requires.
+func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) error {
+	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == class.LabelValue(node.Name)
+	busy := func(format string, args ...any) error {
+		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
+	}
+	if !labelled && recorded(pv).IsOf(d.Identity) {
+		return busy("was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
+			"if the PV's node is gone for good, delete the PV", d.Identity, keyFilter)
+	}
+	if path == "" || elsewhere(pv, node) && !labelled {
+		return nil
+	}
+	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
+		return busy("was made for the disk %s, and names %s", id, path)
+	}
+	n, err := disk.Resolve(path)
+	switch {
+	case err == nil && disk.Overlap(n, d.Number):
+		return busy("is on it, at %s", path)
+	case err != nil && !labelled && !errors.Is(err, disk.ErrNotADevice) && isBlock(pv):
+		return busy("is a block volume of this node, and its device %s cannot be read, so it may be this one: "+
+			"mount the directory of that path into this container", path)
+	}
+	return nil
+}
+
+func isBlock(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+// stillReleased returns the PV as the API server has it, if it has the same UID, is Released, and was made for the device. The
+// error is errEnded if not.
+func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) (*corev1.PersistentVolume, error) {
+	now, err := live.PV(ctx, c.Client, pv.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case now == nil || now.UID != pv.UID:
+		return nil, fmt.Errorf("%w: PV %s is gone", errEnded, pv.Name)
+	case now.Status.Phase != corev1.VolumeReleased || localPath(now) != localPath(pv):
+		return nil, fmt.Errorf("%w: PV %s is not Released any more", errEnded, pv.Name)
+	}
+	if f := whose(now, d, node); f.Answer != identity.Ours {
+		return nil, fmt.Errorf("%w: %s", errEnded, f.Why)
+	}
+	return now, nil
+}

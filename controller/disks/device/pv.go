@@ -1,0 +1,100 @@
+package device
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// newPV returns the PV of a device. The Node owns it: the garbage collector deletes the PVs of a
+// node that was deleted.
+func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.PersistentVolume {
+	controller := true
+	label := class.LabelValue(node.Name)
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{LabelNode: label, LabelNodeOlder: label},
+			Annotations: s.annotations(),
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller,
+			}},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(d.Bytes, resource.BinarySI)},
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			StorageClassName:              s.class,
+			VolumeMode:                    &s.mode,
+			MountOptions:                  s.options,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: d.Path}},
+			NodeAffinity:                  affinity(hostname(node)),
+		},
+	}
+	pv.Annotations[class.AnnNodeUID] = string(node.UID)
+	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment()} {
+		if value != "" {
+			pv.Annotations[name] = value
+		}
+	}
+	if s.mode == corev1.PersistentVolumeFilesystem {
+		pv.Spec.Local.FSType = &s.fsType
+	}
+	return pv
+}
+
+// hostname is what the scheduler compares a PV's node affinity with.
+func hostname(node *corev1.Node) string { return cmp.Or(node.Labels[corev1.LabelHostname], node.Name) }
+
+func affinity(hostname string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname},
+		}},
+	}}}}
+}
+
+// elsewhere reports whether a PV's node affinity excludes the node. A PV that requires
+// nothing about hostnames may be on any node.
+func elsewhere(pv *corev1.PersistentVolume, node *corev1.Node) bool {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return false
+	}
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		if !excludes(term, hostname(node)) {
+			return false
+		}
+	}
+	return true
+}
+
+func excludes(term corev1.NodeSelectorTerm, hostname string) bool {
+	for _, e := range term.MatchExpressions {
+		if e.Key != corev1.LabelHostname || e.Operator != corev1.NodeSelectorOpIn {
+			continue
+		}
+		for _, v := range e.Values {
+			if v == hostname {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// localPath is the path of a PV on its node, "" if it has none.
+func localPath(pv *corev1.PersistentVolume) string {
+	switch {
+	case pv.Spec.Local != nil:
+		return pv.Spec.Local.Path
+	case pv.Spec.HostPath != nil:
+		return pv.Spec.HostPath.Path
+	}
+	return ""
+}

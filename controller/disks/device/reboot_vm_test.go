@@ -1,0 +1,226 @@
+//go:build vm
+
+package device
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// The disks of the machine, which e2e/vm makes, by what they have at dataAt before and after the reboot.
+const (
+	// stateDisk keeps the API's PVs over the reboot.
+	stateDisk = "/dev/vda"
+	wwnPrefix = "naa.5000c500a00000"
+	// Names in slots are those of the targets of the SCSI controller, as udev has them in /dev/disk/by-path. Node m has a name of its
+	// own for the LUN that both nodes reach.
+	slots    = "/tmp/slots"
+	slotsOfM = "/tmp/slots-of-m"
+)
+
+// vmBench runs the agents of two nodes in the machine. Node n offers all SCSI disks, and node m the LUN that both reach.
+func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
+	t.Helper()
+	linkSlots(t)
+	node := func(name, cm string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node", Annotations: map[string]string{AnnSpec: cm}}}
+	}
+	all := configMap("deviceDir="+slots, "deviceNameFilter=.", "wipe=quick")
+	shared := configMap("deviceDir="+slotsOfM, "deviceNameFilter=.", "wipe=quick")
+	shared.Name = "shared"
+	all.Namespace, shared.Namespace = "ns", "ns"
+	b := &bench{T: t, client: fake.NewClientset(all, shared, node("n", "cm"), node("m", "shared"))}
+	for _, pv := range pvs {
+		if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.numberPVs("boot-" + fmt.Sprint(len(pvs)) + "-")
+	b.recorder = events.New(b.client, "n")
+	t.Cleanup(b.recorder.Close)
+	other := New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "m", Namespace: "ns", Interval: time.Minute})
+	go func() { _ = other.Run(t.Context()) }()
+	b.start()
+	t.Cleanup(b.stop)
+	return b
+}
+
+// linkSlots makes the names of the disks.
+func linkSlots(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(os.Mkdir(slots, 0o700), os.Mkdir(slotsOfM, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	disks, err := filepath.Glob("/sys/block/sd*/device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range disks {
+		address, err := filepath.EvalSymlinks(device) // ends with host:channel:target:lun
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(slots, "target-"+strings.Split(filepath.Base(address), ":")[2])
+		if err := os.Symlink("/dev/"+filepath.Base(filepath.Dir(device)), link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(slotOf(t, wwnPrefix+"09"), filepath.Join(slotsOfM, "lun")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slotOf returns the name that leads to the disk of that ID, the first of several.
+func slotOf(t *testing.T, id string) string {
+	t.Helper()
+	all, err := disk.List(slots, regexp.MustCompile(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		if d.ID == id {
+			return d.Path
+		}
+	}
+	t.Fatalf("no SCSI disk with the ID %q: %+v", id, all)
+	return ""
+}
+
+// on returns the PVs of a disk.
+func (b *bench) on(id string) (found []corev1.PersistentVolume) {
+	b.Helper()
+	for _, pv := range allPVs(b.T, b.client) {
+		if strings.HasSuffix(pv.Annotations[AnnDisk], id) {
+			found = append(found, pv)
+		}
+	}
+	return found
+}
+
+// settled waits until all devices of node n have one of the states.
+func (b *bench) settled() {
+	b.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		reports := b.controller.Reports()
+		if len(reports) > 0 && !slices.ContainsFunc(reports, func(r Report) bool { return r.State == Wiping || r.State == Released }) {
+			for _, r := range reports {
+				b.Logf("%+v", r)
+			}
+			return
+		}
+		if time.Now().After(end) {
+			b.Fatalf("%+v", reports)
+		}
+	}
+}
+
+// Every disk is offered once, except for those that may be one, and the one that carries data.
+func TestVMDisksBeforeReboot(t *testing.T) {
+	b := vmBench(t)
+	b.settled()
+	for _, id := range []string{wwnPrefix + "01", wwnPrefix + "02", "serial-3", "serial-4"} {
+		if pvs := b.on(id); len(pvs) != 1 {
+			t.Errorf("%s: %d PVs, want 1", id, len(pvs))
+		}
+	}
+	if pvs := b.on("alike"); len(pvs) != 0 {
+		t.Errorf("two disks with one serial number have %d PVs", len(pvs))
+	}
+	b.report(slotOf(t, wwnPrefix+"0a"), Refused)
+	// One LUN by two paths and at two nodes.
+	lun := b.on(wwnPrefix + "09")
+	if len(lun) != 1 {
+		t.Fatalf("the LUN has %d PVs", len(lun))
+	}
+	l, err := b.client.CoordinationV1().Leases("ns").Get(t.Context(), leaseName(wwnPrefix+"09"), metav1.GetOptions{})
+	if err != nil || holderOf(l) != lun[0].Labels[LabelNode] {
+		t.Errorf("Lease %+v (%v), and the PV is of node %s", l, err, lun[0].Labels[LabelNode])
+	}
+	// Tenants write to all disks.
+	for _, pv := range allPVs(b.T, b.client) {
+		b.claimed(&pv, corev1.VolumeBound)
+		writeTo(t, pv.Spec.Local.Path, "tenant of "+string(pv.UID), dataAt)
+	}
+	state, err := json.Marshal(allPVs(b.T, b.client))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTo(t, stateDisk, string(state), 0)
+}
+
+// The names of disks were swapped meanwhile. All claims but those of the second of each pair were deleted: only what is proven to
+// be the disk of a Released PV is wiped.
+func TestVMDisksAfterReboot(t *testing.T) {
+	data, err := os.ReadFile(stateDisk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pvs []corev1.PersistentVolume
+	if err := json.Unmarshal(bytes.TrimRight(data, "\x00"), &pvs); err != nil {
+		t.Fatal(err)
+	}
+	path := map[string]string{} // of PVs by the ID of their disks, before the reboot
+	for i, pv := range pvs {
+		pvs[i].ResourceVersion = ""
+		path[pv.Annotations[AnnDisk]] = pv.Spec.Local.Path
+		if id := pv.Annotations[AnnDisk]; !strings.HasSuffix(id, "02") && !strings.HasSuffix(id, "serial-4") {
+			pvs[i].Status.Phase = corev1.VolumeReleased
+		}
+	}
+	b := vmBench(t, pvs...)
+	if now := slotOf(t, wwnPrefix+"02"); now != path[wwnPrefix+"01"] {
+		t.Fatalf("the disk of the second PV is at %s, want the path of the first, %s", now, path[wwnPrefix+"01"])
+	}
+	b.settled()
+	for _, pv := range pvs {
+		id := pv.Annotations[AnnDisk]
+		if id == wwnPrefix+"09" {
+			continue // its names did not change: it is wiped, and offered again, once
+		}
+		if now := b.named(pv.Name); now.UID != pv.UID {
+			t.Errorf("the PV of the disk %q was replaced", id)
+		}
+		// Whatever path leads to the disk now, it has what its tenant wrote.
+		holds := "tenant of " + string(pv.UID)
+		found := false
+		for _, r := range b.controller.Reports() {
+			f, err := os.Open(r.Device)
+			if err != nil {
+				continue // it is gone
+			}
+			got := make([]byte, len(holds))
+			_, err = f.ReadAt(got, dataAt)
+			f.Close()
+			found = found || err == nil && string(got) == holds
+		}
+		if !found {
+			t.Errorf("the data of the tenant on the disk %q is gone", id)
+		}
+	}
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		lun := b.on(wwnPrefix + "09")
+		if len(lun) == 1 && lun[0].Status.Phase != corev1.VolumeReleased {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the LUN is not offered again: %+v", lun)
+		}
+	}
+}

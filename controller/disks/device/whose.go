@@ -1,0 +1,73 @@
+package device
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// What a PV records of its disk, beside its size.
+const (
+	// AnnDisk on a PV is the ID of the disk, with its kind; absent if the disk has none.
+	AnnDisk = "hostpath-provisioner.kubevirt.io/disk-id"
+	// AnnAttachment on a PV is the boot of the node and the number that the kernel gave the disk in it.
+	AnnAttachment = "hostpath-provisioner.kubevirt.io/disk-attachment"
+	// AnnConfirmed on a PV is written by an administrator: the ID or the attachment of the disk that is the PV's. It is for
+	// PVs whose disk cannot be known otherwise.
+	AnnConfirmed = "hostpath-provisioner.kubevirt.io/disk-confirmed"
+)
+
+// recorded returns what a PV records of its disk.
+func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
+	size := pv.Spec.Capacity[corev1.ResourceStorage]
+	bytes, _ := size.AsInt64() // 0 if it is none: no disk has that size
+	return identity.RecordedDisk{
+		Disk: identity.Disk{
+			ID: pv.Annotations[AnnDisk], Bytes: bytes, NodeUID: nodeUID(pv), Attachment: pv.Annotations[AnnAttachment],
+		},
+		Path: localPath(pv), Confirmed: pv.Annotations[AnnConfirmed],
+	}
+}
+
+// nodeUID returns the UID of the Node that made a PV: of its owner, or as annotated, because a restore from a backup strips
+// owners.
+func nodeUID(pv *corev1.PersistentVolume) string {
+	for _, owner := range pv.OwnerReferences {
+		if owner.Kind == "Node" {
+			return string(owner.UID)
+		}
+	}
+	return pv.Annotations[class.AnnNodeUID]
+}
+
+// marks returns what identifies a device of the node.
+func marks(d disk.Device, node *corev1.Node) identity.Disk {
+	return identity.Disk{ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment()}
+}
+
+// whose returns whether the device is the one that the PV was made for.
+func whose(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) identity.Finding {
+	if d.Err != nil {
+		return identity.Finding{Answer: identity.Unclear, Why: d.Err.Error()}
+	}
+	return identity.OfDisk(recorded(pv), marks(d, node))
+}
+
+// mine reports whether a PV may be withdrawn by this node: it made the PV, or the PV can only be used here.
+func mine(pv *corev1.PersistentVolume, node *corev1.Node) bool {
+	return nodeUID(pv) == string(node.UID) || !elsewhere(pv, node)
+}
+
+// confirmation returns the annotation by which an administrator confirms that the device is a PV's, "" if the device has
+// nothing to be known by.
+func confirmation(d disk.Device) string {
+	value := cmp.Or(d.Identity, d.Attachment())
+	if value == "" || d.Err != nil {
+		return ""
+	}
+	return AnnConfirmed + "=" + value
+}

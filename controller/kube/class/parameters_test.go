@@ -1,0 +1,83 @@
+package class_test
+
+import (
+	"strings"
+	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/volume"
+	"kubevirt.io/hostpath-provisioner/volume/record"
+)
+
+func TestModeAndOwner(t *testing.T) {
+	for _, row := range []struct {
+		given map[string]string
+		spec  volume.Spec
+		want  string // in the error
+	}{
+		{map[string]string{"mode": "0770", "uid": "1000", "gid": "2000"}, volume.Spec{Mode: 0o770, UID: 1000, GID: 2000}, ""},
+		{map[string]string{"mode": "3770"}, volume.Spec{Mode: 0o3770}, ""},
+		{map[string]string{"uid": "0", "gid": "4294967294"}, volume.Spec{GID: 4294967294}, ""},
+		{map[string]string{"mode": "4755"}, volume.Spec{}, `mode is "4755"; it must be an octal mode such as 0770, or 2770 with setgid; setuid is not offered`},
+		{map[string]string{"mode": "0"}, volume.Spec{}, `mode is "0"`},
+		{map[string]string{"mode": "rwxrwx---"}, volume.Spec{}, `mode is "rwxrwx---"`},
+		{map[string]string{"mode": "0888"}, volume.Spec{}, `mode is "0888"`},
+		{map[string]string{"mode": ""}, volume.Spec{}, `mode is ""`},
+		{map[string]string{"uid": "-1"}, volume.Spec{}, `uid is "-1"; it must be a number from 0 to 4294967294`},
+		{map[string]string{"gid": "4294967295"}, volume.Spec{}, `gid is "4294967295"`},
+		{map[string]string{"gid": "users"}, volume.Spec{}, `gid is "users"`},
+	} {
+		for _, s := range []class.Source{class.HostPathClass, class.CSIClass, class.CSIRequest} {
+			p, err := s.Parse(row.given)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v: %v, want words %q", row.given, err, row.want)
+			}
+			if err == nil && p.Spec != row.spec {
+				t.Errorf("%v: %+v", row.given, p)
+			}
+		}
+		// A pod's author does not choose the owner of a directory on the node.
+		if _, err := class.InlineVolume.Parse(row.given); err == nil || !strings.Contains(err.Error(), "unknown volume attribute") {
+			t.Errorf("inline %v: %v", row.given, err)
+		}
+	}
+}
+
+func TestQuotaAndInodes(t *testing.T) {
+	for _, row := range []struct {
+		given map[string]string
+		limit record.QuotaPolicy
+		nodes uint64
+		want  string // in the error
+	}{
+		{nil, "", 0, ""},
+		{map[string]string{"quota": "best-effort"}, "", 0, ""},
+		{map[string]string{"quota": "required", "inodes": "1000"}, "required", 1000, ""},
+		{map[string]string{"quota": "none"}, "none", 0, ""},
+		{map[string]string{"inodes": "1"}, "", 1, ""},
+		{map[string]string{"quota": ""}, "", 0, `quota is ""`},
+		{map[string]string{"quota": "Required"}, "", 0, `"Required"; it must be required, best-effort or none`},
+		{map[string]string{"inodes": "0"}, "", 0, `inodes is "0"`},
+		{map[string]string{"inodes": "-1"}, "", 0, "above zero"},
+		{map[string]string{"inodes": "10k"}, "", 0, `"10k"`},
+		{map[string]string{"inodes": "18446744073709551615"}, "", 0, "whole number"},
+		{map[string]string{"quota": "none", "inodes": "5"}, "", 0, "leave one out"},
+		{map[string]string{"limit": "required"}, "", 0, "parameter limit is now named quota"},
+	} {
+		p, err := class.CSIRequest.Parse(row.given)
+		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%v: %v, want words %q", row.given, err, row.want)
+		}
+		if err == nil && (p.Spec != (volume.Spec{Quota: row.limit, Inodes: row.nodes})) {
+			t.Errorf("%v: %+v", row.given, p)
+		}
+		for _, provisioner := range []string{class.HostPathProvisioner, class.CSIProvisioner} {
+			sc := csiClass(row.given)
+			sc.Provisioner = provisioner
+			_, err := class.ParametersOf(sc)
+			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), `class "fast"`) {
+				t.Errorf("%v: %v", row.given, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// Package classtest has the classes, claims, PVs and pools of tests.
+package classtest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+)
+
+// Class returns one of the classes that tests use, by its name: wait, now and unset
+// get hostPath PVs, single and single-wait those of the provisioner for one node; csi,
+// csi-fast, csi-now and csi-unset get CSI PVs; theirs is another provisioner's. It
+// returns nil for any other name.
+func Class(name string) *storagev1.StorageClass {
+	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
+	switch name {
+	case "wait":
+		c.VolumeBindingMode = &wait
+	case "now":
+		c.VolumeBindingMode = &now
+	case "unset":
+	case "csi", "csi-fast":
+		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &wait
+		if name == "csi-fast" {
+			c.Parameters = map[string]string{class.StoragePool: "fast"}
+		}
+	case "csi-now":
+		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &now
+	case "csi-unset":
+		c.Provisioner = class.CSIProvisioner
+	case "single":
+		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &now
+	case "single-wait":
+		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &wait
+	case "theirs":
+		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
+	default:
+		return nil
+	}
+	return c
+}
+
+// Claim makes a claim, bound if it has a volume; annotations come in pairs.
+func Claim(uid, className, volume string, annotations ...string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + uid, UID: types.UID(uid), ResourceVersion: "7",
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume},
+	}
+	if className != "" {
+		c.Spec.StorageClassName = &className
+	}
+	c.Status.Phase = corev1.ClaimPending
+	if volume != "" {
+		c.Status.Phase = corev1.ClaimBound
+	}
+	for i := 0; i+1 < len(annotations); i += 2 {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotations[i], annotations[i+1])
+	}
+	return c
+}

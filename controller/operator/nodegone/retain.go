@@ -1,0 +1,115 @@
+package nodegone
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+)
+
+// retained reports whether no agent deletes the directory of the PV, now or at the end of a migration.
+func retained(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[class.AnnPolicy] == ""
+}
+
+// noted reports whether retain has nothing to do.
+func (s step) noted() bool {
+	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[class.AnnGivenUp]) == s.home.missing)
+}
+
+// retain sets the PV's reclaim policy to Retain and notes the former one. It takes the annotation of a migration with it, which
+// would restore the former policy by itself. On a PV that the Node's annotation gives up it notes the Node's UID, so that the agent
+// no longer expects the PV's pool there, and opens one on a new disk.
+func (r *Reconciler) retain(ctx context.Context, s step) error {
+	f, ok, err := r.gone(ctx, s)
+	if !ok || err != nil {
+		return err
+	}
+	notes := map[string]any{}
+	if s.pv.Annotations[class.AnnPolicy] != "" {
+		notes[class.AnnPolicy] = nil
+	}
+	if !retained(s.pv) {
+		notes[class.AnnFormerPolicy] = class.Policy(s.pv)
+	}
+	if s.loss == identity.GivenUp {
+		notes[class.AnnGivenUp] = f.UID
+	}
+	return r.patch(ctx, s.pv, map[string]any{"annotations": notes}, map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
+}
+
+// givenUp reports whether retain wrote on the PV.
+func givenUp(pv *corev1.PersistentVolume) bool {
+	return pv.Annotations[class.AnnFormerPolicy] != "" || pv.Annotations[class.AnnGivenUp] != ""
+}
+
+// restore gives a PV the reclaim policy back that retain noted. It does nothing unless the agent of the node has bound the volume
+// again, the PV is Bound, and its claim is not being deleted: otherwise the policy stays Retain for good, and an administrator
+// decides about the directory.
+func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolume) error {
+	if !givenUp(cached) {
+		return nil
+	}
+	pv, err := live.PV(ctx, r.Live, cached.Name)
+	if pv == nil || err != nil {
+		return err
+	}
+	h, ok := homeOf(pv)
+	if !ok || !givenUp(pv) || pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
+		return nil
+	}
+	f, err := (&reader{Reconciler: r, known: map[place]identity.NodeFacts{}}).facts(ctx, pv.Name, h)
+	if err != nil {
+		return err
+	}
+	if _, found := identity.NodeGone(f); found.Answer != identity.Foreign || !f.Exists || f.NodeUID != f.UID || f.Missing != "" {
+		return nil
+	}
+	claim, err := r.claimOf(ctx, pv)
+	if claim == nil || claim.DeletionTimestamp != nil || err != nil {
+		return err
+	}
+	notes, spec := map[string]any{}, map[string]any{}
+	for _, key := range []string{class.AnnFormerPolicy, class.AnnGivenUp} {
+		if _, ok := pv.Annotations[key]; ok {
+			notes[key] = nil
+		}
+	}
+	if former := pv.Annotations[class.AnnFormerPolicy]; former == string(corev1.PersistentVolumeReclaimDelete) && retained(pv) {
+		spec["persistentVolumeReclaimPolicy"] = former
+	}
+	return r.patch(ctx, pv, map[string]any{"annotations": notes}, spec)
+}
+
+// stamp marks a PV whose Node exists as one of this cluster, as its agent does. PVs of before this version get the mark so.
+func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Annotations[class.AnnCluster] != "" {
+		return nil
+	}
+	cluster, err := r.thisCluster(ctx)
+	if cluster == "" || err != nil {
+		return err
+	}
+	return r.patch(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnCluster: cluster}}, nil)
+}
+
+// patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or was written since it was read.
+func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
+	meta["uid"], meta["resourceVersion"] = pv.UID, pv.ResourceVersion
+	change := map[string]any{"metadata": meta}
+	if len(spec) > 0 {
+		change["spec"] = spec
+	}
+	data, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = r.Live.CoreV1().PersistentVolumes().Patch(ctx, pv.Name, types.MergePatchType, data, metav1.PatchOptions{})
+	return ignoreMoved(err)
+}

@@ -1,0 +1,93 @@
+package waiting
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/live"
+	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
+)
+
+// Topics of the events that agents do not record.
+const (
+	topicNoAgent  = "no agent"
+	topicNotReady = "node not ready"
+)
+
+// act records why the claim waits, or gives it back to the scheduler. It does nothing if the
+// node's agent is ready: that one records why it refuses a claim.
+func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, p place) error {
+	if p.node == "" {
+		topic, message := nodechoice.NoNode(sc)
+		r.warn(ctx, claim, topic, message)
+		return nil
+	}
+	node, err := r.nodeOf(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case node == nil && p.chosen:
+		_, err := r.giveBack(ctx, claim, p, nil)
+		return err
+	case node == nil:
+		topic, message := nodechoice.NodeMissing(p.node)
+		r.warn(ctx, claim, topic, message)
+		return nil
+	case p.chosen && !node.CreationTimestamp.Before(&claim.CreationTimestamp):
+		if done, err := r.giveBack(ctx, claim, p, node); done || err != nil {
+			return err
+		}
+	}
+	why, err := r.agentMissing(ctx, p.node)
+	if err != nil || why == "" {
+		return err
+	}
+	topic := topicNoAgent
+	if !class.NodeReady(node) {
+		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node %[1]s", p.node)
+	}
+	r.warn(ctx, claim, topic, why)
+	return nil
+}
+
+// nodeOf returns the Node of a place, nil if there is none.
+func (r *Reconciler) nodeOf(ctx context.Context, p place) (*corev1.Node, error) {
+	if !live.IsPossible(p.node) {
+		return nil, nil
+	}
+	return live.Node(ctx, r.Live, p.node)
+}
+
+func (r *Reconciler) warn(ctx context.Context, claim *corev1.PersistentVolumeClaim, topic, message string) {
+	r.Events.Warn(ctx, events.Claim(claim), topic, events.ProvisioningFailed, message)
+}
+
+// agentMissing describes a node without a ready agent; "" if it has one.
+func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, error) {
+	var pods corev1.PodList
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return "", fmt.Errorf("list the agents' pods: %w", err)
+	}
+	name := ""
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName != node || !class.OfDaemonSet(pod) {
+			continue
+		}
+		if class.PodReady(pod) {
+			return "", nil
+		}
+		name = pod.Name
+	}
+	if name != "" {
+		return fmt.Sprintf("the agent on node %s is not ready, so this claim waits: kubectl -n %s describe pod %s", node, r.Namespace, name), nil
+	}
+	return fmt.Sprintf("no agent runs on node %s, so this claim waits: let one run there (spec.workload of the HostPathProvisioner, taints of the node), "+
+		"or create the claim again for another node; kubectl -n %s get pods -o wide lists the agents", node, r.Namespace), nil
+}

@@ -1,0 +1,124 @@
+package waiting
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
+)
+
+var (
+	// patience is the time that a claim waits before anything is recorded: a node and its
+	// agent may be about to start.
+	patience = timing.Scaled(15 * time.Second)
+	// unnamed is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
+	unnamed = timing.Scaled(2 * time.Second)
+	// again is the time after which a waiting claim is checked again: its node or the agent
+	// may be gone by then.
+	again = timing.Scaled(time.Minute)
+)
+
+// Reconciler watches waiting claims. Register it once with a manager.
+type Reconciler struct {
+	// Namespace is that of the agents.
+	Namespace string
+	// Cache has claims, classes, and the agents' pods.
+	Cache client.Reader
+	// Live reads nodes, and claims that are to be changed.
+	Live   kubernetes.Interface
+	Events *events.Recorder
+	// Other returns the namespace of another installation that serves the claims, or "".
+	Other func(context.Context) (string, error)
+
+	since map[types.NamespacedName]seen // used by one worker
+}
+
+// seen is when a claim was first seen to wait in a place.
+type seen struct {
+	place
+	at time.Time
+}
+
+// Register has the manager run the reconciler while it leads.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	r.since = map[types.NamespacedName]seen{}
+	return builder.ControllerManagedBy(mgr).Named("waiting").For(&corev1.PersistentVolumeClaim{}).
+		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.pending)).Complete(r)
+}
+
+// pending returns requests for the claims of a class that are not bound: the class may be created after them.
+func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []reconcile.Request) {
+	var all corev1.PersistentVolumeClaimList
+	if err := r.Cache.List(ctx, &all); err != nil {
+		return nil // the cache has ended
+	}
+	for _, claim := range all.Items {
+		if claim.Status.Phase != corev1.ClaimBound && class.Of(&claim) == sc.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claim)})
+		}
+	}
+	return requests
+}
+
+// Reconcile acts on a claim that has waited in one place for some time. It does nothing for
+// any other claim, and leaves all of them to another installation that serves them: its agents are in another namespace, so they
+// look as if they did not exist.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	claim, sc, err := r.read(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var p place
+	waits := false
+	if sc != nil {
+		p, waits = placeOf(claim, sc)
+	}
+	if !waits {
+		delete(r.since, req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	first, ok := r.since[req.NamespacedName]
+	if !ok || first.place != p {
+		first = seen{p, time.Now()}
+		r.since[req.NamespacedName] = first
+	}
+	wait := patience
+	if p.node == "" {
+		wait = unnamed
+	}
+	if rest := wait - time.Since(first.at); rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
+	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
+		return reconcile.Result{RequeueAfter: again}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, r.act(ctx, claim, sc, p)
+}
+
+// read returns the claim and its class. The class is nil if the claim or the class does not
+// exist, or if the claim has no class.
+func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, *storagev1.StorageClass, error) {
+	var claim corev1.PersistentVolumeClaim
+	if err := r.Cache.Get(ctx, name, &claim); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	var sc storagev1.StorageClass
+	err := r.Cache.Get(ctx, types.NamespacedName{Name: class.Of(&claim)}, &sc)
+	if apierrors.IsNotFound(err) || class.Of(&claim) == "" {
+		return &claim, nil, nil
+	}
+	return &claim, &sc, err
+}
