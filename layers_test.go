@@ -99,9 +99,9 @@ var arrows = []struct {
 		why: "the resource is described without a way to serve it"},
 	{from: "controller", never: []string{module + "/cmd", module + "/e2e"},
 		why: "arrows go from cmd to controller"},
-	{from: "controller/kube/class", never: []string{module + "/controller", module + "/cmd", module + "/volume/enforce", module + "/volume/file",
+	{from: "controller/kube/contract", never: []string{module + "/controller", module + "/cmd", module + "/volume/enforce", module + "/volume/file",
 		module + "/volume/mount", module + "/volume/pooldir", module + "/volume/quota", module + "/volume/space", module + "/volume/tree"},
-		why: "class has what both sides of a claim agree on, in terms of volume and its records; it decides nothing"},
+		why: "contract has what both sides of a claim agree on, in terms of volume and its records; it decides nothing"},
 	{from: "controller/agent/provision", never: []string{"google.golang.org/grpc"},
 		why: "the provisioner does not speak gRPC"},
 	{from: "controller/agent/csi", never: []string{"k8s.io/client-go"},
@@ -221,7 +221,7 @@ func TestReleasedProgramsReadNoVariableOfTests(t *testing.T) {
 
 // Quantity.Value wraps: a claim of 2^64+1 bytes would get a volume of one. One function converts sizes.
 func TestSizesAreConvertedByOneFunction(t *testing.T) {
-	const converts = "controller/kube/class/size.go"
+	const converts = "controller/kube/contract/size.go"
 	unchecked := regexp.MustCompile(`\.(Value|MilliValue)\(\)|\.(ScaledValue|AsApproximateFloat64)\(`)
 	for path, text := range sources(t) {
 		found := unchecked.FindAllString(text, -1)

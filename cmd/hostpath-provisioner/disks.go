@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/disks"
 	"kubevirt.io/hostpath-provisioner/controller/disks/device"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 const inspectDisksHelp = `hostpath-provisioner disks inspect prints the devices of this node and what is
@@ -132,7 +132,7 @@ func printDevices(out io.Writer, reports []device.Report) error {
 		if r.State == device.Error && !r.Retry.IsZero() {
 			why += "; tried again at " + r.Retry.Format(time.RFC3339)
 		}
-		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, class.Size(r.Bytes), state, r.PV, why)
+		show(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Device, r.ID, contract.Size(r.Bytes), state, r.PV, why)
 	}
 	if err := table.Flush(); err != nil {
 		return err

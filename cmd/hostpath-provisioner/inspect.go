@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -102,8 +102,8 @@ func printReport(out io.Writer, r inspect.Report) error {
 		name = r.Pool.Name + ", "
 	}
 	show(out, "pool      %s%s, %s\n          %s\n", name, r.Pool.Path, r.Pool.ID, owner)
-	show(out, "space     %s available: %s free of %s, %s allocated to %s%s\n", class.Size(r.Space.Available), class.Size(r.Space.Free),
-		class.Size(r.Space.Total), class.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"), unavailable(r))
+	show(out, "space     %s available: %s free of %s, %s allocated to %s%s\n", contract.Size(r.Space.Available), contract.Size(r.Space.Free),
+		contract.Size(r.Space.Total), contract.Size(r.Space.Allocated), counted(len(r.Volumes), "volume"), unavailable(r))
 	if r.Pool.NoQuotas == "" {
 		show(out, "quotas    %s\n", r.Pool.Quotas)
 	} else {
@@ -130,7 +130,7 @@ func printReport(out io.Writer, r inspect.Report) error {
 		fmt.Fprintln(table, "\nVOLUME\tSTATE\tSIZE\tCLAIM\tPV\tPOLICY\tCREATED")
 	}
 	for _, v := range r.Volumes {
-		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v, r.Pool.NoQuotas == ""), class.Size(v.Bytes),
+		show(table, "%s\t%s\t%s\t%s/%s\t%s\t%s\t%s\n", v.Name, state(v, r.Pool.NoQuotas == ""), contract.Size(v.Bytes),
 			v.Owner.Namespace, v.Owner.Name, v.PV, v.ReclaimPolicy, v.Created.Format(time.DateTime))
 	}
 	printOrphans(table, r)
@@ -138,7 +138,7 @@ func printReport(out io.Writer, r inspect.Report) error {
 		fmt.Fprintln(table, "\nTRASH\tVOLUME\tSIZE\tSINCE")
 	}
 	for _, t := range r.Trash {
-		show(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, class.Size(t.Bytes), t.Since.Format(time.DateTime))
+		show(table, "%s\t%s\t%s\t%s\n", t.ID, t.Name, contract.Size(t.Bytes), t.Since.Format(time.DateTime))
 	}
 	return table.Flush()
 }
@@ -146,13 +146,13 @@ func printReport(out io.Writer, r inspect.Report) error {
 // unavailable continues the line of a pool's space with what else is not available.
 func unavailable(r inspect.Report) (text string) {
 	if r.Space.Elsewhere > 0 {
-		text += ", " + class.Size(r.Space.Elsewhere) + " to other pools on the filesystem"
+		text += ", " + contract.Size(r.Space.Elsewhere) + " to other pools on the filesystem"
 	}
 	if r.Space.External > 0 {
-		text += ", " + class.Size(r.Space.External) + " used otherwise"
+		text += ", " + contract.Size(r.Space.External) + " used otherwise"
 	}
 	if r.Pool.Reserve > 0 {
-		text += ", " + class.Size(r.Pool.Reserve) + " reserved"
+		text += ", " + contract.Size(r.Pool.Reserve) + " reserved"
 	}
 	return text
 }
@@ -172,7 +172,7 @@ func printOrphans(table io.Writer, r inspect.Report) {
 	}
 	for _, u := range r.Unrecorded {
 		kind := "unknown"
-		if _, is := class.Provisioned(u.Name); is {
+		if _, is := contract.Provisioned(u.Name); is {
 			kind = "named as provisioners name volumes"
 		}
 		show(table, "%s\t%s\n", u.Name, kind)

@@ -17,7 +17,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
@@ -99,7 +99,7 @@ func (c orphansCommand) list(ctx context.Context) error {
 		if o.Kept != "" {
 			verdict = "kept: " + o.Kept
 		}
-		show(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Name, o.Pool, class.Size(o.Bytes), o.Claim, o.ReclaimPolicy,
+		show(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Name, o.Pool, contract.Size(o.Bytes), o.Claim, o.ReclaimPolicy,
 			o.Since.Format(time.DateTime), o.Why, verdict)
 	}
 	return table.Flush()

@@ -7,7 +7,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/onlynode"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // newOnlyNode makes the guard of a served dialect that is for clusters of one node.
@@ -70,7 +70,7 @@ func (a *agent) hold(provisioner string) error {
 func (a *agent) served() (all []pvs.Served) {
 	for _, d := range a.provision.dialects {
 		s := pvs.Served{Dialect: d}
-		if d.Provisioner == class.LocalPathProvisioner && a.localPath.file != nil {
+		if d.Provisioner == contract.LocalPathProvisioner && a.localPath.file != nil {
 			s.Paths = a.pathsOf
 		}
 		for _, name := range a.layout.hostPath[d.Provisioner] {

@@ -10,7 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi"
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // driverOptions are the flags of the CSI driver. It accepts the arguments of the kubevirt CSI driver.
@@ -27,7 +27,7 @@ type driverOptions struct {
 func (d *driverOptions) register(f *pflag.FlagSet, version string) {
 	f.StringVar(&d.endpoint, "endpoint", "",
 		"socket of the CSI driver, such as unix:///csi/csi.sock")
-	f.StringVar(&d.name, "drivername", class.CSIProvisioner,
+	f.StringVar(&d.name, "drivername", contract.CSIProvisioner,
 		"name of the CSI driver, as classes and the CSIDriver object spell it")
 	f.StringVar(&d.nodeID, "nodeid", "",
 		"node ID of the CSI driver: the Node's name; --node-name without it")

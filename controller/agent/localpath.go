@@ -13,7 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/provision"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
@@ -36,14 +36,14 @@ func (l *localPathOptions) register(f *pflag.FlagSet) {
 }
 
 // check reads the configuration. The error names the key and what to do.
-func (l *localPathOptions) check(served []class.Dialect, node string) (err error) {
+func (l *localPathOptions) check(served []contract.Dialect, node string) (err error) {
 	if l.namespaces, err = localpath.ParseNamespaces(l.text); err != nil {
 		return fmt.Errorf("--local-path-namespaces: %w", err)
 	}
 	if l.config == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(served, func(d class.Dialect) bool { return d.Provisioner == class.LocalPathProvisioner }) {
+	if !slices.ContainsFunc(served, func(d contract.Dialect) bool { return d.Provisioner == contract.LocalPathProvisioner }) {
 		return errors.New("--local-path-config is for the classes of the local-path provisioner: set --compat=local-path (COMPAT), or leave it out")
 	}
 	if l.file, err = localpath.Open(l.config, node); err != nil {
@@ -69,8 +69,8 @@ func (l *layout) addLocalPaths(paths []string) {
 			i = len(l.dirs)
 			l.dirs = append(l.dirs, l.localPath(path))
 		}
-		if names := l.hostPath[class.LocalPathProvisioner]; !slices.Contains(names, l.dirs[i].Name) {
-			l.hostPath[class.LocalPathProvisioner] = append(names, l.dirs[i].Name)
+		if names := l.hostPath[contract.LocalPathProvisioner]; !slices.Contains(names, l.dirs[i].Name) {
+			l.hostPath[contract.LocalPathProvisioner] = append(names, l.dirs[i].Name)
 		}
 	}
 }
@@ -130,9 +130,9 @@ func (a *agent) pathsOf(class string) ([]string, error) {
 
 // newOriginal watches for the local-path provisioner, if the agent stands in for it.
 func (a *agent) newOriginal() {
-	if len(a.layout.hostPath[class.LocalPathProvisioner]) > 0 {
+	if len(a.layout.hostPath[contract.LocalPathProvisioner]) > 0 {
 		a.original = localpath.NewOriginal(a.client, a.recorder, a.nodeName, a.localPath.namespaces, func() { a.loop.PoolChanged() })
-		a.holds[class.LocalPathProvisioner] = a.holdLocalPath
+		a.holds[contract.LocalPathProvisioner] = a.holdLocalPath
 	}
 }
 
@@ -240,7 +240,7 @@ func (l *localPools) namedBy(pool *volume.Pool) string {
 
 // poolAt returns the pool of the dialect at a path, nil if there is none.
 func (l *localPools) poolAt(path string) *volume.Pool {
-	for _, name := range l.layout.hostPath[class.LocalPathProvisioner] {
+	for _, name := range l.layout.hostPath[contract.LocalPathProvisioner] {
 		if pool := l.pools.Named(name); pool.Path() == path {
 			return pool
 		}

@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/monitor"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -190,7 +190,7 @@ func TestLeftOutPathIsNoVolume(t *testing.T) {
 // may be corrected.
 func TestHeldPaths(t *testing.T) {
 	pv := func(path, hostname string) *corev1.PersistentVolume {
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{class.AnnProvisionedBy: class.LocalPathProvisioner}}}
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.AnnProvisionedBy: contract.LocalPathProvisioner}}}
 		pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: path}
 		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname}}},

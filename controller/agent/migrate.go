@@ -10,7 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
@@ -22,7 +22,7 @@ type migrateOptions struct {
 
 	// Set by check, from text and from.
 	mode   settings.MigrateMode
-	others []class.Dialect
+	others []contract.Dialect
 }
 
 func (m *migrateOptions) register(f *pflag.FlagSet) {
@@ -36,7 +36,7 @@ func (m *migrateOptions) register(f *pflag.FlagSet) {
 
 // check parses the flags. The agent serves the claims of the given dialects and, with csi, those of
 // the CSI driver. The PVs of a served dialect are migrated without being named by --migrate-from.
-func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
+func (m *migrateOptions) check(served []contract.Dialect, csi bool) (err error) {
 	if m.mode, err = settings.ParseMigrateMode(m.text); err != nil {
 		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
 	}
@@ -44,11 +44,11 @@ func (m *migrateOptions) check(served []class.Dialect, csi bool) (err error) {
 		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
 	}
-	if m.others, err = class.ParseProvisioners(m.from); err != nil {
+	if m.others, err = contract.ParseProvisioners(m.from); err != nil {
 		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
 	}
-	m.others = slices.DeleteFunc(m.others, func(other class.Dialect) bool {
-		return slices.ContainsFunc(served, func(d class.Dialect) bool { return d.Provisioner == other.Provisioner })
+	m.others = slices.DeleteFunc(m.others, func(other contract.Dialect) bool {
+		return slices.ContainsFunc(served, func(d contract.Dialect) bool { return d.Provisioner == other.Provisioner })
 	})
 	if m.mode == settings.MigrateOff {
 		m.others = nil // they would only be read

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -119,10 +119,10 @@ func (o *options) check() error {
 		return fmt.Errorf("--capacity %q is neither request nor filesystem", o.capacity)
 	}
 	reserve, err := resource.ParseQuantity(o.reserve)
-	if err != nil || reserve.Sign() < 0 || class.WholeBytes(&reserve) == math.MaxInt64 {
+	if err != nil || reserve.Sign() < 0 || contract.WholeBytes(&reserve) == math.MaxInt64 {
 		return fmt.Errorf("--reserve %q is not a quantity such as 10Gi", o.reserve)
 	}
-	o.reserveBytes = class.WholeBytes(&reserve)
+	o.reserveBytes = contract.WholeBytes(&reserve)
 	if o.overcommit <= 0 || math.IsNaN(o.overcommit) || math.IsInf(o.overcommit, 0) {
 		return fmt.Errorf("--overcommit %v is not a number above zero", o.overcommit)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -21,7 +21,7 @@ import (
 const hostPathPool = "hostpath"
 
 // defaultPools are the pools of driver-only mode without --datadir.
-const defaultPools = `[{"name":"` + class.DefaultPool + `","path":"/csi-data-dir"}]`
+const defaultPools = `[{"name":"` + contract.DefaultPool + `","path":"/csi-data-dir"}]`
 
 // layout has the directories of all pools, and which of them are for hostPath claims.
 type layout struct {
@@ -40,7 +40,7 @@ func (o *options) newLayout(localPaths []string, check func(*DataDir) error) (l 
 	case o.driver.dataDirs != "":
 		l.dirs, err = ParseDataDirs(o.driver.dataDirs)
 	default:
-		l.dirs = []DataDir{{Name: class.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
+		l.dirs = []DataDir{{Name: contract.DefaultPool, Path: filepath.Join("/", o.pvDir), Mount: o.pvDirMount}}
 		err = checkPVDir(o.pvDir)
 	}
 	if err == nil && o.provision.hostPath() {
@@ -96,7 +96,7 @@ func (d *DataDir) check() error {
 }
 
 // addHostPath sets the pool of the dialects' claims: the one at PV_DIR, which it adds if there is none.
-func (l *layout) addHostPath(pvDir, mount string, dialects []class.Dialect) error {
+func (l *layout) addHostPath(pvDir, mount string, dialects []contract.Dialect) error {
 	name, err := l.poolAt(pvDir, mount)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Which directories are pools, under which name, and which of them is for
@@ -57,7 +57,7 @@ func TestLayout(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if strings.Join(got, " ") != row.pools || strings.Join(o.layout.hostPath[class.HostPathProvisioner], " ") != row.hostPath {
+		if strings.Join(got, " ") != row.pools || strings.Join(o.layout.hostPath[contract.HostPathProvisioner], " ") != row.hostPath {
 			t.Errorf("%s: %q with hostPath %v; want %q with %q", name, got, o.layout.hostPath, row.pools, row.hostPath)
 		}
 	}

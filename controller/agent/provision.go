@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // provisionOptions are the flags of the claims that the agent serves without a sidecar.
@@ -21,7 +21,7 @@ type provisionOptions struct {
 	pod       string
 
 	// Set by check, from claims and compat.
-	dialects []class.Dialect
+	dialects []contract.Dialect
 	csi      bool
 }
 
@@ -53,7 +53,7 @@ func (p *provisionOptions) check(driver, prefix bool) error {
 	for s := range strings.SplitSeq(p.claims, ",") {
 		switch strings.TrimSpace(s) {
 		case "hostpath":
-			p.dialects = []class.Dialect{class.Own(prefix)}
+			p.dialects = []contract.Dialect{contract.Own(prefix)}
 		case "csi":
 			p.csi = true
 		case "":
@@ -61,7 +61,7 @@ func (p *provisionOptions) check(driver, prefix bool) error {
 			return fmt.Errorf("--provision (PROVISION): %q is neither hostpath nor csi", s)
 		}
 	}
-	compat, err := class.ParseCompat(p.compat)
+	compat, err := contract.ParseCompat(p.compat)
 	if err != nil {
 		return fmt.Errorf("--compat (COMPAT): %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -55,7 +55,7 @@ func (s Settings) slimClaim(obj any) (any, error) {
 // no tenant creates any, may be those of pools, and are kept but for their managed fields.
 func (s Settings) slim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	if claim.Namespace != s.Namespace {
-		return class.Slim(claim)
+		return contract.Slim(claim)
 	}
 	claim.ManagedFields = nil
 	return claim

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
@@ -140,7 +140,7 @@ func (r *Reconciler) onDeadNode(ctx context.Context, pod *corev1.Pod) (bool, err
 	if err != nil {
 		return false, fmt.Errorf("read node %s: %w", pod.Spec.NodeName, err)
 	}
-	return !class.NodeReady(node), nil
+	return !contract.NodeReady(node), nil
 }
 
 // removing shows in the conditions what the removal waits for.

@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // pvIn is a PV in the pool.
 func pvIn(name, pool string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner,
-			VolumeHandle: name, VolumeAttributes: map[string]string{class.StoragePool: pool}}}}}
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner,
+			VolumeHandle: name, VolumeAttributes: map[string]string{contract.StoragePool: pool}}}}}
 }
 
 // counting returns a reader that counts the lists of PVs.

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
@@ -61,7 +61,7 @@ type layout struct {
 func layoutOf(cr *v1beta1.HostPathProvisioner) (l layout) {
 	if c := cr.Spec.PathConfig; c != nil {
 		path := filepath.Clean(c.Path)
-		return layout{pvDir: path, prefix: c.UseNamingPrefix, pools: []pool{{Name: class.DefaultPool, Path: filepath.Join(path, "csi")}}}
+		return layout{pvDir: path, prefix: c.UseNamingPrefix, pools: []pool{{Name: contract.DefaultPool, Path: filepath.Join(path, "csi")}}}
 	}
 	l.templates = map[pool]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range cr.Spec.StoragePools {

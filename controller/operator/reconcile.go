@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
@@ -254,7 +254,7 @@ func (r *Reconciler) observe(ctx context.Context) (o rollout.Observed, err error
 func offering(pods []corev1.Pod) (nodes []claimpools.Node) {
 	for _, pod := range pods {
 		node := claimpools.Node{Name: pod.Spec.NodeName}
-		if class.PodReady(&pod) {
+		if contract.PodReady(&pod) {
 			for _, p := range offeredBy(pod.Spec).pools {
 				node.Offered = append(node.Offered, p.Name)
 			}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
@@ -27,10 +27,10 @@ var poolB = v1beta1.StoragePool{Name: "b", Path: "/b", PVCTemplate: &corev1.Pers
 // pvOf is a PV of the pool, on node n1.
 func pvOf(pool string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + pool}, Spec: corev1.PersistentVolumeSpec{
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner, VolumeHandle: pool,
-			VolumeAttributes: map[string]string{class.StoragePool: pool}}},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeHandle: pool,
+			VolumeAttributes: map[string]string{contract.StoragePool: pool}}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: class.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}}}
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}}}}}}}}
 }
 
 // installedOn returns an operator with pools a and b, and an agent on each node that offers both.
@@ -243,7 +243,7 @@ func TestWaysToLoseADisk(t *testing.T) {
 	t.Run("an inline volume", func(t *testing.T) {
 		o := installedOn(t, "n1")
 		o.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "p"}, Spec: corev1.PodSpec{NodeName: "n1", Volumes: []corev1.Volume{{
-			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: class.CSIProvisioner, VolumeAttributes: map[string]string{class.StoragePool: "b"}}}}}}})
+			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: contract.CSIProvisioner, VolumeAttributes: map[string]string{contract.StoragePool: "b"}}}}}}})
 		o.setPools(poolA)
 		o.pass("hpp")
 		o.wantOffered("a=/a/csib=/b/csi")

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
@@ -71,7 +71,7 @@ func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.Persistent
 // ours reports whether the PV is one of the provisioners'.
 func ours(pv *corev1.PersistentVolume) bool {
 	if pv.Spec.CSI != nil {
-		return pv.Spec.CSI.Driver == class.CSIProvisioner
+		return pv.Spec.CSI.Driver == contract.CSIProvisioner
 	}
-	return pv.Annotations[class.AnnProvisionedBy] == class.HostPathProvisioner
+	return pv.Annotations[contract.AnnProvisionedBy] == contract.HostPathProvisioner
 }

@@ -7,7 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // poolOf returns the pool of a class. ok is false if the class gets no object, because
@@ -17,16 +17,16 @@ import (
 // It ignores invalid parameters: without an object the scheduler would report a lack of
 // space, but with one the claim gets an event about the parameters.
 func poolOf(c *storagev1.StorageClass, driver string) (pool string, ok bool) {
-	if c.Provisioner != driver || !class.Delayed(c) {
+	if c.Provisioner != driver || !contract.Delayed(c) {
 		return "", false
 	}
-	return class.PoolName(c.Parameters), true
+	return contract.PoolName(c.Parameters), true
 }
 
 // checkQuota returns an error if the class requires quotas and the pool, which is ready,
 // does not enforce them. The scheduler must not choose such a pool.
 func checkQuota(c *storagev1.StorageClass, g *gauge) error {
-	p, err := class.ParametersOf(c)
+	p, err := contract.ParametersOf(c)
 	if err != nil {
 		return nil // see poolOf
 	}

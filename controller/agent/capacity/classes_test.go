@@ -5,7 +5,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestPoolOf(t *testing.T) {
@@ -16,19 +16,19 @@ func TestPoolOf(t *testing.T) {
 		parameters  map[string]string
 		want        string // "": no object
 	}{
-		"no parameters":     {class.CSIProvisioner, &wait, nil, "legacy"},
-		"a pool":            {class.CSIProvisioner, &wait, map[string]string{"storagePool": "fast"}, "fast"},
-		"an empty pool":     {class.CSIProvisioner, &wait, map[string]string{"storagePool": ""}, "legacy"},
-		"a filesystem":      {class.CSIProvisioner, &wait, map[string]string{"csi.storage.k8s.io/fstype": "xfs"}, "legacy"},
-		"misspelt":          {class.CSIProvisioner, &wait, map[string]string{"storagepool": "fast"}, "legacy"},
-		"binds at once":     {class.CSIProvisioner, &atOnce, nil, ""},
-		"no mode":           {class.CSIProvisioner, nil, nil, ""},
-		"hostPath":          {class.HostPathProvisioner, &wait, nil, ""},
+		"no parameters":     {contract.CSIProvisioner, &wait, nil, "legacy"},
+		"a pool":            {contract.CSIProvisioner, &wait, map[string]string{"storagePool": "fast"}, "fast"},
+		"an empty pool":     {contract.CSIProvisioner, &wait, map[string]string{"storagePool": ""}, "legacy"},
+		"a filesystem":      {contract.CSIProvisioner, &wait, map[string]string{"csi.storage.k8s.io/fstype": "xfs"}, "legacy"},
+		"misspelt":          {contract.CSIProvisioner, &wait, map[string]string{"storagepool": "fast"}, "legacy"},
+		"binds at once":     {contract.CSIProvisioner, &atOnce, nil, ""},
+		"no mode":           {contract.CSIProvisioner, nil, nil, ""},
+		"hostPath":          {contract.HostPathProvisioner, &wait, nil, ""},
 		"another's":         {"example.com/x", &wait, map[string]string{"storagePool": "fast"}, ""},
 		"another's at once": {"example.com/x", &atOnce, nil, ""},
 	} {
 		c := &storagev1.StorageClass{Provisioner: row.provisioner, VolumeBindingMode: row.mode, Parameters: row.parameters}
-		if got, ok := poolOf(c, class.CSIProvisioner); got != row.want || ok != (row.want != "") {
+		if got, ok := poolOf(c, contract.CSIProvisioner); got != row.want || ok != (row.want != "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, ok, row.want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // sweep deletes the objects that a provisioner sidecar left for this driver and node. They
@@ -14,7 +14,7 @@ import (
 // the names of this agent's objects. Objects with the label of agents are not read.
 func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
 	found, err := p.api().List(ctx, metav1.ListOptions{
-		LabelSelector:   labelDriver + "=" + p.config.Driver + ",!" + class.LabelNode,
+		LabelSelector:   labelDriver + "=" + p.config.Driver + ",!" + contract.LabelNode,
 		ResourceVersion: "0", // the API server's cache is recent enough
 	})
 	if err != nil {
@@ -22,7 +22,7 @@ func (p *Publisher) sweep(ctx context.Context, own map[string]bool) error {
 	}
 	for i := range found.Items {
 		o := &found.Items[i]
-		if o.NodeTopology == nil || o.NodeTopology.MatchLabels[class.TopologyNode] != p.config.Node || own[o.Name] {
+		if o.NodeTopology == nil || o.NodeTopology.MatchLabels[contract.TopologyNode] != p.config.Node || own[o.Name] {
 			continue
 		}
 		if err := p.remove(ctx, o); err != nil {

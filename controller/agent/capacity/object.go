@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Labels that the provisioner sidecar also sets. The values identify the creator.
@@ -33,14 +33,14 @@ func objectName(driver, node, class string) string {
 }
 
 // managedBy returns the value of labelManagedBy for the objects of a node.
-func managedBy(node string) string { return class.LabelValue("hostpath-provisioner-" + node) }
+func managedBy(node string) string { return contract.LabelValue("hostpath-provisioner-" + node) }
 
-// labelsOf returns the labels of the objects of a node. Only agents set class.LabelNode.
+// labelsOf returns the labels of the objects of a node. Only agents set contract.LabelNode.
 func labelsOf(driver, node string) map[string]string {
 	return map[string]string{
-		labelDriver:     driver,
-		labelManagedBy:  managedBy(node),
-		class.LabelNode: class.LabelValue(node),
+		labelDriver:        driver,
+		labelManagedBy:     managedBy(node),
+		contract.LabelNode: contract.LabelValue(node),
 	}
 }
 
@@ -65,7 +65,7 @@ func (p *Publisher) object(class string, bytes int64) *storagev1.CSIStorageCapac
 }
 
 func topologyOf(node string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{class.TopologyNode: node}}
+	return &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: node}}
 }
 
 // sameKey reports whether the immutable fields of two objects are the same.
@@ -90,7 +90,7 @@ func bytesOf(o *storagev1.CSIStorageCapacity) int64 {
 	if o.Capacity == nil || o.MaximumVolumeSize == nil || o.Capacity.Cmp(*o.MaximumVolumeSize) != 0 {
 		return -1
 	}
-	return class.WholeBytes(o.Capacity)
+	return contract.WholeBytes(o.Capacity)
 }
 
 // merged returns a copy of o with the wanted labels, owner and sizes.

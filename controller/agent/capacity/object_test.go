@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func publisher() *Publisher {
 	return &Publisher{
-		config: Config{Node: "node-01", Driver: class.CSIProvisioner, Namespace: "storage"},
+		config: Config{Node: "node-01", Driver: contract.CSIProvisioner, Namespace: "storage"},
 		owner:  &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "41d7"},
 	}
 }
@@ -92,7 +92,7 @@ func TestMerged(t *testing.T) {
 		"untouched": {func(*storagev1.CSIStorageCapacity) {}, true, true, true},
 		"a label of others": {func(o *storagev1.CSIStorageCapacity) { o.Labels["team"] = "a" },
 			true, true, true},
-		"a label gone": {func(o *storagev1.CSIStorageCapacity) { delete(o.Labels, class.LabelNode) },
+		"a label gone": {func(o *storagev1.CSIStorageCapacity) { delete(o.Labels, contract.LabelNode) },
 			true, false, true},
 		"no labels": {func(o *storagev1.CSIStorageCapacity) { o.Labels = nil }, true, false, true},
 		"another manager": {func(o *storagev1.CSIStorageCapacity) { o.Labels[labelManagedBy] = "x" },

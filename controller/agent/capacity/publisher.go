@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -28,7 +28,7 @@ const (
 // Config is the configuration of a Publisher. New validates it.
 type Config struct {
 	Client kubernetes.Interface
-	Node   string // the Node's name, and the value of its label class.TopologyNode
+	Node   string // the Node's name, and the value of its label contract.TopologyNode
 	Driver string // name of the CSI driver, and provisioner of its classes
 	// Namespace is the agent's own, and that of the objects.
 	Namespace string
@@ -84,7 +84,7 @@ func (c *Config) check() error {
 		return errors.New("the namespace is empty; set the one that the agent runs in")
 	}
 	if why := append(validation.IsDNS1123Subdomain(c.Node), validation.IsValidLabelValue(c.Node)...); len(why) > 0 {
-		return fmt.Errorf("the node name %q cannot be the value of the label %s: %s", c.Node, class.TopologyNode, why[0])
+		return fmt.Errorf("the node name %q cannot be the value of the label %s: %s", c.Node, contract.TopologyNode, why[0])
 	}
 	if why := append(validation.IsDNS1123Subdomain(c.Driver), validation.IsValidLabelValue(c.Driver)...); len(why) > 0 {
 		return fmt.Errorf("the driver name %q is not a domain name of at most 63 bytes: %s", c.Driver, why[0])

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -32,7 +32,7 @@ func TestNew(t *testing.T) {
 		`the driver name ""`:     func(c *Config) { c.Driver = "" },
 		`the driver name "a/`:    func(c *Config) { c.Driver = "a/b" },
 	} {
-		c := Config{Client: client, Node: "node-01", Driver: class.CSIProvisioner, Namespace: "storage", Pools: pools}
+		c := Config{Client: client, Node: "node-01", Driver: contract.CSIProvisioner, Namespace: "storage", Pools: pools}
 		spoil(&c)
 		p, err := New(c)
 		switch {

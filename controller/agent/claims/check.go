@@ -7,7 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
@@ -134,7 +134,7 @@ func (r *unservedRecorder) checkChosen(ctx context.Context, p *pendingClaim) ans
 	switch {
 	case err != nil:
 		return answer{true, recheckDelay}
-	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", class.Bounded(claim.Annotations[class.AnnSelectedNode]) != p.named:
+	case claim == nil, claim.DeletionTimestamp != nil, claim.Spec.VolumeName != "", contract.Bounded(claim.Annotations[contract.AnnSelectedNode]) != p.named:
 		return answer{true, recheckDelay} // the watch reports the change before that
 	}
 	err = nodechoice.GiveBack(ctx, r.client, r.events, claim, "does not exist")

@@ -3,7 +3,7 @@ package claims
 import (
 	"fmt"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Agents of all versions hash the topic into the name of the event, so that one agent
@@ -23,7 +23,7 @@ const (
 func chosenMissing(node, namespace, name string) (topic, message string) {
 	return topicChosenMissing, fmt.Sprintf(
 		"the annotation %s names node %q, which does not exist, so no pod of this claim can be scheduled: "+
-			"remove it, and the scheduler chooses again: kubectl -n %s annotate pvc %s %[1]s-", class.AnnSelectedNode, node, namespace, name)
+			"remove it, and the scheduler chooses again: kubectl -n %s annotate pvc %s %[1]s-", contract.AnnSelectedNode, node, namespace, name)
 }
 
 // AnnotationIgnored returns the topic and the message of the event about a claim of a class of the CSI driver that names a
@@ -31,7 +31,7 @@ func chosenMissing(node, namespace, name string) (topic, message string) {
 func AnnotationIgnored(className string) (topic, message string) {
 	return topicIgnored, fmt.Sprintf("the annotation %s is ignored: the scheduler chooses the node of a volume of class %q, once a pod uses the claim; "+
 		"to choose it yourself, set spec.nodeSelector in the pod, or use a class of provisioner %s",
-		class.AnnProvisionOnNode, className, class.HostPathProvisioner)
+		contract.AnnProvisionOnNode, className, contract.HostPathProvisioner)
 }
 
 func pvMissing(pv string) (topic, message string) {
@@ -45,5 +45,5 @@ func pvMissing(pv string) (topic, message string) {
 func tooLarge(p *pendingClaim, pool string, o offers) string {
 	return fmt.Sprintf("%s requested, and no node has that much available in pool %s: the most is %s, on node %s, of %d with that pool "+
 		"(in bytes: requested %d, available %d): request less, free space, or use a class with a larger pool",
-		class.Size(p.bytes), pool, class.Size(o.largest), o.node, o.nodes, p.bytes, o.largest)
+		contract.Size(p.bytes), pool, contract.Size(o.largest), o.node, o.nodes, p.bytes, o.largest)
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/lru"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -172,7 +172,7 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 	if where == unknown {
 		// The class may have appeared after the claim was placed and before the claim is held.
 		defer func() {
-			if name := class.Of(claim); f.placer.class(name) != nil {
+			if name := contract.Of(claim); f.placer.class(name) != nil {
 				go f.classAppeared(name)
 			}
 		}()
@@ -192,10 +192,10 @@ func (f *filter) apply(e watch.Event) (watch.Event, bool) {
 		if known {
 			e.Type = watch.Modified
 		}
-		c := f.placer.class(class.Of(claim))
+		c := f.placer.class(contract.Of(claim))
 		out := prepare(claim, c, f.placer.ruleOf(c), f.placer.node)
 		f.passed[claim.UID] = out
-		if out.Annotations[class.AnnStorageProvisioner] != claim.Annotations[class.AnnStorageProvisioner] {
+		if out.Annotations[contract.AnnStorageProvisioner] != claim.Annotations[contract.AnnStorageProvisioner] {
 			f.early[claim.UID] = struct{}{}
 		}
 		e.Object = out

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // filterTest is a filter with a source that the test controls.
@@ -97,8 +97,8 @@ func (f *filterTest) nothing() {
 func TestFilterListsLocalClaims(t *testing.T) {
 	f := newFilterTest(t)
 	f.items = []corev1.PersistentVolumeClaim{
-		*classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"),
-		*classtest.Claim("b", "now", "", class.AnnProvisionOnNode, "node-02"),
+		*classtest.Claim("a", "now", "", contract.AnnProvisionOnNode, "node-01"),
+		*classtest.Claim("b", "now", "", contract.AnnProvisionOnNode, "node-02"),
 		*classtest.Claim("c", "theirs", ""),
 	}
 	obj, err := f.ListWithContext(t.Context(), metav1.ListOptions{})
@@ -109,7 +109,7 @@ func TestFilterListsLocalClaims(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].UID != "a" || list.ResourceVersion != "9" {
 		t.Errorf("listed %d claims at %s", len(list.Items), list.ResourceVersion)
 	}
-	if list.Items[0].Annotations[class.AnnStorageProvisioner] == "" {
+	if list.Items[0].Annotations[contract.AnnStorageProvisioner] == "" {
 		t.Error("the listed claim was not prepared")
 	}
 }
@@ -117,7 +117,7 @@ func TestFilterListsLocalClaims(t *testing.T) {
 // Any user can choose the node by an annotation, and its agent keeps the claim.
 func TestFilterKeepsLittle(t *testing.T) {
 	f := newFilterTest(t)
-	large := classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01", "x", strings.Repeat("y", 250<<10))
+	large := classtest.Claim("a", "now", "", contract.AnnProvisionOnNode, "node-01", "x", strings.Repeat("y", 250<<10))
 	large.Labels = map[string]string{"x": strings.Repeat("y", 63)}
 	f.source.Add(large)
 	passed := f.next(watch.Added, "a")
@@ -131,31 +131,31 @@ func TestFilterKeepsLittle(t *testing.T) {
 func TestFilterWatchesLocalClaims(t *testing.T) {
 	f := newFilterTest(t)
 	f.source.Add(classtest.Claim("x", "wait", ""))
-	f.source.Add(classtest.Claim("y", "theirs", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("y", "theirs", "", contract.AnnProvisionOnNode, "node-01"))
 	f.nothing()
 
 	// The scheduler chooses this node: Modified becomes Added.
-	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.source.Modify(classtest.Claim("x", "wait", "", contract.AnnSelectedNode, "node-01"))
 	f.next(watch.Added, "x")
-	f.source.Modify(classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-01"))
+	f.source.Modify(classtest.Claim("x", "wait", "", contract.AnnSelectedNode, "node-01"))
 	f.next(watch.Modified, "x")
 
 	// The scheduler chooses another node: Modified becomes Deleted.
-	gone := classtest.Claim("x", "wait", "", class.AnnSelectedNode, "node-02")
+	gone := classtest.Claim("x", "wait", "", contract.AnnSelectedNode, "node-02")
 	gone.ResourceVersion = "12"
 	f.source.Modify(gone)
-	if c := f.next(watch.Deleted, "x"); c.ResourceVersion != "12" || c.Annotations[class.AnnSelectedNode] != "node-01" {
+	if c := f.next(watch.Deleted, "x"); c.ResourceVersion != "12" || c.Annotations[contract.AnnSelectedNode] != "node-01" {
 		t.Errorf("deleted as version %s with %v", c.ResourceVersion, c.Annotations)
 	}
 	f.source.Delete(gone)
 	f.nothing()
 
-	f.source.Add(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("z", "now", "", contract.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "z")
 	if f.isDeleted("x") || f.isDeleted("z") {
 		t.Error("isDeleted is true for a remote or an existing claim")
 	}
-	f.source.Delete(classtest.Claim("z", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("z", "now", "", contract.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "z")
 	if !f.isDeleted("z") {
 		t.Error("isDeleted is false for a deleted local claim")
@@ -164,12 +164,12 @@ func TestFilterWatchesLocalClaims(t *testing.T) {
 
 func TestFilterRetries(t *testing.T) {
 	f := newFilterTest(t)
-	f.source.Add(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("a", "now", "", contract.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Added, "a")
 	f.retry("a", "unknown")
 	f.next(watch.Modified, "a")
 	f.next(watch.Bookmark, "")
-	f.source.Delete(classtest.Claim("a", "now", "", class.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("a", "now", "", contract.AnnProvisionOnNode, "node-01"))
 	f.next(watch.Deleted, "a")
 	f.retry("a")
 	f.nothing()
@@ -177,7 +177,7 @@ func TestFilterRetries(t *testing.T) {
 
 // A scheduled claim is passed before the controller-manager writes its provisioner, and again after.
 func TestFilterIsEarly(t *testing.T) {
-	const chosen, by = class.AnnSelectedNode, class.AnnStorageProvisioner
+	const chosen, by = contract.AnnSelectedNode, contract.AnnStorageProvisioner
 	f := newFilterTest(t)
 	step := func(what string, e watch.EventType, c *corev1.PersistentVolumeClaim, then watch.EventType, want bool) {
 		f.source.Action(e, c)
@@ -189,7 +189,7 @@ func TestFilterIsEarly(t *testing.T) {
 		}
 	}
 	step("scheduled", watch.Added, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Added, true)
-	step("named", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01", by, class.CSIProvisioner), watch.Modified, false)
+	step("named", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01", by, contract.CSIProvisioner), watch.Modified, false)
 	step("scheduled once more", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-01"), watch.Modified, true)
 	step("scheduled to another node", watch.Modified, classtest.Claim("a", "csi", "", chosen, "node-02"), watch.Deleted, false)
 }

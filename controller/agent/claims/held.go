@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // readRetryDelay is the pause before a held claim that could not be read is read again.
@@ -30,13 +30,13 @@ type heldClaim struct {
 
 // hold returns the heldClaim of a claim, and false if no class can have such a name.
 func hold(claim *corev1.PersistentVolumeClaim) (heldClaim, bool) {
-	name := class.Of(claim)
+	name := contract.Of(claim)
 	return heldClaim{
 		namespace: claim.Namespace, name: claim.Name, class: name,
-		wanted: class.Bounded(claim.Annotations[class.AnnProvisionOnNode]),
-		chosen: class.Bounded(claim.Annotations[class.AnnSelectedNode]),
-		volume: class.Bounded(claim.Spec.VolumeName), bytes: class.Bytes(claim),
-	}, class.Bounded(name) == name
+		wanted: contract.Bounded(claim.Annotations[contract.AnnProvisionOnNode]),
+		chosen: contract.Bounded(claim.Annotations[contract.AnnSelectedNode]),
+		volume: contract.Bounded(claim.Spec.VolumeName), bytes: contract.Bytes(claim),
+	}, contract.Bounded(name) == name
 }
 
 // claim returns a claim that has only the fields of h.
@@ -44,7 +44,7 @@ func (h heldClaim) claim(uid types.UID) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name, UID: uid}}
 	c.Spec.StorageClassName, c.Spec.VolumeName = &h.class, h.volume
 	c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(h.bytes, resource.BinarySI)}
-	for key, node := range map[string]string{class.AnnProvisionOnNode: h.wanted, class.AnnSelectedNode: h.chosen} {
+	for key, node := range map[string]string{contract.AnnProvisionOnNode: h.wanted, contract.AnnSelectedNode: h.chosen} {
 		if node != "" {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, node)
 		}
@@ -75,7 +75,7 @@ func (f *filter) classAppeared(name string) {
 		case err != nil:
 			failed = true
 		case claim.UID == uid:
-			f.retryRead(map[types.UID]*corev1.PersistentVolumeClaim{uid: class.Slim(claim)})
+			f.retryRead(map[types.UID]*corev1.PersistentVolumeClaim{uid: contract.Slim(claim)})
 		}
 	}
 	if failed {

@@ -10,25 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestFilterHoldsUnknownClasses(t *testing.T) {
 	f := newFilterTest(t)
-	f.there["claim-a"] = classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01", class.AnnMigrated, "more than was kept")
-	f.there["claim-b"] = classtest.Claim("b", "late", "", class.AnnProvisionOnNode, "node-02")
-	f.source.Add(classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01"))
-	f.source.Add(classtest.Claim("b", "late", "", class.AnnProvisionOnNode, "node-02"))
-	f.source.Add(classtest.Claim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
-	f.source.Delete(classtest.Claim("gone", "late", "", class.AnnProvisionOnNode, "node-01"))
+	f.there["claim-a"] = classtest.Claim("a", "late", "", contract.AnnProvisionOnNode, "node-01", contract.AnnMigrated, "more than was kept")
+	f.there["claim-b"] = classtest.Claim("b", "late", "", contract.AnnProvisionOnNode, "node-02")
+	f.source.Add(classtest.Claim("a", "late", "", contract.AnnProvisionOnNode, "node-01"))
+	f.source.Add(classtest.Claim("b", "late", "", contract.AnnProvisionOnNode, "node-02"))
+	f.source.Add(classtest.Claim("gone", "late", "", contract.AnnProvisionOnNode, "node-01"))
+	f.source.Delete(classtest.Claim("gone", "late", "", contract.AnnProvisionOnNode, "node-01"))
 	f.nothing()
 
 	f.classes["late"] = true
 	f.classAppeared("other")
 	f.nothing()
 	f.classAppeared("late")
-	if c := f.next(watch.Added, "a"); c.Annotations[class.AnnMigrated] == "" {
+	if c := f.next(watch.Added, "a"); c.Annotations[contract.AnnMigrated] == "" {
 		t.Error("the held claim was passed instead of the current one")
 	}
 	if c := f.next(watch.Bookmark, ""); c.ResourceVersion != "99" {
@@ -48,7 +48,7 @@ func TestFilterHoldsLittle(t *testing.T) {
 	r := newUnservedRecorder(&Config{Node: "node-01"}, f.placer.class) // which checks nothing
 	t.Cleanup(r.queue.ShutDown)
 	f.filter = newFilter(source{}, f.placer, listener{func(c *corev1.PersistentVolumeClaim, where placement) {
-		placed[c.UID] = c.Annotations[class.AnnProvisionOnNode]
+		placed[c.UID] = c.Annotations[contract.AnnProvisionOnNode]
 		r.update(c, where)
 	}, r.forget}, f.read) // which no stream reads from
 	heap := func() uint64 {
@@ -64,9 +64,9 @@ func TestFilterHoldsLittle(t *testing.T) {
 		c := classtest.Claim(uid, "late", "", "note", long)
 		switch i % 5 {
 		case 1:
-			c.Annotations[class.AnnProvisionOnNode] = long
+			c.Annotations[contract.AnnProvisionOnNode] = long
 		case 2:
-			c.Annotations[class.AnnSelectedNode] = long
+			c.Annotations[contract.AnnSelectedNode] = long
 		case 3:
 			c.Annotations[corev1.BetaStorageClassAnnotation] = "late" + long
 		case 4:
@@ -86,7 +86,7 @@ func TestFilterHoldsLittle(t *testing.T) {
 	if events := f.retryEvents(); len(events) > 0 {
 		t.Errorf("%d events of claims that are not of this node", len(events))
 	}
-	if name := placed["1"]; len(name) > 2*253 || f.placer.place(classtest.Claim("1", "now", "", class.AnnProvisionOnNode, name)) != remoteByAnnotation {
+	if name := placed["1"]; len(name) > 2*253 || f.placer.place(classtest.Claim("1", "now", "", contract.AnnProvisionOnNode, name)) != remoteByAnnotation {
 		t.Errorf("placed a claim for node %.20q of %d bytes", name, len(name))
 	}
 	if _, is := hold(classtest.Claim("x", strings.Repeat("c", 253+1), "")); is {
@@ -99,7 +99,7 @@ func TestFilterHoldsLittle(t *testing.T) {
 func TestFilterClassGoneAndBack(t *testing.T) {
 	f := newFilterTest(t)
 	f.classes["late"] = true
-	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	claim := classtest.Claim("a", "late", "", contract.AnnProvisionOnNode, "node-01")
 	f.source.Add(claim)
 	f.next(watch.Added, "a")
 
@@ -124,7 +124,7 @@ func TestFilterClassGoneAndBack(t *testing.T) {
 // The class may appear between the moment when a claim is placed and the moment when it is held.
 func TestFilterClassAppearsMeanwhile(t *testing.T) {
 	f := newFilterTest(t)
-	claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+	claim := classtest.Claim("a", "late", "", contract.AnnProvisionOnNode, "node-01")
 	f.there["claim-a"] = claim
 	f.placed = func(*corev1.PersistentVolumeClaim, placement) {
 		if !f.classes["late"] {
@@ -145,14 +145,14 @@ func TestFilterReadsHeldClaims(t *testing.T) {
 	}{
 		"as it is":        {nil, func(*filterTest, *corev1.PersistentVolumeClaim) {}, true},
 		"another":         {func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, func(*filterTest, *corev1.PersistentVolumeClaim) {}, false},
-		"for another now": {func(c *corev1.PersistentVolumeClaim) { c.Annotations[class.AnnProvisionOnNode] = "node-02" }, func(*filterTest, *corev1.PersistentVolumeClaim) {}, false},
+		"for another now": {func(c *corev1.PersistentVolumeClaim) { c.Annotations[contract.AnnProvisionOnNode] = "node-02" }, func(*filterTest, *corev1.PersistentVolumeClaim) {}, false},
 		"deleted since": {nil, func(f *filterTest, claim *corev1.PersistentVolumeClaim) {
 			f.apply(watch.Event{Type: watch.Deleted, Object: claim})
 		}, false},
 	} {
 		f := newFilterTest(t)
 		f.filter = newFilter(source{}, f.placer, nobody, f.read) // which no stream reads from
-		claim := classtest.Claim("a", "late", "", class.AnnProvisionOnNode, "node-01")
+		claim := classtest.Claim("a", "late", "", contract.AnnProvisionOnNode, "node-01")
 		read := claim.DeepCopy()
 		if row.edit != nil {
 			row.edit(read)

@@ -7,7 +7,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // The user of a CSI claim that names a node waits for a volume, which comes with a pod only: one agent records it, once, while the
@@ -17,9 +17,9 @@ func TestIgnoredAnnotationIsSaidWhileTheClaimWaits(t *testing.T) {
 		annotations []string
 		want        []string
 	}{
-		"names a node":  {[]string{class.AnnProvisionOnNode, "node-0"}, []string{"Normal AnnotationIgnored", class.AnnProvisionOnNode, "spec.nodeSelector"}},
+		"names a node":  {[]string{contract.AnnProvisionOnNode, "node-0"}, []string{"Normal AnnotationIgnored", contract.AnnProvisionOnNode, "spec.nodeSelector"}},
 		"names none":    {nil, nil},
-		"has its place": {[]string{class.AnnProvisionOnNode, "node-0", class.AnnSelectedNode, "node-1"}, nil},
+		"has its place": {[]string{contract.AnnProvisionOnNode, "node-0", contract.AnnSelectedNode, "node-1"}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // placement is the relation of a claim to one node.
@@ -57,7 +57,7 @@ type placer struct {
 // Rule defines which claims of one provisioner are local. With the zero Rule, only the
 // scheduler chooses the node, as for any CSI driver.
 type Rule struct {
-	// ByAnnotation makes class.AnnProvisionOnNode of a claim override the scheduler's
+	// ByAnnotation makes contract.AnnProvisionOnNode of a claim override the scheduler's
 	// choice in both binding modes.
 	ByAnnotation bool
 	// OnlyNode makes a claim local that names no node and whose class binds at once.
@@ -80,8 +80,8 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	if pv := claim.Spec.VolumeName; pv != "" && p.isLocalPV(pv) {
 		return local
 	}
-	name := class.Of(claim)
-	if name == "" || class.Populated(claim) {
+	name := contract.Of(claim)
+	if name == "" || contract.Populated(claim) {
 		return remote
 	}
 	c := p.class(name)
@@ -96,7 +96,7 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 		return remote
 	}
 	where := rule.place(p.node, claim, c)
-	waits := claim.Spec.VolumeName == "" && claim.Annotations[class.AnnSelectedNode] == ""
+	waits := claim.Spec.VolumeName == "" && claim.Annotations[contract.AnnSelectedNode] == ""
 	switch {
 	case waits && (where == remote || where == unscheduled) && !p.offered(c):
 		return unserved
@@ -115,14 +115,14 @@ func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
 // place returns the placement of a claim that is not bound to a PV of the node, and whose
 // class c exists.
 func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
-	wanted, chosen := "", claim.Annotations[class.AnnSelectedNode]
+	wanted, chosen := "", claim.Annotations[contract.AnnSelectedNode]
 	if r.ByAnnotation {
-		wanted = claim.Annotations[class.AnnProvisionOnNode]
+		wanted = claim.Annotations[contract.AnnProvisionOnNode]
 	}
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
 		return local
-	case r.OnlyNode && wanted == "" && chosen == "" && !class.Delayed(c):
+	case r.OnlyNode && wanted == "" && chosen == "" && !contract.Delayed(c):
 		return local // also bound, although its PV may not be in memory yet
 	case waitsForPV(claim):
 		return remoteByPV
@@ -132,7 +132,7 @@ func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storage
 		return remoteByAnnotation
 	case chosen != "":
 		return remoteByScheduler
-	case class.Delayed(c):
+	case contract.Delayed(c):
 		return remote
 	case r.ByAnnotation:
 		return unassigned

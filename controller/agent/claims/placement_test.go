@@ -6,20 +6,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
-		rules:     map[string]Rule{class.HostPathProvisioner: {ByAnnotation: true}, class.CSIProvisioner: {}, class.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
+		rules:     map[string]Rule{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
 		offered:   func(*storagev1.StorageClass) bool { return true },
-		published: class.CSIProvisioner,
+		published: contract.CSIProvisioner,
 		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
 }
 
 func TestPlace(t *testing.T) {
-	const on, chosen = class.AnnProvisionOnNode, class.AnnSelectedNode
+	const on, chosen = contract.AnnProvisionOnNode, contract.AnnSelectedNode
 	for _, row := range []struct {
 		what          string
 		class, volume string
@@ -74,10 +74,10 @@ func TestPlace(t *testing.T) {
 // A claim that waits for the scheduler, and whose pool this node does not offer, needs an event: such a pool has no
 // space to publish, so the scheduler never chooses a node.
 func TestPlaceUnserved(t *testing.T) {
-	const on, chosen = class.AnnProvisionOnNode, class.AnnSelectedNode
+	const on, chosen = contract.AnnProvisionOnNode, contract.AnnSelectedNode
 	p := testPlacer()
 	p.offered = func(c *storagev1.StorageClass) bool {
-		return c.Parameters[class.StoragePool] != "fast" && c.Name != "csi-now"
+		return c.Parameters[contract.StoragePool] != "fast" && c.Name != "csi-now"
 	}
 	for _, row := range []struct {
 		what          string
@@ -104,11 +104,11 @@ func TestPlaceUnserved(t *testing.T) {
 // A process that serves one provisioner takes no claim of the other.
 func TestPlaceOneBackend(t *testing.T) {
 	for _, row := range []struct{ serves, class string }{
-		{class.HostPathProvisioner, "csi-now"}, {class.CSIProvisioner, "now"},
+		{contract.HostPathProvisioner, "csi-now"}, {contract.CSIProvisioner, "now"},
 	} {
 		p := testPlacer()
 		p.rules = map[string]Rule{row.serves: p.rules[row.serves]}
-		claim := classtest.Claim("u", row.class, "", class.AnnSelectedNode, "node-01", class.AnnProvisionOnNode, "node-01")
+		claim := classtest.Claim("u", row.class, "", contract.AnnSelectedNode, "node-01", contract.AnnProvisionOnNode, "node-01")
 		if got := p.place(claim); got != remote {
 			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)
 		}
@@ -122,11 +122,11 @@ func TestPlacePopulated(t *testing.T) {
 		annotations   []string
 		want          placement
 	}{
-		{"now", "", []string{class.AnnProvisionOnNode, "node-01"}, remote},
-		{"now", "", []string{class.AnnProvisionOnNode, "node-09"}, remote},
+		{"now", "", []string{contract.AnnProvisionOnNode, "node-01"}, remote},
+		{"now", "", []string{contract.AnnProvisionOnNode, "node-09"}, remote},
 		{"now", "", nil, remote},
-		{"wait", "", []string{class.AnnSelectedNode, "node-01"}, remote},
-		{"csi", "", []string{class.AnnSelectedNode, "node-01"}, remote},
+		{"wait", "", []string{contract.AnnSelectedNode, "node-01"}, remote},
+		{"csi", "", []string{contract.AnnSelectedNode, "node-01"}, remote},
 		{"csi-now", "", nil, remote},
 		{"later", "", nil, remote},
 		{"csi", "pv-here", nil, local},
@@ -142,19 +142,19 @@ func TestPlacePopulated(t *testing.T) {
 }
 
 func TestPrepare(t *testing.T) {
-	const on, chosen, by = class.AnnProvisionOnNode, class.AnnSelectedNode, class.AnnStorageProvisioner
+	const on, chosen, by = contract.AnnProvisionOnNode, contract.AnnSelectedNode, contract.AnnStorageProvisioner
 	for _, row := range []struct {
 		what        string
 		class       string
 		annotations []string
 		chosen, by  string
 	}{
-		{"annotated, delayed", "wait", []string{on, "node-01"}, "node-01", class.HostPathProvisioner},
-		{"annotated, the scheduler chose another node", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", class.HostPathProvisioner},
-		{"annotated, Immediate", "now", []string{on, "node-01"}, "", class.HostPathProvisioner},
-		{"scheduled", "wait", []string{chosen, "node-01"}, "node-01", class.HostPathProvisioner},
-		{"scheduled, CSI", "csi", []string{chosen, "node-01"}, "node-01", class.CSIProvisioner},
-		{"the controller-manager wrote its provisioner: unchanged", "csi", []string{chosen, "node-01", by, class.CSIProvisioner}, "node-01", class.CSIProvisioner},
+		{"annotated, delayed", "wait", []string{on, "node-01"}, "node-01", contract.HostPathProvisioner},
+		{"annotated, the scheduler chose another node", "wait", []string{on, "node-01", chosen, "node-02"}, "node-01", contract.HostPathProvisioner},
+		{"annotated, Immediate", "now", []string{on, "node-01"}, "", contract.HostPathProvisioner},
+		{"scheduled", "wait", []string{chosen, "node-01"}, "node-01", contract.HostPathProvisioner},
+		{"scheduled, CSI", "csi", []string{chosen, "node-01"}, "node-01", contract.CSIProvisioner},
+		{"the controller-manager wrote its provisioner: unchanged", "csi", []string{chosen, "node-01", by, contract.CSIProvisioner}, "node-01", contract.CSIProvisioner},
 		{"scheduled for another node: unchanged", "csi", []string{on, "node-01", chosen, "node-02"}, "node-02", ""},
 		{"not scheduled: unchanged", "csi", nil, "", ""},
 		{"Immediate, CSI: unchanged", "csi-now", []string{chosen, "node-01"}, "node-01", ""},

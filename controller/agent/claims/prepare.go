@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // prepare returns a slim copy of a local claim for the provisioner library, with the annotations
@@ -22,17 +22,17 @@ import (
 //
 // prepare does not change its argument, which may be in a cache.
 func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, rule Rule, node string) *corev1.PersistentVolumeClaim {
-	out := class.Slim(claim)
+	out := contract.Slim(claim)
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}
-	switch placed := rule.ByAnnotation && class.NamesNode(out); {
-	case placed && class.Delayed(c):
-		out.Annotations[class.AnnSelectedNode] = node
+	switch placed := rule.ByAnnotation && contract.NamesNode(out); {
+	case placed && contract.Delayed(c):
+		out.Annotations[contract.AnnSelectedNode] = node
 	case placed:
-	case !class.Delayed(c) || out.Annotations[class.AnnSelectedNode] != node:
+	case !contract.Delayed(c) || out.Annotations[contract.AnnSelectedNode] != node:
 		return out
 	}
-	out.Annotations[class.AnnStorageProvisioner] = c.Provisioner
+	out.Annotations[contract.AnnStorageProvisioner] = c.Provisioner
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
@@ -113,7 +113,7 @@ func (r *unservedRecorder) published(ctx context.Context, p *pendingClaim) (o of
 		if c.StorageClassName != p.class || c.NodeTopology == nil {
 			return true
 		}
-		node, size := c.NodeTopology.MatchLabels[class.TopologyNode], sizeOf(c)
+		node, size := c.NodeTopology.MatchLabels[contract.TopologyNode], sizeOf(c)
 		if size > o.largest || o.nodes == 0 {
 			if missing, _ := r.isMissingNode(ctx, node); missing {
 				return true
@@ -131,9 +131,9 @@ func (r *unservedRecorder) published(ctx context.Context, p *pendingClaim) (o of
 func sizeOf(c *storagev1.CSIStorageCapacity) int64 {
 	switch {
 	case c.MaximumVolumeSize != nil:
-		return class.WholeBytes(c.MaximumVolumeSize)
+		return contract.WholeBytes(c.MaximumVolumeSize)
 	case c.Capacity != nil:
-		return class.WholeBytes(c.Capacity)
+		return contract.WholeBytes(c.Capacity)
 	}
 	return 0
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
@@ -133,14 +133,14 @@ func waitingOf(claim *corev1.PersistentVolumeClaim, where placement) waiting {
 	if where == local && waitsForPV(claim) {
 		where = remoteByPV // the agent of the claim's node waits for its PV, too
 	}
-	w := waiting{where: where, class: class.Bounded(class.Of(claim)), bytes: class.Bytes(claim)}
+	w := waiting{where: where, class: contract.Bounded(contract.Of(claim)), bytes: contract.Bytes(claim)}
 	switch where {
 	case remoteByAnnotation, unchosen: // of an unchosen claim the annotation has no effect
-		w.named = class.Bounded(claim.Annotations[class.AnnProvisionOnNode])
+		w.named = contract.Bounded(claim.Annotations[contract.AnnProvisionOnNode])
 	case remoteByScheduler:
-		w.named = class.Bounded(claim.Annotations[class.AnnSelectedNode])
+		w.named = contract.Bounded(claim.Annotations[contract.AnnSelectedNode])
 	case remoteByPV:
-		w.named = class.Bounded(claim.Spec.VolumeName)
+		w.named = contract.Bounded(claim.Spec.VolumeName)
 	}
 	return w
 }

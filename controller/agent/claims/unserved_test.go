@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -57,7 +57,7 @@ func startAgents(t *testing.T, n int, fit fits, objects ...runtime.Object) *agen
 		r := newUnservedRecorder(&Config{
 			Client: a.client, Node: node, Events: recorder, Refusal: func(*storagev1.StorageClass) string { return "" },
 			Space: &Space{
-				Namespace: "agents", Provisioner: class.CSIProvisioner,
+				Namespace: "agents", Provisioner: contract.CSIProvisioner,
 				HasPool: func(sc *storagev1.StorageClass) bool { return fit(i, sc, 0) != Fit{Pool: "fast", Lack: noPool} },
 				Fit:     func(sc *storagev1.StorageClass, bytes int64) Fit { return fit(i, sc, bytes) },
 			},
@@ -129,7 +129,7 @@ func publishes(node, className string, bytes int64) *storagev1.CSIStorageCapacit
 	return &storagev1.CSIStorageCapacity{
 		ObjectMeta:        metav1.ObjectMeta{Namespace: "agents", Name: node + "-" + className},
 		StorageClassName:  className,
-		NodeTopology:      &metav1.LabelSelector{MatchLabels: map[string]string{class.TopologyNode: node}},
+		NodeTopology:      &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: node}},
 		MaximumVolumeSize: resource.NewQuantity(bytes, resource.BinarySI),
 	}
 }
@@ -153,14 +153,14 @@ func TestChosenNodeMissing(t *testing.T) {
 		"no valid name":   {"a/b", nil, nil, 1, "", []string{"NodeGone", "a/b"}},
 		"too long a name": {strings.Repeat("n", 300), nil, nil, 1, "", []string{"NodeGone", "nnn"}},
 		"bound since":     {gone, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }, nil, 0, gone, nil},
-		"chosen again":    {gone, func(c *corev1.PersistentVolumeClaim) { c.Annotations[class.AnnSelectedNode] = "node-1" }, nil, 0, "node-1", nil},
+		"chosen again":    {gone, func(c *corev1.PersistentVolumeClaim) { c.Annotations[contract.AnnSelectedNode] = "node-1" }, nil, 0, "node-1", nil},
 		"another claim":   {gone, func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, nil, 0, gone, nil},
 		"being deleted":   {gone, func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, nil, 0, gone, nil},
 	} {
 		for _, className := range []string{"csi", "wait"} {
 			t.Run(name+" "+className, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					claim := pending("a", className, 1, class.AnnSelectedNode, row.chosen)
+					claim := pending("a", className, 1, contract.AnnSelectedNode, row.chosen)
 					now := claim.DeepCopy()
 					if row.claim != nil {
 						row.claim(now)
@@ -184,8 +184,8 @@ func TestChosenNodeMissing(t *testing.T) {
 					if n := a.patches.Load(); n != row.patches {
 						t.Errorf("%d patches of the claim, want %d", n, row.patches)
 					}
-					if c, err := a.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "claim-a", metav1.GetOptions{}); err != nil || c.Annotations[class.AnnSelectedNode] != row.left {
-						t.Errorf("chosen node %q, %v; want %q", c.Annotations[class.AnnSelectedNode], err, row.left)
+					if c, err := a.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "claim-a", metav1.GetOptions{}); err != nil || c.Annotations[contract.AnnSelectedNode] != row.left {
+						t.Errorf("chosen node %q, %v; want %q", c.Annotations[contract.AnnSelectedNode], err, row.left)
 					}
 				})
 			})
@@ -202,7 +202,7 @@ func TestPVMissing(t *testing.T) {
 	}{
 		"missing": {nil, false, []string{"Warning ProvisioningFailed", `PV "db"`, "does not exist", "restore that PV"}},
 		"placed here": {func(c *corev1.PersistentVolumeClaim) {
-			c.Annotations = map[string]string{class.AnnSelectedNode: "node-1"}
+			c.Annotations = map[string]string{contract.AnnSelectedNode: "node-1"}
 		}, false, []string{`PV "db"`}},
 		"exists":            {nil, true, nil},
 		"bound":             {func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimBound }, false, nil},

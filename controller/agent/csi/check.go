@@ -5,14 +5,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
 // maxName is the maximum length of a new volume's name in bytes. The name is the volume
 // ID, and the CSI spec limits that.
-const maxName = class.MaxHandle
+const maxName = contract.MaxHandle
 
 // defaultBytes is the size of a volume if the request has none.
 const defaultBytes = int64(1) << 30
@@ -90,13 +90,13 @@ func checkCapability(c *csi.VolumeCapability, readonly bool) (f mount.Flags, err
 
 // topology returns the topology from which the volumes of this node are accessible.
 func (s *Server) topology() *csi.Topology {
-	return &csi.Topology{Segments: map[string]string{class.TopologyNode: s.config.NodeID}}
+	return &csi.Topology{Segments: map[string]string{contract.TopologyNode: s.config.NodeID}}
 }
 
 // here reports whether the topology is this node's. A topology with other segments is
 // not: the driver does not know them.
 func (s *Server) here(t *csi.Topology) bool {
-	return len(t.GetSegments()) == 1 && t.GetSegments()[class.TopologyNode] == s.config.NodeID
+	return len(t.GetSegments()) == 1 && t.GetSegments()[contract.TopologyNode] == s.config.NodeID
 }
 
 // checkTopology refuses a volume that may not be on this node. The code makes the

@@ -7,7 +7,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -48,8 +48,8 @@ func (s *Server) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 		if err != nil {
 			return nil, err
 		}
-		shown := class.WholeDisk(space.Total, v.Bytes)
-		res.Volume.CapacityBytes = class.WholeBytes(&shown)
+		shown := contract.WholeDisk(space.Total, v.Bytes)
+		res.Volume.CapacityBytes = contract.WholeBytes(&shown)
 	}
 	return res, nil
 }
@@ -66,7 +66,7 @@ func (s *Server) checkCreate(req *csi.CreateVolumeRequest) (*volume.Pool, volume
 	if req.GetVolumeContentSource() != nil {
 		return nil, spec, invalid("volume content source: it is not supported, new volumes are empty; copy the data in")
 	}
-	p, err := parse(class.CSIRequest, req.GetParameters())
+	p, err := parse(contract.CSIRequest, req.GetParameters())
 	if err != nil {
 		return nil, spec, err
 	}
@@ -90,7 +90,7 @@ func (s *Server) volume(pool *volume.Pool, v volume.Volume) *csi.Volume {
 	return &csi.Volume{
 		VolumeId:           v.Name,
 		CapacityBytes:      v.Bytes,
-		VolumeContext:      map[string]string{class.StoragePool: pool.Name()},
+		VolumeContext:      map[string]string{contract.StoragePool: pool.Name()},
 		AccessibleTopology: []*csi.Topology{s.topology()},
 	}
 }
@@ -116,7 +116,7 @@ func (s *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 // for another node. They are also 0 if the request names no pool and there is no
 // default pool: such a request has no class, and no volume is created without one.
 func (s *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
-	p, err := parse(class.CSIRequest, req.GetParameters())
+	p, err := parse(contract.CSIRequest, req.GetParameters())
 	if err != nil {
 		return nil, err
 	}
@@ -184,16 +184,16 @@ func checkValidate(pool *volume.Pool, req *csi.ValidateVolumeCapabilitiesRequest
 	if err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
 		return err
 	}
-	p, err := parse(class.CSIRequest, req.GetParameters())
+	p, err := parse(contract.CSIRequest, req.GetParameters())
 	if err != nil {
 		return err
 	}
 	if len(req.GetMutableParameters()) > 0 {
 		return invalid("mutable parameters: none are offered")
 	}
-	for _, name := range []string{req.GetVolumeContext()[class.StoragePool], p.Pool} {
+	for _, name := range []string{req.GetVolumeContext()[contract.StoragePool], p.Pool} {
 		if name != "" && name != pool.Name() {
-			return invalid("%s: the volume is in pool %s, not in %s", class.StoragePool, pool.Name(), name)
+			return invalid("%s: the volume is in pool %s, not in %s", contract.StoragePool, pool.Name(), name)
 		}
 	}
 	return nil

@@ -5,14 +5,14 @@ import (
 	"regexp"
 	"strings"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // Keys that Kubernetes adds to parameters and attributes.
 const (
-	kubernetesPrefix = class.KubernetesPrefix
+	kubernetesPrefix = contract.KubernetesPrefix
 
 	keyClaim          = kubernetesPrefix + "pvc/name"
 	keyClaimNamespace = kubernetesPrefix + "pvc/namespace"
@@ -24,7 +24,7 @@ const (
 )
 
 // parse parses the parameters of a request or the attributes of an inline volume.
-func parse(from class.Source, given map[string]string) (class.Parameters, error) {
+func parse(from contract.Source, given map[string]string) (contract.Parameters, error) {
 	p, err := from.Parse(given)
 	if err != nil {
 		return p, invalid("%v", err)
@@ -62,7 +62,7 @@ func claimUID(name string) string {
 // inlineSpec returns what a pod asks for in an inline volume, and the name of the pool that it asks
 // for.
 func inlineSpec(name string, context map[string]string) (spec volume.Spec, pool string, err error) {
-	p, err := parse(class.InlineVolume, context)
+	p, err := parse(contract.InlineVolume, context)
 	if err != nil {
 		return spec, "", err
 	}

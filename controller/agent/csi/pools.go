@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -13,12 +13,12 @@ import (
 // pool returns the pool of that name; "" means the default pool.
 func (s *Server) pool(name string) (*volume.Pool, error) {
 	if name == "" {
-		name = class.DefaultPool
+		name = contract.DefaultPool
 	}
 	if p := s.config.Pools.Named(name); p != nil {
 		return p, nil
 	}
-	return nil, invalid("%s: there is no pool %q on this node; there are %q", class.StoragePool, name, s.config.Pools.Names())
+	return nil, invalid("%s: there is no pool %q on this node; there are %q", contract.StoragePool, name, s.config.Pools.Names())
 }
 
 // inlinePool returns the pool of an inline volume. If the pod names none, that is the default pool,
@@ -33,7 +33,7 @@ func (s *Server) inlinePool(name string) (*volume.Pool, error) {
 // locate returns the pool of a volume to publish: the one that the attributes of its PV name, else
 // the one that has its record. If no pool has a record it calls Config.Unknown.
 func (s *Server) locate(name string, attributes map[string]string) (pool *volume.Pool, err error) {
-	if wanted := attributes[class.StoragePool]; wanted != "" {
+	if wanted := attributes[contract.StoragePool]; wanted != "" {
 		if pool, err = s.pool(wanted); err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/inline"
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/target"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -126,7 +126,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("there are no pools")
 	}
 	if why := validation.IsValidLabelValue(c.NodeID); len(why) > 0 {
-		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, class.TopologyNode, why[0])
+		return fmt.Errorf("the node ID %q cannot be the value of the topology label %s: %s", c.NodeID, contract.TopologyNode, why[0])
 	}
 	return nil
 }

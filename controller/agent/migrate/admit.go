@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -129,7 +129,7 @@ func (m *Migrator) prepare(ctx context.Context, f candidate) (candidate, error) 
 		klog.FromContext(ctx).V(2).Info("Cannot migrate a PV now", "PV", f.PV, "verdict", f.Verdict, "why", f.Reason)
 		return f, errCancelled
 	}
-	if note(f.v) != "" && pv.Annotations[class.AnnPolicy] != "" { // see kept
+	if note(f.v) != "" && pv.Annotations[contract.AnnPolicy] != "" { // see kept
 		return f, cmp.Or(m.keep(ctx, pv), errCancelled)
 	}
 	if err := m.admit(ctx, pv, f.next); err != nil {

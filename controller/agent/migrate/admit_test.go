@@ -18,7 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -204,7 +204,7 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 					t.Errorf("error %v, want %v", err, errCancelled)
 				}
 				pv := readPV(t, m.client)
-				if pv.UID != older().UID || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Annotations[class.AnnPolicy] != "" {
+				if pv.UID != older().UID || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Annotations[contract.AnnPolicy] != "" {
 					t.Errorf("PV %s has policy %s, annotations %v", pv.UID, pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
 				}
 				if v, err := j.pool.Get(pvName); err != nil || v.Migration != nil {
@@ -220,7 +220,7 @@ func TestRefusedBeforeTheDeletion(t *testing.T) {
 func TestStalePolicyGoesFirst(t *testing.T) {
 	m, pvs := many(t, 1)
 	pv := pvs.all[0]
-	pv.Annotations[class.AnnMigrate], pv.Annotations[class.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
+	pv.Annotations[contract.AnnMigrate], pv.Annotations[contract.AnnPolicy], pv.Spec.PersistentVolumeReclaimPolicy = "run", "Delete", corev1.PersistentVolumeReclaimRetain
 	if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	}
 	m.work(t.Context(), m.check(t.Context()))
 	now, err := m.client.CoreV1().PersistentVolumes().Get(t.Context(), pv.Name, metav1.GetOptions{})
-	if err != nil || now.Annotations[class.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if err != nil || now.Annotations[contract.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
 	}
 	if v, err := pvs.pool.Get(pv.Name); err != nil || v.Held() != nil {

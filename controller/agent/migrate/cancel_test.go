@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -54,7 +54,7 @@ func TestPolicyThatMayNotComeBack(t *testing.T) {
 				t.Errorf("%v, want it cancelled", err)
 			}
 			pv := readPV(t, m.client)
-			if v, err := j.pool.Get(pvName); err != nil || v.Migration != nil || pv.Annotations[class.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+			if v, err := j.pool.Get(pvName); err != nil || v.Migration != nil || pv.Annotations[contract.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 				t.Errorf("journal %+v, %v, policy %s", v.Migration, err, pv.Spec.PersistentVolumeReclaimPolicy)
 			}
 		})
@@ -78,7 +78,7 @@ func TestUnwrittenJournal(t *testing.T) {
 func TestPoolRenamedInTheMiddle(t *testing.T) {
 	m, pvs := many(t, 1)
 	old := pvs.all[0]
-	next := class.MigratedCSIPV(old, class.CSIProvisioner, old.Name, "former", *old.Spec.Capacity.Storage(), class.Place{Node: "node-01"})
+	next := contract.MigratedCSIPV(old, contract.CSIProvisioner, old.Name, "former", *old.Spec.Capacity.Storage(), contract.Place{Node: "node-01"})
 	var journal record.Migration
 	var errs [2]error
 	journal.To = toCSI
@@ -88,12 +88,12 @@ func TestPoolRenamedInTheMiddle(t *testing.T) {
 		t.Fatal(err, errs)
 	}
 	f := m.check(t.Context())[0]
-	if got := f.job.new.Spec.CSI.VolumeAttributes[class.StoragePool]; got != pvs.pool.Name() {
+	if got := f.job.new.Spec.CSI.VolumeAttributes[contract.StoragePool]; got != pvs.pool.Name() {
 		t.Errorf("it makes a PV of pool %q, whose name is %q now", got, pvs.pool.Name())
 	}
 	for _, name := range []string{"former", pvs.pool.Name()} {
 		there := next.DeepCopy()
-		there.UID, there.Spec.CSI.VolumeAttributes[class.StoragePool] = "new", name
+		there.UID, there.Spec.CSI.VolumeAttributes[contract.StoragePool] = "new", name
 		if !f.job.isNew(there) {
 			t.Errorf("a PV of pool %q is taken for a stranger's", name)
 		}

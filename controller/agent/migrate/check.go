@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
@@ -74,7 +74,7 @@ func (n *node) candidate(s subject) candidate {
 	if ref := s.pv.Spec.ClaimRef; ref != nil {
 		f.Claim = ref.Namespace + "/" + ref.Name
 	}
-	f.Directory = cmp.Or(f.Directory, class.DirectoryOf(s.pv))
+	f.Directory = cmp.Or(f.Directory, contract.DirectoryOf(s.pv))
 	f.To, f.next, f.Verdict, f.Reason = n.verdict(s)
 	return f
 }
@@ -94,9 +94,9 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 		f.Verdict, f.Reason = Stopped, err.Error()
 		return f
 	}
-	class.Relocate(job.new, v.Path, m.pvs.At(pool))
-	if csi := job.new.Spec.CSI; csi != nil && csi.VolumeAttributes[class.StoragePool] != "" {
-		csi.VolumeAttributes[class.StoragePool] = pool.Name() // a setting may have renamed it
+	contract.Relocate(job.new, v.Path, m.pvs.At(pool))
+	if csi := job.new.Spec.CSI; csi != nil && csi.VolumeAttributes[contract.StoragePool] != "" {
+		csi.VolumeAttributes[contract.StoragePool] = pool.Name() // a setting may have renamed it
 	}
 	f.job = job
 	return f

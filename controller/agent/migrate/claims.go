@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
@@ -59,7 +59,7 @@ func (m *Migrator) listedClaim(ctx context.Context, ref *corev1.ObjectReference)
 		l = listedClaims{at: time.Now(), byUID: map[types.UID]*corev1.PersistentVolumeClaim{}}
 		err := live.EachClaimIn(ctx, m.client, ref.Namespace, func(c *corev1.PersistentVolumeClaim) bool {
 			if wanted[c.UID] {
-				l.byUID[c.UID] = class.Slim(c)
+				l.byUID[c.UID] = contract.Slim(c)
 			}
 			return true
 		})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
@@ -61,7 +61,7 @@ func foreign(t *testing.T, n int) (*Migrator, *foreignPVs) {
 	pvs := &foreignPVs{pool: pool, all: own.all}
 	m.pvs = pvs
 	for _, pv := range pvs.all {
-		pv.Annotations[class.AnnProvisionedBy] = class.SingleNodeProvisioner
+		pv.Annotations[contract.AnnProvisionedBy] = contract.SingleNodeProvisioner
 		if err := m.client.(apitest.Lister).Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), pv, ""); err != nil {
 			t.Fatal(err)
 		}

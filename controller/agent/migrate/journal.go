@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -89,9 +89,9 @@ func encodePV(pv *corev1.PersistentVolume) ([]byte, error) {
 // without a claim may have got one.
 func (j *job) isNew(pv *corev1.PersistentVolume) bool {
 	has := source(pv)
-	return pv.Annotations[class.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
+	return pv.Annotations[contract.AnnReplaces] == string(j.old.UID) && pv.UID != j.old.UID &&
 		(apiequality.Semantic.DeepEqual(has, source(j.new)) || apiequality.Semantic.DeepEqual(has, j.planned)) &&
-		(class.ClaimUID(j.new) == "" || class.ClaimUID(pv) == class.ClaimUID(j.new))
+		(contract.ClaimUID(j.new) == "" || contract.ClaimUID(pv) == contract.ClaimUID(j.new))
 }
 
 // source returns a PV's source. As the API server does, it sets the empty type of a
@@ -110,8 +110,8 @@ func source(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 func edited(before, now *corev1.PersistentVolume) bool {
 	plain := func(pv *corev1.PersistentVolume) (corev1.PersistentVolumeSpec, map[string]string) {
 		spec, annotations := *pv.Spec.DeepCopy(), maps.Clone(pv.Annotations)
-		delete(annotations, class.AnnPolicy)
-		spec.PersistentVolumeReclaimPolicy = class.Policy(pv)
+		delete(annotations, contract.AnnPolicy)
+		spec.PersistentVolumeReclaimPolicy = contract.Policy(pv)
 		if spec.ClaimRef != nil {
 			spec.ClaimRef.ResourceVersion = ""
 		}
@@ -125,7 +125,7 @@ func edited(before, now *corev1.PersistentVolume) bool {
 
 // removableFinalizers are the finalizers that a migration may remove: they prevent the
 // deletion of a PV, which a migration does on purpose.
-var removableFinalizers = []string{"kubernetes.io/pv-protection", class.Finalizer}
+var removableFinalizers = []string{"kubernetes.io/pv-protection", contract.Finalizer}
 
 // otherFinalizers returns the finalizers of a PV that a migration may not remove.
 func otherFinalizers(pv *corev1.PersistentVolume) (all []string) {

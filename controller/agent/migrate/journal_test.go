@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -44,7 +44,7 @@ func TestEdited(t *testing.T) {
 
 // retained is a PV after the first write of a migration.
 func retained(pv *corev1.PersistentVolume) {
-	pv.Annotations[class.AnnPolicy] = string(pv.Spec.PersistentVolumeReclaimPolicy)
+	pv.Annotations[contract.AnnPolicy] = string(pv.Spec.PersistentVolumeReclaimPolicy)
 	pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 }
 
@@ -58,7 +58,7 @@ func TestIsNew(t *testing.T) {
 		t.Error("the new PV is not told from the old one")
 	}
 	for name, spoil := range map[string]func(*corev1.PersistentVolume){
-		"without the old UID": func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnReplaces) },
+		"without the old UID": func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnReplaces) },
 		"other handle":        func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "other" },
 		"other claim":         func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" },
 	} {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -57,7 +57,7 @@ type PVs interface {
 	// Serves reports whether this agent serves such a PV, or another provisioner does.
 	Serves(*corev1.PersistentVolume) bool
 	// At returns the names of the node and of the pool as new PVs have them.
-	At(*volume.Pool) class.Place
+	At(*volume.Pool) contract.Place
 	// ValidateReturn returns nil if a hostPath or local PV that is not saved yet would be
 	// valid for the volume.
 	ValidateReturn(*corev1.PersistentVolume, volume.Volume) error

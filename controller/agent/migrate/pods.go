@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // localUsers returns a function that returns a pod of this node that uses a claim. It
@@ -25,7 +25,7 @@ func (m *Migrator) localUsers(ctx context.Context) func(*corev1.PersistentVolume
 		if err != nil {
 			return nil, readError("list the pods of node "+m.name, err)
 		}
-		return class.ClaimUsers(pods.Items), nil
+		return contract.ClaimUsers(pods.Items), nil
 	})
 	return func(c *corev1.PersistentVolumeClaim) (string, error) {
 		all, err := list()
@@ -50,7 +50,7 @@ func (m *Migrator) remoteUsers(ctx context.Context) func(*corev1.PersistentVolum
 			listed[c.Namespace] = pods
 		}
 		for _, pod := range pods {
-			if pod.Spec.NodeName != "" && class.ClaimUsers([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
+			if pod.Spec.NodeName != "" && contract.ClaimUsers([]corev1.Pod{pod})[c.Namespace+"/"+c.Name] != "" {
 				return fmt.Sprintf("pod %s/%s on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName), nil
 			}
 		}

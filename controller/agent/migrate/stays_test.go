@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -20,13 +20,13 @@ func TestPlanNamesTheAnnotationThatStays(t *testing.T) {
 	}
 	s.pv, s.v.Migration = csi, &record.Migration{Step: record.MigrationDone, To: toCSI, Old: old}
 	for value, row := range map[string]map[settings.MigrateMode]string{
-		"run": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", settings.MigrateRun: "", settings.MigratePlan: "", settings.MigrateAnnotated: ""},
-		"off": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + class.AnnMigrate + "-", settings.MigrateRun: ""},
+		"run": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + contract.AnnMigrate + "-", settings.MigrateRun: "", settings.MigratePlan: "", settings.MigrateAnnotated: ""},
+		"off": {settings.MigrateBack: "kubectl annotate pv " + pvName + " " + contract.AnnMigrate + "-", settings.MigrateRun: ""},
 		"":    {settings.MigrateRun: "", settings.MigrateAnnotated: ""},
 	} {
-		delete(s.pv.Annotations, class.AnnMigrate)
+		delete(s.pv.Annotations, contract.AnnMigrate)
 		if value != "" {
-			s.pv.Annotations[class.AnnMigrate] = value
+			s.pv.Annotations[contract.AnnMigrate] = value
 		}
 		for mode, words := range row {
 			if _, _, verdict, reason := served(mode).verdict(s); verdict != Migrated || (reason == "") != (words == "") || !strings.Contains(reason, words) {

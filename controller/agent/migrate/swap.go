@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -213,7 +213,7 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 	case claim == nil:
 	case phase != corev1.VolumeBound:
 		return waits, nil
-	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[class.AnnMigrated] != string(pv.UID) && !j.touched:
+	case claim.Status.Phase != corev1.ClaimBound && claim.Annotations[contract.AnnMigrated] != string(pv.UID) && !j.touched:
 		err := m.touch(ctx, claim, pv)
 		if j.touched = live.Permanent(err); j.touched {
 			err = nil // the controller-manager checks all claims every 15 seconds
@@ -223,7 +223,7 @@ func (m *Migrator) complete(ctx context.Context, j *job, pv *corev1.PersistentVo
 		return waits, nil
 	}
 	switch {
-	case pv.Annotations[class.AnnPolicy] == "":
+	case pv.Annotations[contract.AnnPolicy] == "":
 	case note != "":
 		return again, m.keep(ctx, pv)
 	default:
@@ -266,7 +266,7 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 		switch err := m.restore(ctx, pv); {
 		case err != nil && live.Permanent(err):
 			return over, stopped(fmt.Sprintf("it is cancelled (%s), and the API server does not admit that the PV gets its policy %s back: %v; "+
-				"the PV has policy Retain until then", why, class.Policy(pv), err))
+				"the PV has policy Retain until then", why, contract.Policy(pv), err))
 		case err != nil:
 			return over, err
 		}

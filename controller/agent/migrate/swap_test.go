@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -58,14 +58,14 @@ func begun(t *testing.T, edit func(*corev1.PersistentVolume)) (*Migrator, *job) 
 	edit(now)
 	noAttacher := false
 	client := fake.NewClientset(now, claimOf("10Mi"),
-		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: class.CSIProvisioner}, Spec: storagev1.CSIDriverSpec{AttachRequired: &noAttacher}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: contract.CSIProvisioner}, Spec: storagev1.CSIDriverSpec{AttachRequired: &noAttacher}},
 		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}, Spec: storagev1.CSINodeSpec{
-			Drivers: []storagev1.CSINodeDriver{{Name: class.CSIProvisioner, NodeID: "node-01"}},
+			Drivers: []storagev1.CSINodeDriver{{Name: contract.CSIProvisioner, NodeID: "node-01"}},
 		}})
 	heedDryRuns(client)
 	recorder := events.New(client, "node-01")
 	t.Cleanup(recorder.Close)
-	m, err := New(Config{Client: apitest.Listing(client), Node: "node-01", Pools: pools, Driver: class.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: settings.MigrateRun})
+	m, err := New(Config{Client: apitest.Listing(client), Node: "node-01", Pools: pools, Driver: contract.CSIProvisioner, PVs: oneVolume{pool: pool}, Events: recorder, Mode: settings.MigrateRun})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 		gaveUp bool
 	}{
 		"not edited":    {func(*corev1.PersistentVolume) {}, false},
-		"policy alone":  {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPolicy] = "Delete" }, false},
+		"policy alone":  {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPolicy] = "Delete" }, false},
 		"label":         {func(pv *corev1.PersistentVolume) { pv.Labels["app"] = "web" }, true},
 		"annotation":    {func(pv *corev1.PersistentVolume) { pv.Annotations["backup"] = "hourly" }, true},
 		"mount options": {func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }, true},
@@ -187,7 +187,7 @@ func TestPolicyAfterLostClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	pv := readPV(t, m.client)
-	if pv.Annotations[class.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+	if pv.Annotations[contract.AnnPolicy] != "" || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, annotations %v", pv.Spec.PersistentVolumeReclaimPolicy, pv.Annotations)
 	}
 	if v, err := j.pool.Get(pvName); err != nil || v.Migration == nil || v.Migration.Stopped == "" {
@@ -203,7 +203,7 @@ func TestPoolMovedInTheMiddle(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := pvs.all[0].DeepCopy()
-	next.UID, next.Annotations[class.AnnReplaces] = "", string(pvs.all[0].UID)
+	next.UID, next.Annotations[contract.AnnReplaces] = "", string(pvs.all[0].UID)
 	planned, err := encodePV(next)
 	if err != nil {
 		t.Fatal(err)

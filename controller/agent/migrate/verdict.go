@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
@@ -95,11 +95,11 @@ func (n *node) verdict(s subject) (to string, next *corev1.PersistentVolume, ver
 
 // stays returns why a volume that was migrated keeps its CSI PV although the mode is Back, or "".
 func (n *node) stays(s subject, moved bool) string {
-	value := s.pv.Annotations[class.AnnMigrate]
+	value := s.pv.Annotations[contract.AnnMigrate]
 	if n.mode != settings.MigrateBack || !moved || value == "" {
 		return ""
 	}
-	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name, class.AnnMigrate)
+	return fmt.Sprintf("its annotation takes precedence over the mode: kubectl annotate pv %s %s-", s.pv.Name, contract.AnnMigrate)
 }
 
 // recorded returns a note on a volume of another provisioner that has a record although no migration created it.
@@ -142,7 +142,7 @@ func note(v volume.Volume) string {
 // AnnPolicy on it.
 func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	pv = pv.DeepCopy()
-	delete(pv.Annotations, class.AnnPolicy)
+	delete(pv.Annotations, contract.AnnPolicy)
 	return pv
 }
 
@@ -154,7 +154,7 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 		if err != nil {
 			return nil, fmt.Errorf("the hostPath PV in its journal: %w", err)
 		}
-		next := class.ReturnedHostPathPV(was, s.pv, s.v.Path, at, n.pvs.IsForeign(was))
+		next := contract.ReturnedHostPathPV(was, s.pv, s.v.Path, at, n.pvs.IsForeign(was))
 		if err := n.pvs.ValidateReturn(next, s.v); err != nil {
 			return nil, fmt.Errorf("the PV that would replace it is not valid: %w", err)
 		}
@@ -163,11 +163,11 @@ func (n *node) successor(s subject, to string) (*corev1.PersistentVolume, error)
 	if err := checkSupported(s.pv); err != nil {
 		return nil, err
 	}
-	if len(s.v.Name) > class.MaxHandle {
+	if len(s.v.Name) > contract.MaxHandle {
 		return nil, fmt.Errorf("the name of its directory has %d bytes, and a CSI volume handle at most %d; it stays a hostPath PV",
-			len(s.v.Name), class.MaxHandle)
+			len(s.v.Name), contract.MaxHandle)
 	}
-	return class.MigratedCSIPV(s.pv, n.driver, s.v.Name, s.pool.Name(), size(s), at), nil
+	return contract.MigratedCSIPV(s.pv, n.driver, s.v.Name, s.pool.Name(), size(s), at), nil
 }
 
 // size returns what is allocated to the volume. If that is not known, it returns the smaller of the claim's request,
@@ -194,8 +194,8 @@ func checkSupported(pv *corev1.PersistentVolume) error {
 		return fmt.Errorf("volumeMode %s: the CSI driver supports directories only", *mode)
 	}
 	for _, mode := range pv.Spec.AccessModes {
-		if !slices.Contains(class.CSIModes, mode) {
-			return fmt.Errorf("access mode %s: the CSI driver supports %v, and would refuse the pod", mode, class.CSIModes)
+		if !slices.Contains(contract.CSIModes, mode) {
+			return fmt.Errorf("access mode %s: the CSI driver supports %v, and would refuse the pod", mode, contract.CSIModes)
 		}
 	}
 	if _, err := mount.ParseFlags(pv.Spec.MountOptions, false); err != nil {
@@ -212,15 +212,15 @@ func (s *subject) check() error {
 	switch {
 	case pv.DeletionTimestamp != nil:
 		return errors.New("the PV is being deleted")
-	case !slices.Contains([]string{"", string(corev1.PersistentVolumeReclaimDelete), string(corev1.PersistentVolumeReclaimRetain)}, pv.Annotations[class.AnnPolicy]):
-		return fmt.Errorf("its annotation %s is %q, and no policy: remove it", class.AnnPolicy, pv.Annotations[class.AnnPolicy])
+	case !slices.Contains([]string{"", string(corev1.PersistentVolumeReclaimDelete), string(corev1.PersistentVolumeReclaimRetain)}, pv.Annotations[contract.AnnPolicy]):
+		return fmt.Errorf("its annotation %s is %q, and no policy: remove it", contract.AnnPolicy, pv.Annotations[contract.AnnPolicy])
 	case len(others) > 0:
 		return fmt.Errorf("the PV has finalizers of other controllers: %q", others)
 	case s.v.Missing:
 		return fmt.Errorf("its directory %s is missing", s.v.Path)
 	case pv.Status.Phase == corev1.VolumeFailed:
 		return fmt.Errorf("the PV is Failed: %s", pv.Status.Message)
-	case pv.Status.Phase == corev1.VolumeReleased && class.Policy(pv) != corev1.PersistentVolumeReclaimRetain:
+	case pv.Status.Phase == corev1.VolumeReleased && contract.Policy(pv) != corev1.PersistentVolumeReclaimRetain:
 		return errors.New("the PV is Released and will be deleted with its volume")
 	case ref == nil, ref.UID == "", pv.Status.Phase != corev1.VolumeBound:
 		return nil

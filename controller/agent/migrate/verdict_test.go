@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -39,11 +39,11 @@ func older() *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pvName, UID: "old-uid", ResourceVersion: "7",
-			Finalizers: []string{"kubernetes.io/pv-protection", class.Finalizer},
-			Labels:     map[string]string{"app": "db", class.LabelNode: "node-01"},
+			Finalizers: []string{"kubernetes.io/pv-protection", contract.Finalizer},
+			Labels:     map[string]string{"app": "db", contract.LabelNode: "node-01"},
 			Annotations: map[string]string{
-				class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnIdentity: class.HostPathProvisioner,
-				class.AnnProvisionOnNode: "node-01", "backup": "daily", corev1.LastAppliedConfigAnnotation: "{}",
+				contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnIdentity: contract.HostPathProvisioner,
+				contract.AnnProvisionOnNode: "node-01", "backup": "daily", corev1.LastAppliedConfigAnnotation: "{}",
 			},
 		},
 		Spec: corev1.PersistentVolumeSpec{
@@ -87,22 +87,22 @@ func (n nodePVs) Serves(pv *corev1.PersistentVolume) bool {
 	return n.unserved != toHostPath
 }
 
-func (nodePVs) IsForeign(pv *corev1.PersistentVolume) bool { return class.OfOther(pv) }
-func (nodePVs) At(pool *volume.Pool) class.Place {
-	return class.Place{Node: "node-01", Hostname: "host-a", Pool: pool.ID()}
+func (nodePVs) IsForeign(pv *corev1.PersistentVolume) bool { return contract.OfOther(pv) }
+func (nodePVs) At(pool *volume.Pool) contract.Place {
+	return contract.Place{Node: "node-01", Hostname: "host-a", Pool: pool.ID()}
 }
 func (n nodePVs) ValidateReturn(*corev1.PersistentVolume, volume.Volume) error { return n.invalid }
 
 func served(mode settings.MigrateMode) *node {
 	noUser := func(*corev1.PersistentVolumeClaim) (string, error) { return "", nil }
-	return &node{mode: mode, driver: class.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{}}
+	return &node{mode: mode, driver: contract.CSIProvisioner, name: "node-01", localUser: noUser, remoteUser: noUser, pvs: nodePVs{}}
 }
 
 // Each row spoils one thing of a PV that may be moved.
 func TestVerdict(t *testing.T) {
 	pool := openPool(t)
 	annotate := func(value string) func(*subject, *node) {
-		return func(s *subject, _ *node) { s.pv.Annotations[class.AnnMigrate] = value }
+		return func(s *subject, _ *node) { s.pv.Annotations[contract.AnnMigrate] = value }
 	}
 	onPV := func(edit func(*corev1.PersistentVolume)) func(*subject, *node) {
 		return func(s *subject, _ *node) { edit(s.pv) }
@@ -138,7 +138,7 @@ func TestVerdict(t *testing.T) {
 		}),
 			Refused, "the record would have"},
 		"of another provisioner": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) {
-			pv.Annotations[class.AnnProvisionedBy], pv.Annotations[class.AnnMigrate] = "hostpath", "off"
+			pv.Annotations[contract.AnnProvisionedBy], pv.Annotations[contract.AnnMigrate] = "hostpath", "off"
 		}), Left, "10485760 bytes stay allocated"},
 		"mount option": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"data=ordered"} }), Refused, "data=ordered"},
 		"fit option":   {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.MountOptions = []string{"noatime"} }), Ready, ""},
@@ -146,7 +146,7 @@ func TestVerdict(t *testing.T) {
 		"many writers": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Spec.AccessModes[0] = corev1.ReadWriteMany }), Refused, "ReadWriteMany"},
 		"deleted":      {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = &metav1.Time{} }), Refused, "being deleted"},
 		"finalizer":    {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Finalizers = append(pv.Finalizers, "example.com/keep") }), Refused, "example.com/keep"},
-		"no policy": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPolicy] = "Keep" }),
+		"no policy": {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPolicy] = "Keep" }),
 			Refused, `reclaim-policy is "Keep"`},
 		"failed":         {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumeFailed }), Refused, "Failed"},
 		"pending":        {settings.MigrateRun, onPV(func(pv *corev1.PersistentVolume) { pv.Status.Phase = corev1.VolumePending }), Waiting, "not bound"},
@@ -188,8 +188,8 @@ func TestNewPV(t *testing.T) {
 	s := ordinary(pool)
 	_, pv, _, _ := served(settings.MigrateRun).verdict(s)
 	want := map[string]string{
-		class.AnnProvisionedBy: class.CSIProvisioner, class.AnnPool: pool.ID(), class.AnnReplaces: "old-uid",
-		class.AnnPolicy: "Delete", "backup": "daily",
+		contract.AnnProvisionedBy: contract.CSIProvisioner, contract.AnnPool: pool.ID(), contract.AnnReplaces: "old-uid",
+		contract.AnnPolicy: "Delete", "backup": "daily",
 	}
 	if len(pv.Annotations) != len(want) {
 		t.Errorf("annotations %v, want %v", pv.Annotations, want)
@@ -202,7 +202,7 @@ func TestNewPV(t *testing.T) {
 	c := pv.Spec.CSI
 	if pv.Name != pvName || pv.UID != "" || pv.ResourceVersion != "" || len(pv.Finalizers) != 0 || pv.Labels["app"] != "db" ||
 		c == nil || c.FSType != "" || c.VolumeHandle != pvName || c.VolumeAttributes["storagePool"] != "local" ||
-		pv.Spec.HostPath != nil || class.TopologyOf(pv) != "node-01" || pv.Spec.StorageClassName != "fast" {
+		pv.Spec.HostPath != nil || contract.TopologyOf(pv) != "node-01" || pv.Spec.StorageClassName != "fast" {
 		t.Errorf("PV %+v", pv)
 	}
 	if ref := pv.Spec.ClaimRef; ref.UID != "41d7" || ref.ResourceVersion != "" {
@@ -247,7 +247,7 @@ func TestPromisedRetain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.pv = class.MigratedCSIPV(was, class.CSIProvisioner, pvName, "local", resource.MustParse("10Mi"), class.Place{Node: "node-01", Pool: pool.ID()})
+	s.pv = contract.MigratedCSIPV(was, contract.CSIProvisioner, pvName, "local", resource.MustParse("10Mi"), contract.Place{Node: "node-01", Pool: pool.ID()})
 	s.pv.UID, s.pv.Status.Phase = "new-uid", corev1.VolumeBound // as an older version left it, given to another claim
 	s.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "restored", UID: "77"}
 	s.claim.Namespace, s.claim.Name, s.claim.UID = "shop", "restored", "77"
@@ -256,7 +256,7 @@ func TestPromisedRetain(t *testing.T) {
 	if verdict != Ready {
 		t.Fatalf("%s: %s", verdict, reason)
 	}
-	if p := class.Policy(next); p != corev1.PersistentVolumeReclaimRetain {
+	if p := contract.Policy(next); p != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("it gets the policy %s", p)
 	}
 }
@@ -297,8 +297,8 @@ func TestThereAndBack(t *testing.T) {
 		t.Errorf("capacity %s, want what the CSI PV has", got)
 	}
 	for key, value := range map[string]string{
-		class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnIdentity: class.HostPathProvisioner,
-		class.AnnProvisionOnNode: "node-01", "seen": "yes", class.AnnReplaces: "csi-uid", class.AnnPolicy: "Delete",
+		contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnIdentity: contract.HostPathProvisioner,
+		contract.AnnProvisionOnNode: "node-01", "seen": "yes", contract.AnnReplaces: "csi-uid", contract.AnnPolicy: "Delete",
 	} {
 		if back.Annotations[key] != value {
 			t.Errorf("annotation %s is %q, want %q", key, back.Annotations[key], value)

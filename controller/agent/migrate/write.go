@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -25,7 +25,7 @@ func (m *Migrator) retain(ctx context.Context, pv *corev1.PersistentVolume) erro
 }
 
 func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o metav1.PatchOptions) error {
-	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: class.Policy(pv)}},
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: contract.Policy(pv)}},
 		map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain}, o)
 }
 
@@ -34,14 +34,14 @@ func (m *Migrator) setRetain(ctx context.Context, pv *corev1.PersistentVolume, o
 // PV of another provisioner, which handles its own. It does nothing without the
 // annotation.
 func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if pv.Annotations[class.AnnPolicy] == "" {
+	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
 	m.step("migrate.restore")
-	meta := map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}
-	policy := class.Policy(pv)
-	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, class.Finalizer) {
-		meta["finalizers"] = append(slices.Clone(pv.Finalizers), class.Finalizer)
+	meta := map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}
+	policy := contract.Policy(pv)
+	if policy == corev1.PersistentVolumeReclaimDelete && pv.DeletionTimestamp == nil && !m.pvs.IsForeign(pv) && !slices.Contains(pv.Finalizers, contract.Finalizer) {
+		meta["finalizers"] = append(slices.Clone(pv.Finalizers), contract.Finalizer)
 	}
 	return m.patchPV(ctx, pv, meta, map[string]any{"persistentVolumeReclaimPolicy": policy}, metav1.PatchOptions{})
 }
@@ -49,11 +49,11 @@ func (m *Migrator) restore(ctx context.Context, pv *corev1.PersistentVolume) err
 // keep leaves the policy at Retain for good: it removes the annotation AnnPolicy, by which a later migration, or the end
 // of this one, would set another. It does nothing without the annotation.
 func (m *Migrator) keep(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if pv.Annotations[class.AnnPolicy] == "" {
+	if pv.Annotations[contract.AnnPolicy] == "" {
 		return nil
 	}
 	m.step("migrate.keep")
-	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnPolicy: nil}}, nil, metav1.PatchOptions{})
+	return m.patchPV(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnPolicy: nil}}, nil, metav1.PatchOptions{})
 }
 
 // remove deletes the PV.
@@ -85,7 +85,7 @@ func (m *Migrator) create(ctx context.Context, pv *corev1.PersistentVolume) erro
 func (m *Migrator) touch(ctx context.Context, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	m.step("migrate.touch")
 	patch, err := patchOf(claim.UID, claim.ResourceVersion, map[string]any{
-		"annotations": map[string]any{class.AnnMigrated: pv.UID},
+		"annotations": map[string]any{contract.AnnMigrated: pv.UID},
 	}, nil)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -112,14 +112,14 @@ func (d *Driver) missing(ctx context.Context) (missing, err error) {
 	if node == nil || err != nil {
 		return nil, err // without a Node the kubelet registers both
 	}
-	switch at := node.Labels[class.TopologyNode]; at {
+	switch at := node.Labels[contract.TopologyNode]; at {
 	case d.node:
 	case "":
 		return unregistered{fmt.Errorf("node %s has no label %s=%s, so no pod with a volume of this node can be scheduled; "+
-			"if the kubelet does not write it, kubectl label node %s %s=%s", d.node, class.TopologyNode, d.node, d.node, class.TopologyNode, d.node)}, nil
+			"if the kubelet does not write it, kubectl label node %s %s=%s", d.node, contract.TopologyNode, d.node, d.node, contract.TopologyNode, d.node)}, nil
 	default: // the kubelet refuses to register the driver then
 		return fmt.Errorf("node %s has the label %s=%s, and volumes of this node require %s: kubectl label --overwrite node %s %s=%s",
-			d.node, class.TopologyNode, at, d.node, d.node, class.TopologyNode, d.node), nil
+			d.node, contract.TopologyNode, at, d.node, d.node, contract.TopologyNode, d.node), nil
 	}
 	registered, err := d.client.StorageV1().CSINodes().Get(ctx, d.node, metav1.GetOptions{})
 	switch {
@@ -131,10 +131,10 @@ func (d *Driver) missing(ctx context.Context) (missing, err error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(registered.Spec.Drivers, func(r storagev1.CSINodeDriver) bool {
-		return r.Name == d.driver && slices.Contains(r.TopologyKeys, class.TopologyNode)
+		return r.Name == d.driver && slices.Contains(r.TopologyKeys, contract.TopologyNode)
 	}) {
 		return unregistered{fmt.Errorf("CSINode %s lacks the driver %s with the topology key %s, so no pod with a volume of this node can be scheduled",
-			d.node, d.driver, class.TopologyNode)}, nil
+			d.node, d.driver, contract.TopologyNode)}, nil
 	}
 	return nil, nil
 }

@@ -13,24 +13,24 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // A tool removes what the kubelet wrote when the driver registered. The driver registers again where that helps, and is not ready with
 // words until the scheduler sees it.
 func TestDriverIsSeen(t *testing.T) {
-	const driver = class.CSIProvisioner
+	const driver = contract.CSIProvisioner
 	node := func(label string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}}
 		if label != "" {
-			n.Labels = map[string]string{class.TopologyNode: label}
+			n.Labels = map[string]string{contract.TopologyNode: label}
 		}
 		return n
 	}
 	csiNode := func(names ...string) *storagev1.CSINode {
 		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}}
 		for _, name := range names {
-			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: "node-01", TopologyKeys: []string{class.TopologyNode}})
+			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: "node-01", TopologyKeys: []string{contract.TopologyNode}})
 		}
 		return n
 	}
@@ -89,7 +89,7 @@ func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
 // What a tool removed and the kubelet wrote again is forgotten; an API server that does not answer changes nothing.
 func TestDriverIsSeenAgain(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
-	d := NewDriver(client, "node-01", class.CSIProvisioner, &kubelet{})
+	d := NewDriver(client, "node-01", contract.CSIProvisioner, &kubelet{})
 	d.check(t.Context())
 	down := true
 	client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -99,7 +99,7 @@ func TestDriverIsSeenAgain(t *testing.T) {
 		t.Error("ready because the API server does not answer")
 	}
 	down = false
-	labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{class.TopologyNode: "node-01"}}}
+	labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{contract.TopologyNode: "node-01"}}}
 	if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), labelled, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // hostnames are the former hostnames of the node that the administrator lists, and when they were read.
@@ -35,7 +35,7 @@ func (i *Info) ReadFormer(ctx context.Context, maxAge time.Duration) {
 	if read := i.hostnames.Load(); read != nil && time.Since(read.at) < maxAge {
 		return
 	}
-	listed, err := i.client.CoreV1().ConfigMaps(class.HostnamesNamespace).Get(ctx, class.HostnamesConfigMap, metav1.GetOptions{})
+	listed, err := i.client.CoreV1().ConfigMaps(contract.HostnamesNamespace).Get(ctx, contract.HostnamesConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		i.hostnames.Store(&hostnames{at: time.Now()})

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestFormerOf(t *testing.T) {
@@ -29,7 +29,7 @@ func TestFormerOf(t *testing.T) {
 // What the administrator takes out counts no more, and an API server that does not answer changes nothing.
 func TestReadFormer(t *testing.T) {
 	client := fake.NewClientset(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: class.HostnamesNamespace, Name: class.HostnamesConfigMap},
+		ObjectMeta: metav1.ObjectMeta{Namespace: contract.HostnamesNamespace, Name: contract.HostnamesConfigMap},
 		Data:       map[string]string{"node-01": "new,old", "node-02": "x,y"},
 	})
 	var err error

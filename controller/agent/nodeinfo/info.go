@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -70,7 +70,7 @@ func (i *Info) Read(ctx context.Context) error {
 }
 
 func registrationOf(node *corev1.Node) *registration {
-	return &registration{node.UID, node.Annotations[class.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
+	return &registration{node.UID, node.Annotations[contract.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
 }
 
 // ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within maxAge. They stay as they are
@@ -113,7 +113,7 @@ func (i *Info) UID() string { return string(i.last.Load().uid) }
 // read last.
 func (i *Info) Hostname() string { return i.last.Load().hostname }
 
-// GiveUp returns the Node's annotation class.AnnGiveUp, as it was read last.
+// GiveUp returns the Node's annotation contract.AnnGiveUp, as it was read last.
 func (i *Info) GiveUp() string { return i.last.Load().giveUp }
 
 // Cluster returns the cluster's identity, "" as long as it is unknown.

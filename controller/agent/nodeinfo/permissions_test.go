@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // What is not asked for at start is missed only when it is used; what is asked for in vain would
@@ -141,7 +141,7 @@ func TestRegisteredAgain(t *testing.T) {
 	if i.UID() != "old" {
 		t.Errorf("UID %q without a Node, want the one before", i.UID())
 	}
-	status, node.UID, node.Annotations = http.StatusOK, "new", map[string]string{class.AnnGiveUp: "new"}
+	status, node.UID, node.Annotations = http.StatusOK, "new", map[string]string{contract.AnnGiveUp: "new"}
 	node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
 	i.ReadAgain(t.Context(), 0)
 	if i.UID() != "new" || i.GiveUp() != "new" || i.Hostname() != "host-b" {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -132,5 +132,5 @@ func only(node string, nodes []*corev1.Node) error {
 	slices.Sort(open)
 	return fmt.Errorf("provisioner %s is for clusters of one node, and node %s is not the only one here (%s): "+
 		"remove or cordon the other nodes, or use a class of provisioner %s (manifests/legacy), whose claims have a node",
-		class.SingleNodeProvisioner, node, strings.Join(open, ", "), class.HostPathProvisioner)
+		contract.SingleNodeProvisioner, node, strings.Join(open, ", "), contract.HostPathProvisioner)
 }

@@ -18,7 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -60,7 +60,7 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 		t.Fatal(err)
 	}
 	local := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		Dialects: []pvs.Served{{Dialect: class.Own(false), Pools: pools.All()}}, CSIDriver: class.CSIProvisioner})
+		Dialects: []pvs.Served{{Dialect: contract.Own(false), Pools: pools.All()}}, CSIDriver: contract.CSIProvisioner})
 	o, err := New(Config{
 		Client: client, Pools: pools, PVs: local, Events: recorder,
 		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -48,7 +48,7 @@ func TestPVElsewhereHidesNoOrphan(t *testing.T) {
 				pv := corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x"},
 					Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: row.source(pool)}}
 				if row.id != nil {
-					pv.Annotations = map[string]string{class.AnnPool: row.id(pool)}
+					pv.Annotations = map[string]string{contract.AnnPool: row.id(pool)}
 				}
 				says["persistentvolumes/"+name], says["persistentvolumes"] = pv, corev1.PersistentVolumeList{Items: []corev1.PersistentVolume{pv}}
 				if inMemory {

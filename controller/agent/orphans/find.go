@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -148,14 +148,14 @@ func (o *Checker) lostPV(ctx context.Context, pool *volume.Pool, r record.Record
 
 // named describes the volume that a PV names.
 func named(pv *corev1.PersistentVolume) string {
-	text := class.DirectoryOf(pv)
+	text := contract.DirectoryOf(pv)
 	if pv.Spec.CSI != nil {
 		text = fmt.Sprintf("handle %s of driver %s", pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver)
 	}
-	if id := pv.Annotations[class.AnnPool]; id != "" {
+	if id := pv.Annotations[contract.AnnPool]; id != "" {
 		text += " in pool " + id
 	}
-	if node := cmp.Or(class.Hostname(pv), class.TopologyOf(pv)); node != "" {
+	if node := cmp.Or(contract.Hostname(pv), contract.TopologyOf(pv)); node != "" {
 		text += " on node " + node
 	}
 	return text
@@ -199,7 +199,7 @@ func (o *Checker) claimed(ctx context.Context, r record.Record) (bool, error) {
 // generate, and no PV has that name. Any other directory belongs to the administrator. A PV of
 // that name with another path may name the directory all the same, by a link or a mount.
 func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unrecorded, s localPVs) (bool, error) {
-	name, is := class.Provisioned(u.Name)
+	name, is := contract.Provisioned(u.Name)
 	if !is || u.InUse || s.places[place{pool, u.Name}] {
 		return false, nil
 	}
@@ -215,7 +215,7 @@ func (o *Checker) leftover(ctx context.Context, pool *volume.Pool, u volume.Unre
 // provisioning loop records the event, because it cannot adopt the volume.
 func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.PersistentVolume) (bool, error) {
 	at, name := o.PVs.Names(pv)
-	if at != pool || class.Leaving(pv) {
+	if at != pool || contract.Leaving(pv) {
 		return false, nil
 	}
 	v, err := pool.Get(name)
@@ -236,7 +236,7 @@ func (o *Checker) missing(ctx context.Context, pool *volume.Pool, pv *corev1.Per
 	}
 	// The PV in memory may be older than a deletion that is in progress.
 	now, err := live.PV(ctx, o.Client, pv.Name)
-	if now == nil || err != nil || now.UID != pv.UID || class.Leaving(now) {
+	if now == nil || err != nil || now.UID != pv.UID || contract.Leaving(now) {
 		return false, err
 	}
 	if recorded {

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -157,9 +157,9 @@ func (o *Checker) anyPV(ctx context.Context, r record.Record) (name string, err 
 func namesDirectory(pv *corev1.PersistentVolume, name string) bool {
 	switch source := pv.Spec.PersistentVolumeSource; {
 	case source.HostPath != nil:
-		return class.Contains(source.HostPath.Path, name)
+		return contract.Contains(source.HostPath.Path, name)
 	case source.Local != nil:
-		return class.Contains(source.Local.Path, name)
+		return contract.Contains(source.Local.Path, name)
 	case source.CSI != nil:
 		return source.CSI.VolumeHandle == name
 	}

@@ -11,7 +11,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -54,7 +54,7 @@ type served struct {
 	class  *storagev1.StorageClass
 	pool   *volume.Pool
 	volume volume.Volume
-	at     class.Place
+	at     contract.Place
 	policy corev1.PersistentVolumeReclaimPolicy
 }
 
@@ -112,7 +112,7 @@ func (c *BackendsConfig) validate() error {
 	}
 	if why := validation.IsValidLabelValue(c.Node); c.CSIDriver != "" && len(why) > 0 {
 		return fmt.Errorf("the node's name %q cannot be the value of the topology label %s, so no CSI volume could be on it: %s; "+
-			"give the node a shorter name, or serve hostPath claims only", c.Node, class.TopologyNode, why[0])
+			"give the node a shorter name, or serve hostPath claims only", c.Node, contract.TopologyNode, why[0])
 	}
 	return nil
 }

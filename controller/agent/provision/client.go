@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
@@ -62,7 +62,7 @@ type libraryClaims struct {
 // the library makes. The library's copy of the claim is not all of it, so the rest of the copy
 // is not written. The error is a conflict if the claim was changed since.
 func (l libraryClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, _ metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
-	if node := claim.Annotations[class.AnnSelectedNode]; node != "" {
+	if node := claim.Annotations[contract.AnnSelectedNode]; node != "" {
 		return nil, fmt.Errorf("claim %s/%s is not written: the only change that is possible removes its node %q", claim.Namespace, claim.Name, node)
 	}
 	return nodechoice.Unchoose(ctx, l.controller.client, claim)
@@ -92,11 +92,11 @@ func (l libraryPVs) Create(ctx context.Context, pv *corev1.PersistentVolume, o m
 		if getErr != nil {
 			return nil, fmt.Errorf("read the PV that is there already: %w", getErr)
 		}
-		if class.ClaimUID(there) == class.ClaimUID(pv) {
+		if contract.ClaimUID(there) == contract.ClaimUID(pv) {
 			return nil, err
 		}
 		message := fmt.Sprintf("a PV named %q is there already (node %q, claim UID %q) and is not this claim's: "+
-			"delete that PV once its data is safe", pv.Name, cmp.Or(class.Hostname(there), class.TopologyOf(there)), class.ClaimUID(there))
+			"delete that PV once its data is safe", pv.Name, cmp.Or(contract.Hostname(there), contract.TopologyOf(there)), contract.ClaimUID(there))
 		l.warn(ctx, pv, message)
 		return nil, fmt.Errorf("save PV: %s", message)
 	case live.Permanent(err):
@@ -134,7 +134,7 @@ func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) er
 	if pv.DeletionTimestamp != nil {
 		return errors.New("it is deleted")
 	}
-	if !slices.Contains(pv.Finalizers, class.Finalizer) {
+	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
@@ -150,7 +150,7 @@ func (l libraryPVs) release(ctx context.Context, pv *corev1.PersistentVolume) er
 
 // withoutFinalizer returns the finalizers of a PV but the library's.
 func withoutFinalizer(pv *corev1.PersistentVolume) []string {
-	return slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == class.Finalizer })
+	return slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == contract.Finalizer })
 }
 
 // Patch changes a PV. The library patches the finalizer of a PV that it deleted; Patch
@@ -163,10 +163,10 @@ func (l libraryPVs) Patch(ctx context.Context, name string, kind types.PatchType
 		if l.controller.deletions.isOver(there) {
 			return there, nil
 		}
-		if !l.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, class.Finalizer) {
+		if !l.controller.info.MayPatchPVs() && !slices.Contains(there.Finalizers, contract.Finalizer) {
 			return there, nil
 		}
-		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete && slices.Contains(there.Finalizers, class.Finalizer) {
+		if there.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete && slices.Contains(there.Finalizers, contract.Finalizer) {
 			if err := l.controller.pvs.CheckRecorded(there); err != nil {
 				l.warnHeld(ctx, there, err)
 				return nil, err
@@ -194,7 +194,7 @@ func (l libraryPVs) warnHeld(ctx context.Context, pv *corev1.PersistentVolume, w
 
 // letGo reports whether a PV is deleted and has no finalizer of the library.
 func letGo(pv *corev1.PersistentVolume) bool {
-	return pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, class.Finalizer)
+	return pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, contract.Finalizer)
 }
 
 func (l libraryPVs) warn(ctx context.Context, pv *corev1.PersistentVolume, message string) {

@@ -15,7 +15,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -36,12 +36,12 @@ func TestDeletePV(t *testing.T) {
 		refused    int // what a write before the last is answered with, where it is refused
 		want       []string
 	}{
-		{"with the library's finalizer", []string{keep, class.Finalizer}, nil, 0, []string{release, remove}},
-		{"with nobody else's", []string{class.Finalizer}, nil, 0, []string{release, remove}},
+		{"with the library's finalizer", []string{keep, contract.Finalizer}, nil, 0, []string{release, remove}},
+		{"with nobody else's", []string{contract.Finalizer}, nil, 0, []string{release, remove}},
 		{"without", []string{keep}, nil, 0, []string{remove}},
-		{"changed meanwhile", []string{keep, class.Finalizer}, nil, http.StatusConflict, []string{release, remove, late}},
-		{"gone meanwhile", []string{keep, class.Finalizer}, nil, http.StatusNotFound, []string{release, remove}},
-		{"deleted already", []string{keep, class.Finalizer}, &deleted, 0, []string{remove, late}},
+		{"changed meanwhile", []string{keep, contract.Finalizer}, nil, http.StatusConflict, []string{release, remove, late}},
+		{"gone meanwhile", []string{keep, contract.Finalizer}, nil, http.StatusNotFound, []string{release, remove}},
+		{"deleted already", []string{keep, contract.Finalizer}, &deleted, 0, []string{remove, late}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := examiner(t)
@@ -79,7 +79,7 @@ func TestDeletePV(t *testing.T) {
 				t.Fatal(err)
 			}
 			patch = late
-			if slices.Contains(row.finalizers, class.Finalizer) {
+			if slices.Contains(row.finalizers, contract.Finalizer) {
 				if _, err := pvs.Patch(t.Context(), pv.Name, types.StrategicMergePatchType, []byte("{}"), metav1.PatchOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -87,7 +87,7 @@ func TestDeletePV(t *testing.T) {
 			if !slices.Equal(got, row.want) {
 				t.Errorf("requests %q, want %q", got, row.want)
 			}
-			if got[0] == release && (!strings.Contains(bodies[0], `"resourceVersion":"7"`) || strings.Contains(bodies[0], class.Finalizer)) {
+			if got[0] == release && (!strings.Contains(bodies[0], `"resourceVersion":"7"`) || strings.Contains(bodies[0], contract.Finalizer)) {
 				t.Errorf("the finalizer is taken off with %s", bodies[0])
 			}
 			if i := slices.Index(got, remove); !strings.Contains(bodies[i], `"uid":"first"`) {
@@ -122,7 +122,7 @@ func TestShouldDeleteFinished(t *testing.T) {
 	for _, row := range []struct {
 		finalizers []string
 		should     bool
-	}{{[]string{class.Finalizer}, true}, {[]string{"example.com/keep"}, false}} {
+	}{{[]string{contract.Finalizer}, true}, {[]string{"example.com/keep"}, false}} {
 		there := pv.DeepCopy()
 		there.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		there.DeletionTimestamp, there.Finalizers = &deleted, row.finalizers
@@ -181,7 +181,7 @@ func TestLibraryUpdatesNoClaim(t *testing.T) {
 			return http.StatusOK, corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}}
 		})
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data",
-			Annotations: map[string]string{class.AnnSelectedNode: node}}}
+			Annotations: map[string]string{contract.AnnSelectedNode: node}}}
 		_, err := libraryClient{c.client, c}.CoreV1().PersistentVolumeClaims("ns").Update(t.Context(), claim, metav1.UpdateOptions{})
 		if (err == nil) != (want != nil) || !slices.Equal(requests, want) {
 			t.Errorf("node %q: requests %q, %v; want %q", node, requests, err, want)

@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -144,6 +144,6 @@ func (c *Controller) PoolChanged() {
 }
 
 // here returns the node, hostname and pool that new PVs of the pool name.
-func (c *Controller) here(pool *volume.Pool) class.Place {
-	return class.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(), Cluster: c.info.Cluster(), Pool: pool.ID()}
+func (c *Controller) here(pool *volume.Pool) contract.Place {
+	return contract.Place{Node: c.info.Name(), Hostname: c.info.Hostname(), NodeUID: c.info.UID(), Cluster: c.info.Cluster(), Pool: pool.ID()}
 }

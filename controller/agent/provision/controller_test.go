@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -38,9 +38,9 @@ func TestNewRefuses(t *testing.T) {
 func TestNewBackendsRefuses(t *testing.T) {
 	c := examiner(t)
 	own := func(pools ...*volume.Pool) []pvs.Served {
-		return []pvs.Served{{Dialect: class.Own(false), Pools: pools}}
+		return []pvs.Served{{Dialect: contract.Own(false), Pools: pools}}
 	}
-	good := BackendsConfig{Node: "node-01", Pools: c.pools, Dialects: own(c.pools.All()[0]), CSIDriver: class.CSIProvisioner}
+	good := BackendsConfig{Node: "node-01", Pools: c.pools, Dialects: own(c.pools.All()[0]), CSIDriver: contract.CSIProvisioner}
 	foreign, err := volume.New(volume.Config{Name: "x", Path: "/x"})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
@@ -23,10 +23,10 @@ func newCSIBackend(driver string, pools *volume.Pools) *backend {
 }
 
 func (c csiPools) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {
-	if err := class.CheckSupported(claim, class.CSIModes); err != nil {
+	if err := contract.CheckSupported(claim, contract.CSIModes); err != nil {
 		return err
 	}
-	if _, err := class.ParametersOf(sc); err != nil {
+	if _, err := contract.ParametersOf(sc); err != nil {
 		return err
 	}
 	// The driver would refuse to mount the volume.
@@ -37,12 +37,12 @@ func (c csiPools) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.Stora
 }
 
 func (c csiPools) directory(claim *corev1.PersistentVolumeClaim, _ *storagev1.StorageClass) string {
-	return class.PVName(claim)
+	return contract.PVName(claim)
 }
 
 // pools returns the pool that the class names.
 func (c csiPools) pools(sc *storagev1.StorageClass) []*volume.Pool {
-	if pool := c.Named(class.PoolName(sc.Parameters)); pool != nil {
+	if pool := c.Named(contract.PoolName(sc.Parameters)); pool != nil {
 		return []*volume.Pool{pool}
 	}
 	return nil
@@ -52,15 +52,15 @@ func (c csiPools) all() []*volume.Pool { return c.All() }
 
 func (c csiPools) missing(sc *storagev1.StorageClass) string {
 	return fmt.Sprintf("no pool %q, which class %q names; it has %q; use a class of one of these, or keep the pods off this node",
-		class.PoolName(sc.Parameters), sc.Name, c.Names())
+		contract.PoolName(sc.Parameters), sc.Name, c.Names())
 }
 
 // givesBack returns a claim that another node may be able to serve. If another agent
 // of this node has the pool, that agent answers.
 func (c csiPools) givesBack(_ *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, r *refusal) bool {
-	return r.temporary && !r.silent && class.Delayed(sc)
+	return r.temporary && !r.silent && contract.Delayed(sc)
 }
 
 func (c csiPools) newPV(s served) *corev1.PersistentVolume {
-	return class.CSIPV(s.name, s.volume.Name, s.pool.Name(), s.claim, s.class, s.at, s.policy)
+	return contract.CSIPV(s.name, s.volume.Name, s.pool.Name(), s.claim, s.class, s.at, s.policy)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -29,7 +29,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 		}
 		pv := goodPV(c, "now")
 		pv.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
-		pv.Finalizers = []string{"example.com/keep", class.Finalizer}
+		pv.Finalizers = []string{"example.com/keep", contract.Finalizer}
 		var created corev1.PersistentVolume
 		patched := 0
 		answers(t, c, func(r *http.Request) (int, any) {
@@ -44,7 +44,7 @@ func TestNoFinalizerWithoutPatch(t *testing.T) {
 		if _, err := pvs.Create(t.Context(), pv, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := slices.Contains(created.Finalizers, class.Finalizer); got != may || !slices.Contains(created.Finalizers, "example.com/keep") {
+		if got := slices.Contains(created.Finalizers, contract.Finalizer); got != may || !slices.Contains(created.Finalizers, "example.com/keep") {
 			t.Errorf("may patch %v: created with finalizers %v", may, created.Finalizers)
 		}
 		for i, has := range []bool{false, true} {
@@ -86,10 +86,10 @@ func TestFinalizerWaitsForTheRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := examiner(t)
 			pv := goodPV(c, "now")
-			pv.Finalizers = []string{class.Finalizer}
+			pv.Finalizers = []string{contract.Finalizer}
 			pv.Spec.PersistentVolumeReclaimPolicy = row.policy
 			pool, directory := c.pvs.Names(pv)
-			owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: class.ClaimUID(pv)}
+			owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: contract.ClaimUID(pv)}
 			_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
 			if err == nil {
 				_, err = pool.Bind(directory, volume.Binding{PV: pv.Name, Owner: owner, ReclaimPolicy: string(row.recorded)})
@@ -134,13 +134,13 @@ func TestHeldPVSaysWhy(t *testing.T) {
 	} {
 		c := examiner(t)
 		pv := goodPV(c, "csi")
-		pv.Finalizers, pv.UID = []string{class.Finalizer}, "pv-uid"
+		pv.Finalizers, pv.UID = []string{contract.Finalizer}, "pv-uid"
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		if row.deleted > 0 {
 			pv.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-row.deleted)}
 		}
 		pool, directory := c.pvs.Names(pv)
-		owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: class.ClaimUID(pv)}
+		owner := record.Owner{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name, UID: contract.ClaimUID(pv)}
 		_, err := pool.Create(volume.Spec{Name: directory, Bytes: 1 << 20, PV: pv.Name, Owner: owner})
 		if err == nil {
 			_, err = pool.Bind(directory, volume.Binding{PV: pv.Name, Owner: owner, ReclaimPolicy: "Delete"})

@@ -6,7 +6,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -20,8 +20,8 @@ func (s *Backends) HasPool(sc *storagev1.StorageClass) bool {
 // bytes. Its Lack is the message if no node publishes space for the class: none has the
 // pool, or none enforces the quotas that the class requires.
 func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
-	fit := claims.Fit{Pool: class.PoolName(sc.Parameters)}
-	p, err := class.ParametersOf(sc)
+	fit := claims.Fit{Pool: contract.PoolName(sc.Parameters)}
+	p, err := contract.ParametersOf(sc)
 	if err != nil {
 		return fit // space is published for such a class, and the agent that is chosen refuses the claim
 	}
@@ -37,7 +37,7 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 	if err := pool.CheckQuota(p.Spec); err != nil {
 		fit.Lack = fmt.Sprintf("no node can hold a volume in pool %s to its size, which class %q requires (parameters %s and %s): on node %s %v; "+
 			"enable quotas on a node, or use a class that does not require them",
-			fit.Pool, sc.Name, class.QuotaParameter, class.InodesParameter, s.node, err)
+			fit.Pool, sc.Name, contract.QuotaParameter, contract.InodesParameter, s.node, err)
 		return fit
 	}
 	fit.Fits = bytes <= space.Available
@@ -46,14 +46,14 @@ func (s *Backends) Fit(sc *storagev1.StorageClass, bytes int64) claims.Fit {
 
 // noPool returns the message of a claim whose class names a pool that no node has.
 func (s *Backends) noPool(sc *storagev1.StorageClass, quotas bool) string {
-	pool, why := class.PoolName(sc.Parameters), fmt.Sprintf("which class %q names", sc.Name)
-	if sc.Parameters[class.StoragePool] == "" {
-		why = fmt.Sprintf("the pool of class %q, which has no parameter %s", sc.Name, class.StoragePool)
+	pool, why := contract.PoolName(sc.Parameters), fmt.Sprintf("which class %q names", sc.Name)
+	if sc.Parameters[contract.StoragePool] == "" {
+		why = fmt.Sprintf("the pool of class %q, which has no parameter %s", sc.Name, contract.StoragePool)
 	}
 	none := ""
 	if quotas {
 		none = " that enforces the quotas which the class requires"
 	}
 	return fmt.Sprintf("no node has a pool %q%s, %s; node %s has %q: use a class of one of these, or add the pool to a node; "+
-		"a class cannot be edited: delete it and create it again with another %s", pool, none, why, s.node, s.pools.Names(), class.StoragePool)
+		"a class cannot be edited: delete it and create it again with another %s", pool, none, why, s.node, s.pools.Names(), contract.StoragePool)
 }

@@ -7,8 +7,8 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestFit(t *testing.T) {
@@ -20,11 +20,11 @@ func TestFit(t *testing.T) {
 		has, fits  bool
 		lack       string // words; "" for no message
 	}{
-		"fits":              {"csi", map[string]string{class.StoragePool: "fast"}, 1 << 20, true, true, ""},
+		"fits":              {"csi", map[string]string{contract.StoragePool: "fast"}, 1 << 20, true, true, ""},
 		"default pool":      {"csi", nil, 1 << 20, true, true, ""},
 		"too large":         {"csi", nil, math.MaxInt64, true, false, ""},
-		"pool of no node":   {"csi", map[string]string{class.StoragePool: "fats"}, 1, false, false, `no node has a pool "fats", which class "csi" names; node node-01 has ["legacy" "fast"]: use a class of one of these`},
-		"required, no pool": {"csi", map[string]string{class.StoragePool: "fats", "quota": "required"}, 1, false, false, `a pool "fats" that enforces the quotas which the class requires`},
+		"pool of no node":   {"csi", map[string]string{contract.StoragePool: "fats"}, 1, false, false, `no node has a pool "fats", which class "csi" names; node node-01 has ["legacy" "fast"]: use a class of one of these`},
+		"required, no pool": {"csi", map[string]string{contract.StoragePool: "fats", "quota": "required"}, 1, false, false, `a pool "fats" that enforces the quotas which the class requires`},
 		"required":          {"csi", map[string]string{"quota": "required"}, 1, true, false, `no node can hold a volume in pool legacy to its size, which class "csi" requires`},
 		"unknown parameter": {"csi", map[string]string{"pool": "fast"}, 1, true, false, ""},
 		"hostPath":          {"wait", nil, 1, true, false, ""},
@@ -38,7 +38,7 @@ func TestFit(t *testing.T) {
 			continue
 		}
 		got := b.Fit(sc, row.bytes)
-		if got.Fits != row.fits || got.Pool != class.PoolName(row.parameters) {
+		if got.Fits != row.fits || got.Pool != contract.PoolName(row.parameters) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if (got.Lack == "") != (row.lack == "") || !strings.Contains(got.Lack, row.lack) {
@@ -50,7 +50,7 @@ func TestFit(t *testing.T) {
 // The forms have only the pool local, and a class without a pool means another.
 func TestFitWithoutAPool(t *testing.T) {
 	b := examiner(t).backends
-	sc := &storagev1.StorageClass{Provisioner: class.CSIProvisioner}
+	sc := &storagev1.StorageClass{Provisioner: contract.CSIProvisioner}
 	sc.Name = "plain"
 	if got := b.noPool(sc, false); !strings.Contains(got, `no node has a pool "legacy", the pool of class "plain", which has no parameter storagePool`) {
 		t.Errorf("%q", got)

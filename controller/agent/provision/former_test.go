@@ -17,8 +17,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -42,7 +42,7 @@ func formerly(t *testing.T, c *Controller, o lib.ProvisionOptions, edit func(*vo
 // localPath returns the options of a claim whose class has the pool fast now, by its ConfigMap.
 func localPath(t *testing.T, c *Controller) lib.ProvisionOptions {
 	t.Helper()
-	dialects, err := class.ParseCompat("local-path")
+	dialects, err := contract.ParseCompat("local-path")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +50,15 @@ func localPath(t *testing.T, c *Controller) lib.ProvisionOptions {
 	c.backends.all = append(c.backends.all, newHostPathBackend(pvs.Served{Dialect: dialects[0], Pools: c.pools.All(),
 		Paths: func(string) ([]string, error) { return []string{fast}, nil }}))
 	o := options("wait", "1Mi")
-	o.StorageClass = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "wait"}, Provisioner: class.LocalPathProvisioner}
+	o.StorageClass = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "wait"}, Provisioner: contract.LocalPathProvisioner}
 	return o
 }
 
 // poolOf returns the name of the pool whose volume a PV names.
 func poolOf(c *Controller, pv *corev1.PersistentVolume) string {
 	for _, pool := range c.pools.All() {
-		if pv.Annotations[class.AnnPool] == pool.ID() && (pv.Spec.CSI == nil || class.PoolName(pv.Spec.CSI.VolumeAttributes) == pool.Name()) &&
-			(pv.Spec.CSI != nil || filepath.Dir(class.DirectoryOf(pv)) == pool.Path()) {
+		if pv.Annotations[contract.AnnPool] == pool.ID() && (pv.Spec.CSI == nil || contract.PoolName(pv.Spec.CSI.VolumeAttributes) == pool.Name()) &&
+			(pv.Spec.CSI != nil || filepath.Dir(contract.DirectoryOf(pv)) == pool.Path()) {
 			return pool.Name()
 		}
 	}
@@ -250,8 +250,8 @@ func save(t *testing.T, c *Controller) {
 func apiServer(t *testing.T, c *Controller, answer apitest.Answer) {
 	t.Helper()
 	c.pvs = pvs.New(pvs.Config{Client: apitest.Client(t, answer), Node: c.info, Events: c.events, Pools: c.pools,
-		Dialects:  []pvs.Served{{Dialect: class.Own(false), Pools: []*volume.Pool{c.pools.Named("legacy")}}},
-		CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+		Dialects:  []pvs.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{c.pools.Named("legacy")}}},
+		CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
 }
 
 func failing(t *testing.T, c *Controller) {

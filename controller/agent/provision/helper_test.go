@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -30,11 +30,11 @@ func examiner(t *testing.T) *Controller {
 	t.Helper()
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
-	own := []pvs.Served{{Dialect: class.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
+	own := []pvs.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
 	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		Dialects: own, CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
-	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, Dialects: own, CSIDriver: class.CSIProvisioner})
+		Dialects: own, CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, Dialects: own, CSIDriver: contract.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}

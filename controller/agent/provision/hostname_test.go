@@ -10,7 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // A PV requires the hostname that the node has when the volume is made: with a former one its pod would never start.
@@ -30,7 +30,7 @@ func TestProvisionWithTheHostnameOfNow(t *testing.T) {
 	defer func(was time.Duration) { hostnameAge = was }(hostnameAge)
 	hostnameAge = 0
 	pv, _, err := c.Provision(t.Context(), options("wait", "1Mi"))
-	if err != nil || class.Hostname(pv) != "host-b" {
+	if err != nil || contract.Hostname(pv) != "host-b" {
 		t.Errorf("%v, %v, want an affinity to host-b", pv, err)
 	}
 }

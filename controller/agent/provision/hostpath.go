@@ -10,7 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -81,7 +81,7 @@ func (h hostPath) missing(sc *storagev1.StorageClass) string {
 // givesBack keeps a claim that an annotation places: the library would write its
 // prepared copy to the API server.
 func (h hostPath) givesBack(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, r *refusal) bool {
-	return r.reason == refusedSpace && class.Delayed(sc) && (!h.ByAnnotation || !class.NamesNode(claim))
+	return r.reason == refusedSpace && contract.Delayed(sc) && (!h.ByAnnotation || !contract.NamesNode(claim))
 }
 
 func (h hostPath) newPV(s served) *corev1.PersistentVolume {

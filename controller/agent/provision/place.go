@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -40,8 +40,8 @@ func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc
 
 // specOf returns the specification of the claim's volume, without its name.
 func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) volume.Spec {
-	p, _ := class.ParametersOf(sc)
-	p.Spec.Bytes = class.Bytes(claim)
+	p, _ := contract.ParametersOf(sc)
+	p.Spec.Bytes = contract.Bytes(claim)
 	p.Spec.Owner = record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)}
 	return p.Spec
 }
@@ -54,7 +54,7 @@ func existing(b *backend, pools []*volume.Pool, claim *corev1.PersistentVolumeCl
 		if slices.Contains(pools[:i], pool) {
 			continue
 		}
-		v, err := pool.ByPV(class.PVName(claim))
+		v, err := pool.ByPV(contract.PVName(claim))
 		if err != nil {
 			v, err = pool.Get(b.directory(claim, sc))
 			if err == nil && v.Owner.UID != string(claim.UID) {

@@ -8,8 +8,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -17,7 +17,7 @@ import (
 // twoDisks returns the backend of the dialect local-path with two pools.
 func twoDisks(t *testing.T, c *Controller) *backend {
 	t.Helper()
-	dialects, err := class.ParseCompat("local-path")
+	dialects, err := contract.ParseCompat("local-path")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 
 	name := b.directory(claim, &storagev1.StorageClass{})
-	if _, err := c.pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: class.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
+	if _, err := c.pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: contract.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}
 	want("the volume exists", sc, fast, true)

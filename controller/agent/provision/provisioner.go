@@ -12,7 +12,7 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -36,10 +36,10 @@ func (c *Controller) SupportsBlock(context.Context) bool { return true }
 // event. If the scheduler may place such a claim elsewhere, the answer is true: Provision
 // returns the refusal to the scheduler.
 func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(class.PVName(claim)) != nil {
+	if claim.DeletionTimestamp != nil || !c.claims.IsLocal(claim) || c.pvs.Saved(contract.PVName(claim)) != nil {
 		return false
 	}
-	sc := c.claims.Class(class.Of(claim))
+	sc := c.claims.Class(contract.Of(claim))
 	if sc == nil {
 		return false
 	}
@@ -75,8 +75,8 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		return c.failed(b, o, r)
 	}
 	c.changed(pool)
-	if b.ignoresNode && class.NamesNode(o.PVC) {
-		topic, message := claims.AnnotationIgnored(class.Of(o.PVC))
+	if b.ignoresNode && contract.NamesNode(o.PVC) {
+		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
 		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}
 	if message := c.noQuota(pool, v); message != "" {
@@ -128,7 +128,7 @@ var hostnameAge = timing.Scaled(5 * time.Second)
 
 // policyOf returns the reclaim policy of new PVs of the class.
 func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolumeReclaimPolicy {
-	return class.ReclaimPolicy(c.policy, sc)
+	return contract.ReclaimPolicy(c.policy, sc)
 }
 
 // describe returns the results of Provision for a volume that exists.
@@ -143,7 +143,7 @@ func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.P
 		if err != nil {
 			return c.failed(b, o, c.refusalFor(pool, err))
 		}
-		pv.Spec.Capacity[corev1.ResourceStorage] = class.WholeDisk(space.Total, v.Bytes)
+		pv.Spec.Capacity[corev1.ResourceStorage] = contract.WholeDisk(space.Total, v.Bytes)
 	}
 	return pv, lib.ProvisioningFinished, nil
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
@@ -20,7 +20,7 @@ import (
 func options(className, size string) lib.ProvisionOptions {
 	claim := classtest.Claim(testUID, className, "")
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-	return lib.ProvisionOptions{PVName: class.PVName(claim), PVC: claim, StorageClass: classtest.Class(className)}
+	return lib.ProvisionOptions{PVName: contract.PVName(claim), PVC: claim, StorageClass: classtest.Class(className)}
 }
 
 func TestProvision(t *testing.T) {
@@ -94,7 +94,7 @@ func TestProvisionWithTheAgentsPolicy(t *testing.T) {
 // withClaim is a PV as the library saves it.
 func withClaim(pv *corev1.PersistentVolume, o lib.ProvisionOptions) *corev1.PersistentVolume {
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: o.PVC.Namespace, Name: o.PVC.Name, UID: o.PVC.UID}
-	pv.Annotations[class.AnnProvisionedBy] = o.StorageClass.Provisioner
+	pv.Annotations[contract.AnnProvisionedBy] = o.StorageClass.Provisioner
 	return pv
 }
 
@@ -108,7 +108,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pool, _ := existing(c.backends.named(class.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
+	if pool, _ := existing(c.backends.named(contract.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
 		t.Error("its space would be allocated twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)
@@ -123,7 +123,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 func TestProvisionGivesBack(t *testing.T) {
 	c := examiner(t)
 	absent := options("csi", "1Mi")
-	absent.StorageClass.Parameters = map[string]string{class.StoragePool: "slow"}
+	absent.StorageClass.Parameters = map[string]string{contract.StoragePool: "slow"}
 	refused := func(what string, o lib.ProvisionOptions, want lib.ProvisioningState, words string) {
 		t.Helper()
 		pv, state, err := c.Provision(t.Context(), o)
@@ -142,7 +142,7 @@ func TestProvisionGivesBack(t *testing.T) {
 	must := func(className string) lib.ProvisionOptions {
 		o := options(className, "1Mi")
 		sc := *o.StorageClass
-		sc.Parameters = map[string]string{class.QuotaParameter: "required"}
+		sc.Parameters = map[string]string{contract.QuotaParameter: "required"}
 		o.StorageClass = &sc
 		return o
 	}
@@ -191,7 +191,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 		t.Errorf("said again: %q", words)
 	}
 	sc := classtest.Class("csi-fast")
-	sc.Parameters = map[string]string{class.QuotaParameter: "none"}
+	sc.Parameters = map[string]string{contract.QuotaParameter: "none"}
 	if s := specOf(classtest.Claim(testUID, "csi-fast", ""), sc); s.Quota != record.QuotaNone || s.Owner.UID != testUID {
 		t.Errorf("%+v", s)
 	}
@@ -203,7 +203,7 @@ func TestUnlimitedIsSaidOnce(t *testing.T) {
 func quotaParameterRecorded(t *testing.T, c *Controller) bool {
 	t.Helper()
 	o := options("csi", "1Mi")
-	o.StorageClass.Parameters = map[string]string{class.QuotaParameter: "none"}
+	o.StorageClass.Parameters = map[string]string{contract.QuotaParameter: "none"}
 	if _, _, err := c.Provision(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -237,13 +237,13 @@ func TestGivesBack(t *testing.T) {
 	} {
 		claim, sc := classtest.Claim(testUID, row.class, ""), classtest.Class(row.class)
 		if row.annotated {
-			claim = classtest.Claim(testUID, row.class, "", class.AnnProvisionOnNode, "node-02")
+			claim = classtest.Claim(testUID, row.class, "", contract.AnnProvisionOnNode, "node-02")
 		}
 		s := c.backends.named(sc.Provisioner)
 		if got := s.givesBack(claim, sc, row.r); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
-		if got := s.ignoresNode && class.NamesNode(claim); got != (row.annotated && row.class == "csi") {
+		if got := s.ignoresNode && contract.NamesNode(claim); got != (row.annotated && row.class == "csi") {
 			t.Errorf("%+v: annotation ignored: %v", row, got)
 		}
 	}
@@ -251,10 +251,10 @@ func TestGivesBack(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	c := examiner(t)
-	s := c.backends.named(class.CSIProvisioner)
+	s := c.backends.named(contract.CSIProvisioner)
 	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
 	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
-	absent.StorageClass.Parameters = map[string]string{class.StoragePool: "slow"}
+	absent.StorageClass.Parameters = map[string]string{contract.StoragePool: "slow"}
 	if r := refusal(fits); r != nil {
 		t.Errorf("refused: %+v", r)
 	}
@@ -269,7 +269,7 @@ func TestRefusalOf(t *testing.T) {
 		t.Errorf("no pool: %+v", r)
 	}
 	must := options("csi-fast", "1Mi")
-	must.StorageClass.Parameters = map[string]string{class.StoragePool: "fast", class.QuotaParameter: "required"}
+	must.StorageClass.Parameters = map[string]string{contract.StoragePool: "fast", contract.QuotaParameter: "required"}
 	if r := refusal(must); r == nil || r.reason != refusedQuota || !r.temporary || !strings.Contains(r.message, c.pools.Named("fast").Quotas().Reason) {
 		t.Errorf("no quotas: %+v", r)
 	}

@@ -9,7 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -91,7 +91,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 		return &refusal{reason: refusedQuota, temporary: true, message: fmt.Sprintf(
 			"node %s cannot hold a volume in pool %s to its size, which the class requires (parameter %s): %v; "+
 				"enable quotas there, choose another node, or use a class without that parameter",
-			c.info.Name(), pool.Name(), class.QuotaParameter, err)}
+			c.info.Name(), pool.Name(), contract.QuotaParameter, err)}
 	case errors.Is(err, volume.ErrNotReady):
 		return &refusal{reason: refusedNotReady, temporary: true, silent: heldHere(err, c.info.Name()), message: fmt.Sprintf(
 			"node %s cannot serve this claim now from pool %s in %s: %v; the agent retries when the pool is ready",
@@ -105,7 +105,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 func (c *Controller) noSpace(pool *volume.Pool, e *fault.SpaceError, exact string) string {
 	return fmt.Sprintf("node %s: %s requested, %s of %s available in %s "+
 		"(in bytes: requested %d%s, total %d): request less, free space there, or choose another node",
-		c.info.Name(), class.Size(e.Wanted), class.Size(e.Available), class.Size(e.Total), pool.Path(),
+		c.info.Name(), contract.Size(e.Wanted), contract.Size(e.Available), contract.Size(e.Total), pool.Path(),
 		e.Wanted, exact, e.Total)
 }
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // refusing returns every claim to the scheduler and reports each in a channel.
@@ -43,7 +43,7 @@ func TestLibrarySeesWhatIsWatched(t *testing.T) {
 // watch reports it, before the write that returned the claim has ended.
 func libraryReturnsClaim(t *testing.T) func(*testing.T) {
 	chosen := func(turn string) *corev1.PersistentVolumeClaim {
-		claim := classtest.Claim("a", "wait", "", class.AnnSelectedNode, "node-01", class.AnnStorageProvisioner, class.HostPathProvisioner)
+		claim := classtest.Claim("a", "wait", "", contract.AnnSelectedNode, "node-01", contract.AnnStorageProvisioner, contract.HostPathProvisioner)
 		claim.Namespace, claim.Labels = "default", map[string]string{"turn": turn}
 		return claim
 	}
@@ -67,7 +67,7 @@ func libraryReturnsClaim(t *testing.T) func(*testing.T) {
 
 	turns := make(refusing, 10)
 	ctx := klog.NewContext(t.Context(), klog.TODO())
-	library := lib.NewProvisionController(klog.TODO(), client, class.HostPathProvisioner, turns, lib.LeaderElection(false),
+	library := lib.NewProvisionController(klog.TODO(), client, contract.HostPathProvisioner, turns, lib.LeaderElection(false),
 		lib.NodesLister(thisNode{&corev1.Node{}}), lib.ClaimsInformer(watchedClaims{informer}))
 	return func(t *testing.T) {
 		go informer.Run(ctx.Done())
@@ -105,7 +105,7 @@ func (d deleting) Delete(context.Context, *corev1.PersistentVolume) (err error) 
 // libraryCreatesVolume returns a test where the claim is deleted, and the watch reports that
 // the PV is released, before the write that saved the PV has ended.
 func libraryCreatesVolume(t *testing.T) func(*testing.T) {
-	claim := classtest.Claim("a", "wait", "", class.AnnSelectedNode, "node-01", class.AnnStorageProvisioner, class.HostPathProvisioner)
+	claim := classtest.Claim("a", "wait", "", contract.AnnSelectedNode, "node-01", contract.AnnStorageProvisioner, contract.HostPathProvisioner)
 	claim.Namespace = "default"
 	client := fake.NewClientset(classtest.Class("wait"), claim)
 	all := informers.NewSharedInformerFactory(client, 0)
@@ -128,7 +128,7 @@ func libraryCreatesVolume(t *testing.T) func(*testing.T) {
 		t.Fatal(err)
 	}
 	ctx := klog.NewContext(t.Context(), klog.TODO())
-	library := lib.NewProvisionController(klog.TODO(), client, class.HostPathProvisioner, deletions, lib.LeaderElection(false),
+	library := lib.NewProvisionController(klog.TODO(), client, contract.HostPathProvisioner, deletions, lib.LeaderElection(false),
 		lib.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[any](time.Second, time.Second)),
 		lib.NodesLister(thisNode{&corev1.Node{}}), lib.ClaimsInformer(watchedClaims{claims}), lib.VolumesInformer(watched))
 	return func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -41,7 +41,7 @@ func TestSameDirectoryTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	pools.Open()
-	dialects, _ := class.ParseCompat("local-path")
+	dialects, _ := contract.ParseCompat("local-path")
 	b := newHostPathBackend(pvs.Served{Dialect: dialects[0], Pools: pools.All(), Paths: func(string) ([]string, error) { return []string{link}, nil }})
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	r := c.refusalOf(b, claim, sc)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -19,7 +19,7 @@ import (
 // so syncUnknown reads the PV from the API server first.
 func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
 	deleted := func(pv *corev1.PersistentVolume) bool {
-		return class.Leaving(pv) && b.deletable(pv) == nil && volumeGone(pv, pool, directory)
+		return contract.Leaving(pv) && b.deletable(pv) == nil && volumeGone(pv, pool, directory)
 	}
 	if deleted(pv) {
 		return nil
@@ -95,7 +95,7 @@ func (p *PVs) requestedBytes(ctx context.Context, pv *corev1.PersistentVolume, d
 	if claim == nil || err != nil {
 		return defaultBytes, err
 	}
-	return class.Bytes(claim), nil
+	return contract.Bytes(claim), nil
 }
 
 // ownerOf returns the claim that a PV names by its UID. The Owner is empty if there is

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -34,7 +34,7 @@ func (p *PVs) syncSetAside(ctx context.Context, b *backend, pv *corev1.Persisten
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	if class.Leaving(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+	if contract.Leaving(pv) && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 		if _, err := p.deletable(pv, nil); err == nil || errors.Is(err, volume.ErrNotReady) {
 			return err
 		}

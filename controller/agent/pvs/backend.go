@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -69,13 +69,13 @@ func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 			return b
 		}
 	}
-	if b := p.backendNamed(pv.Annotations[class.AnnProvisionedBy]); b != nil {
+	if b := p.backendNamed(pv.Annotations[contract.AnnProvisionedBy]); b != nil {
 		return b
 	}
-	if source != nil || class.OfOther(pv) {
+	if source != nil || contract.OfOther(pv) {
 		return nil
 	}
-	return p.backendNamed(class.HostPathProvisioner)
+	return p.backendNamed(contract.HostPathProvisioner)
 }
 
 // matches is the function matches for a PV of the backend. It accepts a record without a
@@ -90,7 +90,7 @@ func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 // defaultBytes returns how many bytes to allocate for an adopted volume without a claim.
 func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
 	if b.trustsCapacity && hasPoolUUID(pv) {
-		return class.WholeBytes(pv.Spec.Capacity.Storage())
+		return contract.WholeBytes(pv.Spec.Capacity.Storage())
 	}
 	return 0
 }
@@ -105,7 +105,7 @@ func matches(v volume.Volume, pv *corev1.PersistentVolume) error {
 	if v.PV != pv.Name {
 		return fmt.Errorf("directory %s belongs to PV %q, not to %q", v.Path, v.PV, pv.Name)
 	}
-	switch uid := class.ClaimUID(pv); {
+	switch uid := contract.ClaimUID(pv); {
 	case v.Owner.UID == "", uid == v.Owner.UID:
 		return nil
 	case uid == "" && hasPoolUUID(pv):
@@ -141,12 +141,12 @@ func volumeGone(pv *corev1.PersistentVolume, pool *volume.Pool, directory string
 
 // hasPoolUUID reports whether a PV has the UUID of a pool. The validation of the PV has
 // compared the UUID with the pool's.
-func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[class.AnnPool] != "" }
+func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[contract.AnnPool] != "" }
 
 // checkPool returns an error if the PV's pool UUID is not that of the pool. It returns
 // nil if the PV has no UUID, or if the pool was never open and has no identity yet.
 func checkPool(pv *corev1.PersistentVolume, pool *volume.Pool) error {
-	if id := pv.Annotations[class.AnnPool]; id != "" && pool.ID() != "" && id != pool.ID() {
+	if id := pv.Annotations[contract.AnnPool]; id != "" && pool.ID() != "" && id != pool.ID() {
 		return fmt.Errorf("it names pool %s, and the pool in %s is %s", id, pool.Path(), pool.ID())
 	}
 	return nil

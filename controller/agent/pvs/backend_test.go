@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -35,7 +35,7 @@ func TestMatches(t *testing.T) {
 	if err := matches(v, pv); err != nil {
 		t.Errorf("a PV that waits for a claim: %v", err)
 	}
-	delete(pv.Annotations, class.AnnPool)
+	delete(pv.Annotations, contract.AnnPool)
 	if matches(v, pv) == nil {
 		t.Error("a PV without claim and pool matches a claim's directory")
 	}
@@ -43,7 +43,7 @@ func TestMatches(t *testing.T) {
 
 func TestCheckNames(t *testing.T) {
 	c := newPVs(t)
-	own := class.Own(false)
+	own := contract.Own(false)
 	pv := validPV(c, "wait")
 	claim := pv.Spec.ClaimRef.Name
 	for name, want := range map[string]bool{
@@ -72,26 +72,26 @@ func TestBackendOf(t *testing.T) {
 		if pv.Spec.CSI != nil {
 			pv.Spec.CSI.Driver = driver
 		}
-		pv.Annotations[class.AnnProvisionedBy] = by
+		pv.Annotations[contract.AnnProvisionedBy] = by
 		return pv
 	}
-	const local, foreign = class.CSIProvisioner, "example.com.driver"
+	const local, foreign = contract.CSIProvisioner, "example.com.driver"
 	for what, row := range map[string]struct {
 		p    *PVs
 		pv   *corev1.PersistentVolume
 		want string
 	}{
-		"hostPath":                             {c, hostPath, class.HostPathProvisioner},
+		"hostPath":                             {c, hostPath, contract.HostPathProvisioner},
 		"CSI":                                  {c, csi, local},
 		"CSI, made by hand":                    {c, change(csi, local, ""), local},
-		"CSI, annotated as hostPath":           {c, change(csi, local, class.HostPathProvisioner), local},
+		"CSI, annotated as hostPath":           {c, change(csi, local, contract.HostPathProvisioner), local},
 		"another's CSI":                        {c, change(csi, foreign, foreign), ""},
 		"another's CSI, annotated as local":    {c, change(csi, foreign, local), local},
-		"another's CSI, annotated as hostPath": {c, change(csi, foreign, class.HostPathProvisioner), class.HostPathProvisioner},
+		"another's CSI, annotated as hostPath": {c, change(csi, foreign, contract.HostPathProvisioner), contract.HostPathProvisioner},
 		"hostPath, annotated as CSI":           {c, change(hostPath, "", local), local},
-		"hostPath without annotation":          {c, change(hostPath, "", ""), class.HostPathProvisioner},
-		"hostPath of another dialect":          {c, change(hostPath, "", class.LocalPathProvisioner), ""},
-		"hostPath of no dialect":               {c, change(hostPath, "", foreign), class.HostPathProvisioner},
+		"hostPath without annotation":          {c, change(hostPath, "", ""), contract.HostPathProvisioner},
+		"hostPath of another dialect":          {c, change(hostPath, "", contract.LocalPathProvisioner), ""},
+		"hostPath of no dialect":               {c, change(hostPath, "", foreign), contract.HostPathProvisioner},
 		"hostPath, served elsewhere":           {alone(1), hostPath, ""},
 		"CSI, served elsewhere":                {alone(0), csi, ""},
 	} {
@@ -162,14 +162,14 @@ func TestLacksLabel(t *testing.T) {
 	}{
 		"hostPath":                   {"wait", func(*corev1.PersistentVolume) {}, true},
 		"CSI":                        {"csi", func(*corev1.PersistentVolume) {}, true},
-		"CSI, made by hand":          {"csi", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, true},
-		"labelled":                   {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
-		"another node's label":       {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-02" }, true},
+		"CSI, made by hand":          {"csi", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnProvisionedBy) }, true},
+		"labelled":                   {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[contract.LabelNode] = "node-01" }, false},
+		"another node's label":       {"csi", func(pv *corev1.PersistentVolume) { pv.Labels[contract.LabelNode] = "node-02" }, true},
 		"CSI of another driver":      {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
 		"CSI of another node":        {"csi", func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, false},
-		"hostPath of another node":   {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionOnNode] = "node-02" }, false},
-		"hostPath of no provisioner": {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, false},
-		"hostPath, annotated as CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner }, false},
+		"hostPath of another node":   {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnProvisionOnNode] = "node-02" }, false},
+		"hostPath of no provisioner": {"wait", func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnProvisionedBy) }, false},
+		"hostPath, annotated as CSI": {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnProvisionedBy] = contract.CSIProvisioner }, false},
 	} {
 		pv := validPV(c, row.class)
 		pv.Labels = map[string]string{}
@@ -232,7 +232,7 @@ func TestIsRemote(t *testing.T) {
 		if c.isRemote(pv) {
 			t.Errorf("%s: a PV with this node's label is remote", className)
 		}
-		pv.Labels[class.LabelNode], pv.Annotations[class.AnnProvisionOnNode] = "another", "another"
+		pv.Labels[contract.LabelNode], pv.Annotations[contract.AnnProvisionOnNode] = "another", "another"
 		if !c.isRemote(pv) {
 			t.Errorf("%s: another node's PV is not remote", className)
 		}

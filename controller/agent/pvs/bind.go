@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -121,20 +121,20 @@ func (p *PVs) binding(pv *corev1.PersistentVolume, owner record.Owner) volume.Bi
 // one. It removes the report of a missing volume. It does nothing if the PV is correct.
 func (p *PVs) annotate(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool) error {
 	wrong := map[string]any{}
-	if pv.Annotations[class.AnnPool] == "" {
-		wrong[class.AnnPool] = pool.ID()
+	if pv.Annotations[contract.AnnPool] == "" {
+		wrong[contract.AnnPool] = pool.ID()
 	}
-	for key, uid := range map[string]string{class.AnnNodeUID: p.node.UID(), class.AnnCluster: p.node.Cluster()} {
+	for key, uid := range map[string]string{contract.AnnNodeUID: p.node.UID(), contract.AnnCluster: p.node.Cluster()} {
 		if uid != "" && pv.Annotations[key] != uid {
 			wrong[key] = uid
 		}
 	}
 	// The other marks prove the node, so this one was lost or overwritten.
-	if by := pv.Annotations[class.AnnProvisionedBy]; by == class.HostPathProvisioner && pv.Annotations[class.AnnProvisionOnNode] != p.node.Name() {
-		wrong[class.AnnProvisionOnNode] = p.node.Name()
+	if by := pv.Annotations[contract.AnnProvisionedBy]; by == contract.HostPathProvisioner && pv.Annotations[contract.AnnProvisionOnNode] != p.node.Name() {
+		wrong[contract.AnnProvisionOnNode] = p.node.Name()
 	}
-	if _, reported := pv.Annotations[class.AnnMissing]; reported {
-		wrong[class.AnnMissing] = nil
+	if _, reported := pv.Annotations[contract.AnnMissing]; reported {
+		wrong[contract.AnnMissing] = nil
 	}
 	if len(wrong) == 0 || !p.node.MayPatchPVs() {
 		return nil
@@ -152,19 +152,19 @@ func (p *PVs) refuse(ctx context.Context, pv *corev1.PersistentVolume, why error
 // the open pool has its volume. It does nothing if the volume is in no pool of this agent, because another
 // agent of the node may serve it, or if PVs of that provisioner are migrated.
 func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
-	by, other := pv.Annotations[class.AnnProvisionedBy], class.MadeByOther(pv)
+	by, other := pv.Annotations[contract.AnnProvisionedBy], contract.MadeByOther(pv)
 	var remedy string
 	switch {
-	case class.MadeBy(pv, p.otherProvisioners) != nil:
+	case contract.MadeBy(pv, p.otherProvisioners) != nil:
 		return
 	case other != nil:
 		remedy = fmt.Sprintf("add %s to --compat (COMPAT) again, or migrate the PV (MIGRATE_FROM=%s)", other.Setting, by)
-	case by == class.HostPathProvisioner:
+	case by == contract.HostPathProvisioner:
 		remedy = "serve both kinds of PV (--provision=hostpath,csi), as manifests/examples/both-modes does"
 	default:
 		return
 	}
-	pool, directory := poolAt(p.pools.All(), class.DirectoryOf(pv))
+	pool, directory := poolAt(p.pools.All(), contract.DirectoryOf(pv))
 	if pool == nil || checkPool(pv, pool) != nil {
 		return
 	}
@@ -178,5 +178,5 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 
 // unserved is the error of a PV without a backend.
 func (p *PVs) unserved(pv *corev1.PersistentVolume) error {
-	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", class.AnnProvisionedBy, pv.Annotations[class.AnnProvisionedBy], p.node.Name())
+	return fmt.Errorf("annotation %s is %q, and node %s serves no such PVs", contract.AnnProvisionedBy, pv.Annotations[contract.AnnProvisionedBy], p.node.Name())
 }

@@ -10,7 +10,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // TestAnnotate writes the UIDs that a PV lacks in one request, and nothing if it has both.
@@ -27,19 +27,19 @@ func TestAnnotate(t *testing.T) {
 	patch := func(annotations string) []string {
 		return []string{`{"metadata":{"annotations":{` + annotations + `},"uid":"pv-uid"}}`}
 	}
-	node01, cluster := `"`+class.AnnNodeUID+`":"node-uid"`, `"`+class.AnnCluster+`":"c"`
+	node01, cluster := `"`+contract.AnnNodeUID+`":"node-uid"`, `"`+contract.AnnCluster+`":"c"`
 	for name, row := range map[string]struct {
 		pool, node, cluster, missing string
 		want                         []string
 	}{
 		"all":             {pool.ID(), "node-uid", "c", "", nil},
 		"older Node":      {pool.ID(), "older", "c", "", patch(node01)},
-		"annotation":      {pool.ID(), "node-uid", "c", "", patch(`"` + class.AnnProvisionOnNode + `":"node-01"`)},
+		"annotation":      {pool.ID(), "node-uid", "c", "", patch(`"` + contract.AnnProvisionOnNode + `":"node-01"`)},
 		"another pool":    {"6e0c", "node-uid", "c", "", nil}, // validate refuses such a PV
 		"older agent":     {pool.ID(), "node-uid", "", "", patch(cluster)},
 		"another cluster": {pool.ID(), "older", "b", "", patch(cluster + "," + node01)},
-		"was missing":     {pool.ID(), "node-uid", "c", "pool/node-uid", patch(`"` + class.AnnMissing + `":null`)},
-		"none":            {"", "", "", "", patch(cluster + "," + node01 + `,"` + class.AnnPool + `":"` + pool.ID() + `"`)},
+		"was missing":     {pool.ID(), "node-uid", "c", "pool/node-uid", patch(`"` + contract.AnnMissing + `":null`)},
+		"none":            {"", "", "", "", patch(cluster + "," + node01 + `,"` + contract.AnnPool + `":"` + pool.ID() + `"`)},
 	} {
 		var patches []string
 		setAnswer(t, c, func(r *http.Request) (int, any) {
@@ -53,12 +53,12 @@ func TestAnnotate(t *testing.T) {
 			return http.StatusOK, &corev1.PersistentVolume{}
 		})
 		pv := validPV(c, "wait")
-		pv.UID, pv.Annotations[class.AnnPool], pv.Annotations[class.AnnNodeUID], pv.Annotations[class.AnnCluster] = "pv-uid", row.pool, row.node, row.cluster
+		pv.UID, pv.Annotations[contract.AnnPool], pv.Annotations[contract.AnnNodeUID], pv.Annotations[contract.AnnCluster] = "pv-uid", row.pool, row.node, row.cluster
 		if row.missing != "" {
-			pv.Annotations[class.AnnMissing] = row.missing
+			pv.Annotations[contract.AnnMissing] = row.missing
 		}
 		if name == "annotation" {
-			pv.Annotations[class.AnnProvisionOnNode] = "gone"
+			pv.Annotations[contract.AnnProvisionOnNode] = "gone"
 		}
 		if err := c.annotate(t.Context(), pv, pool); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -28,24 +28,26 @@ func TestValidateCSI(t *testing.T) {
 		spoil func(*corev1.PersistentVolume)
 		want  string // in the error; empty means fine
 	}{
-		"no CSI source":       {func(pv *corev1.PersistentVolume) { pv.Spec.CSI = nil }, "no volume of the CSI driver"},
-		"another driver":      {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, "no volume of the CSI driver"},
-		"another provisioner": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnProvisionedBy] = class.HostPathProvisioner }, "provisioned-by"},
-		"no provisioner":      {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnProvisionedBy) }, ""},
-		"no affinity":         {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, "affinity"},
-		"another node":        {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, "affinity"},
-		"the hostname":        {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "host-a" }, "affinity"},
+		"no CSI source":  {func(pv *corev1.PersistentVolume) { pv.Spec.CSI = nil }, "no volume of the CSI driver"},
+		"another driver": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, "no volume of the CSI driver"},
+		"another provisioner": {func(pv *corev1.PersistentVolume) {
+			pv.Annotations[contract.AnnProvisionedBy] = contract.HostPathProvisioner
+		}, "provisioned-by"},
+		"no provisioner": {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnProvisionedBy) }, ""},
+		"no affinity":    {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, "affinity"},
+		"another node":   {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "node-02" }, "affinity"},
+		"the hostname":   {func(pv *corev1.PersistentVolume) { affinityValues(pv)[0] = "host-a" }, "affinity"},
 		"another key": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = corev1.LabelHostname
-		}, class.TopologyNode},
+		}, contract.TopologyNode},
 		"two nodes": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01", "node-02"}
 		}, "affinity"},
-		"a pool that is not here":  {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes[class.StoragePool] = "slow" }, `"slow"`},
+		"a pool that is not here":  {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes[contract.StoragePool] = "slow" }, `"slow"`},
 		"no attributes":            {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = nil }, ""},
-		"another pool's UUID":      {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPool] = "6e0c" }, "6e0c"},
-		"the UUID of the other":    {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPool] = c.pools.All()[1].ID() }, "and the pool in"},
-		"no UUID":                  {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnPool) }, ""},
+		"another pool's UUID":      {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = "6e0c" }, "6e0c"},
+		"the UUID of the other":    {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = c.pools.All()[1].ID() }, "and the pool in"},
+		"no UUID":                  {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnPool) }, ""},
 		"a handle that leaves":     {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "../x" }, "handle"},
 		"the private directory":    {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = ".hostpath-provisioner" }, "dot"},
 		"no handle":                {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "" }, "empty"},
@@ -54,7 +56,7 @@ func TestValidateCSI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pv := validPV(c, "csi")
 			row.spoil(pv)
-			_, name, err := c.backendNamed(class.CSIProvisioner).validate(pv)
+			_, name, err := c.backendNamed(contract.CSIProvisioner).validate(pv)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 				t.Errorf("got %q, %v; want an error with %q", name, err, row.want)
 			}
@@ -69,16 +71,16 @@ func handmade(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	pv.Name, pv.UID, pv.Spec.ClaimRef = "my-data", "pv-uid", nil
 	pv.Spec.CSI.VolumeHandle = "backup.2024"
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("3Gi")}
-	delete(pv.Annotations, class.AnnProvisionedBy)
+	delete(pv.Annotations, contract.AnnProvisionedBy)
 	return pv
 }
 
 func TestAdoptableCSI(t *testing.T) {
 	c := newPVs(t)
 	pool := c.pools.All()[0]
-	s := c.backendNamed(class.CSIProvisioner)
+	s := c.backendNamed(contract.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
-	delete(plain.Annotations, class.AnnPool)
+	delete(plain.Annotations, contract.AnnPool)
 	if err := s.adoptable(annotated, pool, "backup.2024"); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +90,7 @@ func TestAdoptableCSI(t *testing.T) {
 	}
 	older := validPV(c, "csi")
 	older.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("251Gi")}
-	delete(older.Annotations, class.AnnPool)
+	delete(older.Annotations, contract.AnnPool)
 	for directory, want := range map[string]bool{
 		older.Name: true, older.Spec.ClaimRef.Name + "-" + older.Name: true, "backup.2024": false,
 	} {
@@ -155,7 +157,7 @@ func TestHandmade(t *testing.T) {
 		t.Error(err)
 	}
 	annotated := bound.DeepCopy()
-	annotated.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
+	annotated.Annotations[contract.AnnProvisionedBy] = contract.CSIProvisioner
 	if c.Deletable(annotated) != nil || c.Delete(t.Context(), annotated) != nil {
 		t.Error("with the annotation it is not deleted")
 	}
@@ -165,7 +167,7 @@ func TestDeletableByProvisioner(t *testing.T) {
 	c := newPVs(t)
 	pv := handmade(t, c)
 	err := c.backendOf(pv).deletable(pv)
-	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+class.CSIProvisioner) {
+	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+contract.CSIProvisioner) {
 		t.Error(err)
 	}
 	for _, className := range []string{"wait", "csi"} {

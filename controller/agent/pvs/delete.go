@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -69,7 +69,7 @@ func (p *PVs) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 // gone. It reads the API server unless the watch has seen the claim's deletion. The PV's
 // phase proves nothing: a PV stays Released for a moment after it got its next claim.
 func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1.PersistentVolumeClaim, error) {
-	if uid := class.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
+	if uid := contract.ClaimUID(pv); uid == "" || p.claims.IsDeleted(types.UID(uid)) {
 		return nil, nil
 	}
 	return live.ClaimOf(ctx, p.client, pv)
@@ -82,7 +82,7 @@ func (p *PVs) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (*corev1
 // its claim waits until sync has adopted or rebound it. One that is another PV object's stays.
 func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (d deletion, err error) {
 	switch {
-	case class.ClaimUID(pv) == "": // the PV may have the phase Released all the same
+	case contract.ClaimUID(pv) == "": // the PV may have the phase Released all the same
 		return d, Kept{"its claimRef has no claim's UID, so it waits for a claim"}
 	case claim != nil && (claim.Spec.VolumeName == "" || claim.Spec.VolumeName == pv.Name):
 		return d, Kept{fmt.Sprintf("claim %s/%s uses it", claim.Namespace, claim.Name)}

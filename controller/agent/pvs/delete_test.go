@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -66,7 +66,7 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		pv.UID, pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy = "pv-uid", corev1.VolumeReleased, corev1.PersistentVolumeReclaimDelete
 		pv.CreationTimestamp = metav1.Now()
 		if !uuid {
-			delete(pv.Annotations, class.AnnPool)
+			delete(pv.Annotations, contract.AnnPool)
 		}
 		pool, name := c.backendOf(pv).names(pv)
 		if err := os.Mkdir(filepath.Join(pool.Path(), name), 0o755); err != nil {

@@ -12,8 +12,8 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -27,7 +27,7 @@ func newPVs(t *testing.T) *PVs {
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	p := New(Config{Client: client, Node: infoOf(t, "c"), Events: events.New(client, "node-01"), Pools: pools,
-		Dialects: []Served{{Dialect: class.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}, CSIDriver: class.CSIProvisioner, Changed: func(*volume.Pool) {}})
+		Dialects: []Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}, CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
 	p.claims = deletions{}
 	setObjects(t, p)
 	return p

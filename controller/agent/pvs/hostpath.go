@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -15,7 +15,7 @@ import (
 // Served is a dialect whose claims and PVs the agent serves, and the pools of their
 // volumes.
 type Served struct {
-	class.Dialect
+	contract.Dialect
 	Pools []*volume.Pool
 	// Paths returns the paths of the pools for new volumes of a class. The error is for
 	// the user of a claim. If Paths is nil, all Pools serve every class.
@@ -49,10 +49,10 @@ func newHostPathBackend(node Node, nodes *otherNodes, s Served) *backend {
 // ofThisNode returns true for every PV that no agent has labelled if the provisioner is
 // for clusters of one node, so that an event is recorded about a PV of another node.
 func (h hostPath) ofThisNode(pv *corev1.PersistentVolume) bool {
-	if pv.Annotations[class.AnnProvisionedBy] != h.Provisioner {
+	if pv.Annotations[contract.AnnProvisionedBy] != h.Provisioner {
 		return false
 	}
-	return h.Names(pv, at(h.node)) || h.OnlyNode && pv.Labels[class.LabelNode] == ""
+	return h.Names(pv, at(h.node)) || h.OnlyNode && pv.Labels[contract.LabelNode] == ""
 }
 
 // names ignores a PV that ofThisNode returns for the event alone.
@@ -60,7 +60,7 @@ func (h hostPath) names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 	if h.OnlyNode && !h.Names(pv, at(h.node)) {
 		return nil, ""
 	}
-	return poolAt(h.Pools, class.DirectoryOf(pv))
+	return poolAt(h.Pools, contract.DirectoryOf(pv))
 }
 
 func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
@@ -88,12 +88,12 @@ func (h hostPath) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, e
 }
 
 func (h hostPath) marks(pv *corev1.PersistentVolume) identity.PV {
-	all, here, host := commonMarks(pv, h.node), at(h.node), class.Hostname(pv)
+	all, here, host := commonMarks(pv, h.node), at(h.node), contract.Hostname(pv)
 	all.Affinity = identity.Name{Mark: "its node affinity to " + corev1.LabelHostname, Value: host, Own: here.IsNamed(host), Host: true}
 	all.Unpinned = h.IsUnpinned(pv)
 	for _, m := range h.NodeAnnotations(pv, here) {
 		all.Annotations = append(all.Annotations, identity.Name{
-			Mark: "annotation " + m.Key, Value: m.Value, Own: m.Own, Host: h.Provisioner != class.HostPathProvisioner,
+			Mark: "annotation " + m.Key, Value: m.Value, Own: m.Own, Host: h.Provisioner != contract.HostPathProvisioner,
 		})
 	}
 	return all
@@ -109,6 +109,6 @@ func (h hostPath) adoptable(pv *corev1.PersistentVolume, _ *volume.Pool, directo
 func (h hostPath) deletable(*corev1.PersistentVolume) error { return nil }
 
 // at returns the node as PVs name it.
-func at(node Node) class.Place {
-	return class.Place{Node: node.Name(), Hostname: node.Hostname(), Former: node.Former()}
+func at(node Node) contract.Place {
+	return contract.Place{Node: node.Name(), Hostname: node.Hostname(), Former: node.Former()}
 }

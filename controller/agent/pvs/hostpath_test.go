@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestValidateHostPath(t *testing.T) {
@@ -27,11 +27,11 @@ func TestValidateHostPath(t *testing.T) {
 		want  string // in the error
 	}{
 		"no hostPath":         {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath = nil }, "no hostPath"},
-		"another identity":    {annotate(class.AnnIdentity, "example.com"), "example.com"},
-		"no identity":         {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, class.AnnIdentity) }, "hostPathProvisionerIdentity"},
-		"another provisioner": {annotate(class.AnnProvisionedBy, "example.com/x"), "provisioned-by"},
-		"another node":        {annotate(class.AnnProvisionOnNode, "node-02"), "node-02"},
-		"another pool":        {annotate(class.AnnPool, "6e0c"), "6e0c"},
+		"another identity":    {annotate(contract.AnnIdentity, "example.com"), "example.com"},
+		"no identity":         {func(pv *corev1.PersistentVolume) { delete(pv.Annotations, contract.AnnIdentity) }, "hostPathProvisionerIdentity"},
+		"another provisioner": {annotate(contract.AnnProvisionedBy, "example.com/x"), "provisioned-by"},
+		"another node":        {annotate(contract.AnnProvisionOnNode, "node-02"), "node-02"},
+		"another pool":        {annotate(contract.AnnPool, "6e0c"), "6e0c"},
 		"no affinity":         {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = nil }, "affinity"},
 		"another's affinity": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"host-b"}
@@ -65,7 +65,7 @@ func TestValidateHostPath(t *testing.T) {
 func TestValidateOlderAffinity(t *testing.T) {
 	c := newPVs(t)
 	pv := validPV(c, "wait")
-	delete(pv.Annotations, class.AnnPool)
+	delete(pv.Annotations, contract.AnnPool)
 	pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-01"}
 	if _, err := validate(c, pv); err != nil {
 		t.Error(err)

@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -27,18 +27,18 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 
 // isMigratable reports whether a PV names this node and one of the other provisioners. The PV is not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
-	other := class.MadeBy(pv, p.otherProvisioners)
+	other := contract.MadeBy(pv, p.otherProvisioners)
 	return other != nil && other.Names(pv, at(p.node))
 }
 
 // IsForeign reports whether another provisioner created a PV, and the agent does not serve
 // the PVs of that provisioner. It may migrate them.
 func (p *PVs) IsForeign(pv *corev1.PersistentVolume) bool {
-	return class.OfOther(pv) && p.backendNamed(pv.Annotations[class.AnnProvisionedBy]) == nil
+	return contract.OfOther(pv) && p.backendNamed(pv.Annotations[contract.AnnProvisionedBy]) == nil
 }
 
 // rulesOf returns the rules for PVs of another provisioner, whose directories may be in any pool.
-func (p *PVs) rulesOf(other *class.Dialect) hostPath {
+func (p *PVs) rulesOf(other *contract.Dialect) hostPath {
 	return hostPath{node: p.node, nodes: p.nodes, Served: Served{Dialect: *other, Pools: p.pools.All()}}
 }
 
@@ -49,7 +49,7 @@ func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
 }
 
 // At returns the names and UIDs of the node, of its cluster and of the pool as new PVs have them.
-func (p *PVs) At(pool *volume.Pool) class.Place {
+func (p *PVs) At(pool *volume.Pool) contract.Place {
 	at := at(p.node)
 	at.NodeUID, at.Cluster, at.Pool = p.node.UID(), p.node.Cluster(), pool.ID()
 	return at
@@ -61,7 +61,7 @@ func (p *PVs) ValidateReturn(pv *corev1.PersistentVolume, v volume.Volume) error
 	validate := p.volumeOf
 	if p.IsForeign(pv) {
 		validate = func(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
-			return p.validateOther(class.MadeByOther(pv), pv)
+			return p.validateOther(contract.MadeByOther(pv), pv)
 		}
 	}
 	_, there, err := validate(pv)
@@ -72,7 +72,7 @@ func (p *PVs) ValidateReturn(pv *corev1.PersistentVolume, v volume.Volume) error
 }
 
 // validateOther is Validate for a PV of another provisioner.
-func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
+func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
 	rules := p.rulesOf(other)
 	pool, name, err := rules.validate(pv)
@@ -94,27 +94,27 @@ func (p *PVs) validateOther(other *class.Dialect, pv *corev1.PersistentVolume) (
 	if err := p.nodes.whose(marks, p.node); err != nil {
 		return pool, none, err
 	}
-	path := class.DirectoryOf(pv)
+	path := contract.DirectoryOf(pv)
 	empty, err := pool.Adoptable(name)
 	switch {
 	case errors.Is(err, volume.ErrNotFound):
 		return pool, none, fmt.Errorf("its directory %s is not there", path)
 	case err != nil:
 		return pool, none, err
-	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[class.AnnMigrate] == "":
+	case empty && pv.Spec.NodeAffinity == nil && pv.Annotations[contract.AnnMigrate] == "":
 		return pool, none, fmt.Errorf("its directory %s is empty, and the PV names no node, so that its pods may have written on another one: "+
-			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, class.AnnMigrate)
+			"check %s there; if no data is missing, kubectl annotate pv %s %s=run", path, path, pv.Name, contract.AnnMigrate)
 	}
 	// These provisioners write as the capacity what the claim requested. Its request now may be a growth, which none of
 	// them serves.
-	bytes := class.WholeBytes(pv.Spec.Capacity.Storage())
+	bytes := contract.WholeBytes(pv.Spec.Capacity.Storage())
 	return pool, volume.Volume{Record: record.Record{Name: name, PV: pv.Name, Owner: ownerOf(pv), Bytes: bytes}, Path: path}, nil
 }
 
 // Adopt creates a record for the directory of a PV of another provisioner that has none, and begins its migration in the
 // same write. It allocates the PV's capacity. The errors are those of Validate and AdoptMigrating.
 func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, *migration.Hold, error) {
-	other := class.MadeBy(pv, p.otherProvisioners)
+	other := contract.MadeBy(pv, p.otherProvisioners)
 	if other == nil {
 		return nil, nil, fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}

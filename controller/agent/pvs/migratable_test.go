@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -23,7 +23,7 @@ func otherPV(t *testing.T, c *PVs) *corev1.PersistentVolume {
 	t.Helper()
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + testUID, UID: "pv-uid", Annotations: map[string]string{
-			class.AnnProvisionedBy: "hostpath", class.AnnIdentity: "node-01",
+			contract.AnnProvisionedBy: "hostpath", contract.AnnIdentity: "node-01",
 		}},
 		Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data", UID: testUID}},
 	}
@@ -45,7 +45,7 @@ func TestValidateOther(t *testing.T) {
 		want string // in the error, "" for none
 	}{
 		"as made": {func(*testing.T, *PVs, *pv) {}, ""},
-		"another node": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnIdentity] = "node-02" },
+		"another node": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[contract.AnnIdentity] = "node-02" },
 			"node-02"},
 		"an affinity to another node": {func(t *testing.T, c *PVs, pv *pv) { former(t, c, pv, nodeNamed("node-02", "host-b")) }, "is another node"},
 		"an affinity to another node, and recorded": {func(t *testing.T, c *PVs, pv *pv) {
@@ -62,7 +62,7 @@ func TestValidateOther(t *testing.T) {
 			former(t, c, pv)
 			server(t, c, http.StatusForbidden)
 		}, "may be another node"},
-		"another pool's UUID": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[class.AnnPool] = "other" },
+		"another pool's UUID": {func(_ *testing.T, _ *PVs, pv *pv) { pv.Annotations[contract.AnnPool] = "other" },
 			"it names pool other"},
 		"another parent": {func(t *testing.T, _ *PVs, pv *pv) {
 			pv.Spec.HostPath.Path = filepath.Join(t.TempDir(), filepath.Base(pv.Spec.HostPath.Path))
@@ -86,7 +86,7 @@ func TestValidateOther(t *testing.T) {
 		"empty": {func(t *testing.T, _ *PVs, pv *pv) { emptied(t, pv) }, "names no node"},
 		"empty, and confirmed": {func(t *testing.T, _ *PVs, pv *pv) {
 			emptied(t, pv)
-			pv.Annotations[class.AnnMigrate] = "run"
+			pv.Annotations[contract.AnnMigrate] = "run"
 		}, ""},
 		"recorded for another PV": {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, "pvc-other") }, "belongs to PV"},
 		"recorded":                {func(t *testing.T, c *PVs, pv *pv) { recordedAs(t, c, pv, pv.Name) }, ""},
@@ -94,7 +94,7 @@ func TestValidateOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPVs(t)
-			c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
+			c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
 			pv := otherPV(t, c)
 			row.edit(t, c, pv)
 			pool, v, err := c.Validate(t.Context(), pv, true)
@@ -114,7 +114,7 @@ func TestValidateOther(t *testing.T) {
 
 func TestValidateOtherPoolNotReady(t *testing.T) {
 	c := newPVs(t)
-	c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
+	c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
 	pv := otherPV(t, c)
 	if err := c.pools.Named("fast").Close(); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestValidateOtherPoolNotReady(t *testing.T) {
 // What such a PV has is allocated, whatever its claim requests now: a growth of that provisioner's volumes was never served.
 func TestAdoptWhatThePVHas(t *testing.T) {
 	c := newPVs(t)
-	c.otherProvisioners, _ = class.ParseProvisioners("hostpath")
+	c.otherProvisioners, _ = contract.ParseProvisioners("hostpath")
 	pv := otherPV(t, c)
 	pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Mi")}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: testUID}}
@@ -165,7 +165,7 @@ func TestValidateReturn(t *testing.T) {
 		}, "not a directory right below the pool"},
 		"another volume":  {func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "-x" }, "it is not named as provisioner"},
 		"another claim":   {func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "other" }, "it is not named as provisioner"},
-		"another machine": {func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnIdentity] = "node-02" }, "names this node"},
+		"another machine": {func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnIdentity] = "node-02" }, "names this node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newPVs(t)
@@ -197,11 +197,11 @@ func TestValidateReturnOfOwn(t *testing.T) {
 	if err := c.ValidateReturn(pv, v); err != nil {
 		t.Error(err)
 	}
-	class.Relocate(pv, v.Path, class.Place{Hostname: "host-b"})
+	contract.Relocate(pv, v.Path, contract.Place{Hostname: "host-b"})
 	if err := c.ValidateReturn(pv, v); err == nil {
 		t.Error("the PV of another host is valid")
 	}
-	class.Relocate(pv, v.Path, c.At(pool))
+	contract.Relocate(pv, v.Path, c.At(pool))
 	other := v
 	other.Path += "-x"
 	if err := c.ValidateReturn(pv, other); err == nil || !strings.Contains(err.Error(), "the volume is at") {
@@ -240,10 +240,10 @@ func TestSuccessorsAreMarked(t *testing.T) {
 	registeredAs(t, c, "new", "")
 	pool := c.pools.Named("legacy")
 	old := validPV(c, "wait")
-	old.UID, old.Annotations[class.AnnNodeUID] = "first", "older"
-	csi := class.MigratedCSIPV(old, class.CSIProvisioner, old.Name, pool.Name(), *old.Spec.Capacity.Storage(), c.At(pool))
+	old.UID, old.Annotations[contract.AnnNodeUID] = "first", "older"
+	csi := contract.MigratedCSIPV(old, contract.CSIProvisioner, old.Name, pool.Name(), *old.Spec.Capacity.Storage(), c.At(pool))
 	csi.UID = "second"
-	back := class.ReturnedHostPathPV(old, csi, class.DirectoryOf(old), c.At(pool), false)
+	back := contract.ReturnedHostPathPV(old, csi, contract.DirectoryOf(old), c.At(pool), false)
 	for what, pv := range map[string]*corev1.PersistentVolume{"CSI": csi, "hostPath": back} {
 		patches := 0
 		setAnswer(t, c, func(r *http.Request) (int, any) {
@@ -253,7 +253,7 @@ func TestSuccessorsAreMarked(t *testing.T) {
 		if err := c.annotate(t.Context(), pv, pool); err != nil || patches > 0 {
 			t.Errorf("%s: %d patches, %v; annotations %v", what, patches, err, pv.Annotations)
 		}
-		if pv.Annotations[class.AnnNodeUID] != "new" || pv.Annotations[class.AnnCluster] != "c" || pv.Annotations[class.AnnPool] != pool.ID() {
+		if pv.Annotations[contract.AnnNodeUID] != "new" || pv.Annotations[contract.AnnCluster] != "c" || pv.Annotations[contract.AnnPool] != pool.ID() {
 			t.Errorf("%s: annotations %v", what, pv.Annotations)
 		}
 	}

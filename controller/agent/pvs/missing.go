@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -15,8 +15,8 @@ import (
 // reportPool reports on the PV that its pool has not been open on this node for reportAfter,
 // if the Node's annotation gives the volume up: the operator gives up only what both say.
 func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
-	id := pv.Annotations[class.AnnPool]
-	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[class.AnnNodeUID], id) {
+	id := pv.Annotations[contract.AnnPool]
+	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[contract.AnnNodeUID], id) {
 		return nil
 	}
 	if p.notOpenFor(id) < reportAfter {
@@ -49,15 +49,15 @@ func (p *PVs) notOpenFor(id string) time.Duration {
 // reportVolume reports on the PV that its pool is open and does not have the volume, if the
 // PV names an earlier Node: the pool came to this one without the volume.
 func (p *PVs) reportVolume(ctx context.Context, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	if uid := pv.Annotations[class.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
+	if uid := pv.Annotations[contract.AnnNodeUID]; uid == "" || uid == p.node.UID() || !volumeGone(pv, pool, directory) {
 		return nil
 	}
 	return p.report(ctx, pv, identity.VolumeIsMissing(p.node.UID()))
 }
 
 func (p *PVs) report(ctx context.Context, pv *corev1.PersistentVolume, missing string) error {
-	if pv.Annotations[class.AnnMissing] == missing || !p.node.MayPatchPVs() {
+	if pv.Annotations[contract.AnnMissing] == missing || !p.node.MayPatchPVs() {
 		return nil
 	}
-	return p.patchMeta(ctx, pv, "annotations", map[string]any{class.AnnMissing: missing})
+	return p.patchMeta(ctx, pv, "annotations", map[string]any{contract.AnnMissing: missing})
 }

@@ -12,7 +12,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // registeredAs has the Node with that UID and annotation.
@@ -22,7 +22,7 @@ func registeredAs(t *testing.T, p *PVs, uid, giveUp string) {
 	for _, o := range objects {
 		if o.GetName() == "node-01" {
 			o.SetUID(metav1.ObjectMeta{UID: "new"}.UID)
-			o.SetAnnotations(map[string]string{class.AnnGiveUp: giveUp})
+			o.SetAnnotations(map[string]string{contract.AnnGiveUp: giveUp})
 		}
 	}
 	info := nodeinfo.New(apitest.Client(t, apitest.Objects("node-01", objects...)), "node-01")
@@ -62,16 +62,16 @@ func TestReportMissing(t *testing.T) {
 			p := newPVs(t)
 			registeredAs(t, p, "new", row.giveUp)
 			pv := validPV(p, "csi")
-			pv.UID, pv.Annotations[class.AnnNodeUID] = "pv-uid", row.node
+			pv.UID, pv.Annotations[contract.AnnNodeUID] = "pv-uid", row.node
 			switch row.pool {
 			case "":
 			case "none":
-				delete(pv.Annotations, class.AnnPool)
+				delete(pv.Annotations, contract.AnnPool)
 			default:
-				pv.Annotations[class.AnnPool] = row.pool
+				pv.Annotations[contract.AnnPool] = row.pool
 			}
 			if row.before != "" {
-				pv.Annotations[class.AnnMissing] = row.before
+				pv.Annotations[contract.AnnMissing] = row.before
 			}
 			if err := p.informer.GetStore().Add(pv); err != nil {
 				t.Fatal(err)
@@ -105,7 +105,7 @@ func TestReportMissing(t *testing.T) {
 			patches = slices.Compact(patches) // the PV of this test does not change
 			var want []string
 			if row.want != "" {
-				want = []string{fmt.Sprintf(`{"metadata":{"annotations":{%q:%q},"uid":"pv-uid"}}`, class.AnnMissing, row.want)}
+				want = []string{fmt.Sprintf(`{"metadata":{"annotations":{%q:%q},"uid":"pv-uid"}}`, contract.AnnMissing, row.want)}
 			}
 			if !slices.Equal(patches, want) {
 				t.Errorf("patched %q, want %q", patches, want)
@@ -137,9 +137,9 @@ func TestExpectedWithoutGivenUp(t *testing.T) {
 	for i, uid := range []string{"", "old", "new"} {
 		pv := validPV(p, "csi")
 		pv.Name = fmt.Sprintf("pvc-%d", i)
-		pv.Annotations[class.AnnPool] = fmt.Sprintf("pool-%d", i)
+		pv.Annotations[contract.AnnPool] = fmt.Sprintf("pool-%d", i)
 		if uid != "" {
-			pv.Annotations[class.AnnGivenUp] = uid
+			pv.Annotations[contract.AnnGivenUp] = uid
 		}
 		if err := p.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -27,9 +27,9 @@ func TestPoolThatIsNotOffered(t *testing.T) {
 		if p.pools, err = volume.NewPools(out); err != nil {
 			t.Fatal(err)
 		}
-		p.backends = []*backend{newHostPathBackend(p.node, p.nodes, Served{Dialect: class.Own(false), Pools: []*volume.Pool{out}})}
+		p.backends = []*backend{newHostPathBackend(p.node, p.nodes, Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}})}
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "pv-uid", Annotations: map[string]string{
-			class.AnnProvisionedBy: class.HostPathProvisioner, class.AnnPool: "6e0c", class.AnnNodeUID: "old",
+			contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnPool: "6e0c", contract.AnnNodeUID: "old",
 		}}}
 		pv.Spec.HostPath = &corev1.HostPathVolumeSource{Path: out.Path() + "/pvc-1"}
 		patches := 0

@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -26,11 +26,11 @@ func (p *PVs) object(pv *corev1.PersistentVolume, pool *volume.Pool, r record.Re
 		Recorded: r.PVUID, RecordedCluster: r.Cluster, NeverBound: r.State == record.Ready, Made: r.Created,
 		UID: string(pv.UID), Created: pv.CreationTimestamp.Time, Cluster: p.node.Cluster(),
 		Successor: succeeds(pv, r.Migration.Finished()),
-		Confirmed: pv.UID != "" && pv.Annotations[class.AnnDeleteVolume] == string(pv.UID),
+		Confirmed: pv.UID != "" && pv.Annotations[contract.AnnDeleteVolume] == string(pv.UID),
 	}
 	if r.Adopted { // the record is younger than the volume
 		o.Made = time.Time{}
-		if at := pv.Status.LastPhaseTransitionTime; !class.Released(pv) || at == nil || at.Sub(o.Created) >= livedAtLeast {
+		if at := pv.Status.LastPhaseTransitionTime; !contract.Released(pv) || at == nil || at.Sub(o.Created) >= livedAtLeast {
 			o.Made, _ = pool.Born(r.Name) // an error leaves it unknown
 		}
 	}
@@ -43,7 +43,7 @@ func succeeds(pv *corev1.PersistentVolume, m *record.Migration) bool {
 		return false
 	}
 	var old corev1.PersistentVolume
-	return json.Unmarshal(m.Old, &old) == nil && old.UID != "" && pv.Annotations[class.AnnReplaces] == string(old.UID)
+	return json.Unmarshal(m.Old, &old) == nil && old.UID != "" && pv.Annotations[contract.AnnReplaces] == string(old.UID)
 }
 
 // recognize sets the binding's UID if the volume is this PV's. It reads the claim of a Bound PV
@@ -74,7 +74,7 @@ func (p *PVs) recognize(ctx context.Context, pv *corev1.PersistentVolume, pool *
 func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 	if found := identity.WhichObject(o); found.Answer != identity.Ours {
 		return Kept{fmt.Sprintf("it keeps the volume: %s; to keep the data, set the reclaim policy to Retain, and bind the PV to a claim; "+
-			"to delete it, kubectl annotate pv %s %s=%s", found.Why, pv.Name, class.AnnDeleteVolume, pv.UID)}
+			"to delete it, kubectl annotate pv %s %s=%s", found.Why, pv.Name, contract.AnnDeleteVolume, pv.UID)}
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (p *PVs) mayDelete(pv *corev1.PersistentVolume, o identity.Object) error {
 // warnUndeletable records an event if the PV is released with policy Delete but its backend does
 // not allow the deletion, or the volume is not this PV's.
 func (p *PVs) warnUndeletable(ctx context.Context, pv *corev1.PersistentVolume, why error) {
-	if why != nil && class.Released(pv) && class.Leaving(pv) {
+	if why != nil && contract.Released(pv) && contract.Leaving(pv) {
 		p.events.Warn(ctx, events.PV(pv), "deletes", events.VolumeFailedDelete, fmt.Sprintf("node %s: %v", p.node.Name(), why))
 	}
 }

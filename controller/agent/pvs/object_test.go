@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -175,8 +175,8 @@ func TestOldPVAppliedAgain(t *testing.T) {
 			l.see()
 			boundAgain(l, claim)
 		}, ""},
-		"applied again, and confirmed":     {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "b" }, ""},
-		"confirmed before it was exported": {func(l *life) { seen(l); l.again(); l.pv.Annotations[class.AnnDeleteVolume] = "a" }, "a former PV"},
+		"applied again, and confirmed":     {func(l *life) { seen(l); l.again(); l.pv.Annotations[contract.AnnDeleteVolume] = "b" }, ""},
+		"confirmed before it was exported": {func(l *life) { seen(l); l.again(); l.pv.Annotations[contract.AnnDeleteVolume] = "a" }, "a former PV"},
 		"another cluster":                  {func(l *life) { seen(l); l.in("other"); l.again() }, "another cluster"},
 		"another cluster, never seen":      {func(l *life) { l.in("other"); l.again() }, "another cluster"},
 		"another cluster, then bound": {func(l *life) {
@@ -237,7 +237,7 @@ func TestOldPVAppliedAgain(t *testing.T) {
 					continue
 				}
 				if row.why == "" && len(told) > 0 || row.why != "" && (len(told) != 1 || !strings.HasPrefix(told[0], events.VolumeFailedDelete+": ") ||
-					!strings.Contains(told[0], class.AnnDeleteVolume+"="+string(l.pv.UID))) {
+					!strings.Contains(told[0], contract.AnnDeleteVolume+"="+string(l.pv.UID))) {
 					t.Errorf("%s, %s: events %q", className, what, told)
 				}
 			}
@@ -293,7 +293,7 @@ func TestReplacedPVIsItsSuccessor(t *testing.T) {
 			r["migration"] = record.Migration{Step: record.MigrationDone, To: "csi", Old: old, Began: began, Changed: began.Add(2 * time.Minute)}
 		})
 		l.again()
-		l.pv.CreationTimestamp, l.pv.Annotations[class.AnnReplaces] = metav1.NewTime(row.created), row.replaces
+		l.pv.CreationTimestamp, l.pv.Annotations[contract.AnnReplaces] = metav1.NewTime(row.created), row.replaces
 		if deleted, err := l.deletes(); deleted != row.deletes {
 			t.Errorf("%s: deleted: %v, %v", what, deleted, err)
 		}

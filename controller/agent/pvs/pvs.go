@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
@@ -48,7 +48,7 @@ type Config struct {
 	// Others are the provisioners whose PVs of this node may be migrated; see
 	// PVs.Migratable. If there are any, PVs sweeps every few minutes. None of them is
 	// among Dialects.
-	Others []class.Dialect
+	Others []contract.Dialect
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
 	Changed func(*volume.Pool)
@@ -63,7 +63,7 @@ type Node interface {
 	ReadAgain(ctx context.Context, maxAge time.Duration)
 	ReadFormer(ctx context.Context, maxAge time.Duration)
 	UID() string     // that of the Node; it changes if the Node is registered again
-	GiveUp() string  // the Node's annotation class.AnnGiveUp
+	GiveUp() string  // the Node's annotation contract.AnnGiveUp
 	Cluster() string // the cluster's identity, "" if unknown
 	MayPatchPVs() bool
 }
@@ -87,7 +87,7 @@ type PVs struct {
 	events            *events.Recorder
 	pools             *volume.Pools
 	backends          []*backend
-	otherProvisioners []class.Dialect
+	otherProvisioners []contract.Dialect
 	changed           func(*volume.Pool)
 
 	nodes *otherNodes // that marks of PVs name
@@ -189,7 +189,7 @@ func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 		return b.names(pv)
 	}
 	if p.IsForeign(pv) {
-		return p.rulesOf(class.MadeByOther(pv)).names(pv)
+		return p.rulesOf(contract.MadeByOther(pv)).names(pv)
 	}
 	return nil, ""
 }

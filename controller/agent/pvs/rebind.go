@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -95,9 +95,9 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	if v.State == record.Deleting || v.PV != pv.Name {
 		return none, false, mismatch
 	}
-	if pv.Annotations[class.AnnPool] != pool.ID() {
+	if pv.Annotations[contract.AnnPool] != pool.ID() {
 		return none, false, fmt.Errorf("%w; to rebind a retained volume to another claim, confirm with the pool's UUID that it belongs to the PV: "+
-			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, class.AnnPool, pool.ID())
+			"kubectl annotate pv %s %s=%s", mismatch, pv.Name, contract.AnnPool, pool.ID())
 	}
 	before, err := live.Claim(ctx, p.client, v.Owner)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *PVs) nextClaim(ctx context.Context, pv *corev1.PersistentVolume, pool *
 	switch {
 	case err != nil:
 		return none, false, err
-	case now == nil, now.UID != pv.UID, class.ClaimUID(now) != class.ClaimUID(pv), class.ClaimUID(now) == "":
+	case now == nil, now.UID != pv.UID, contract.ClaimUID(now) != contract.ClaimUID(pv), contract.ClaimUID(now) == "":
 		return none, false, errPending
 	}
 	claim, err := live.ClaimOf(ctx, p.client, now)
@@ -144,7 +144,7 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 	case err != nil:
 		return live.Unanswered{Request: "list the pods of namespace " + claim.Namespace + " on node " + p.node.Name(), Err: err}
 	}
-	if pod := class.ClaimUsers(pods.Items)[key]; pod != "" {
+	if pod := contract.ClaimUsers(pods.Items)[key]; pod != "" {
 		return fmt.Errorf("%w: pod %s uses claim %s", errPending, pod, key)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (p *PVs) unused(ctx context.Context, pv *corev1.PersistentVolume, claim *co
 // agent cannot read.
 func checkNextClaim(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, sameCluster bool) error {
 	switch {
-	case claim == nil && !class.Released(pv):
+	case claim == nil && !contract.Released(pv):
 		return errPending
 	case claim == nil && !sameCluster:
 		return errors.New("its volume was recorded in another cluster, or the identity of this cluster is unknown, and the claim in its claimRef is gone; " +

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -37,10 +37,10 @@ func TestRebind(t *testing.T) {
 		"it is there, the next asks for no PV":    {func(k *retained) { firstClaim(k); k.next.Spec.VolumeName = "" }, pending},
 		"it is there, the next has another PV":    {func(k *retained) { firstClaim(k); k.next.Spec.VolumeName = "pvc-other" }, "has PV pvc-other"},
 		"the first claim is there, the next gone": {func(k *retained) { firstClaim(k); k.release() }, "still there"},
-		"no pool":      {func(k *retained) { k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool) }) }, "kubectl annotate pv"},
-		"another pool": {func(k *retained) { k.both(func(pv *pv) { pv.Annotations[class.AnnPool] = "other" }) }, "kubectl annotate pv"},
+		"no pool":      {func(k *retained) { k.both(func(pv *pv) { delete(pv.Annotations, contract.AnnPool) }) }, "kubectl annotate pv"},
+		"another pool": {func(k *retained) { k.both(func(pv *pv) { pv.Annotations[contract.AnnPool] = "other" }) }, "kubectl annotate pv"},
 		"no pool, waits": {func(k *retained) {
-			k.both(func(pv *pv) { delete(pv.Annotations, class.AnnPool); pv.Spec.ClaimRef.UID = "" })
+			k.both(func(pv *pv) { delete(pv.Annotations, contract.AnnPool); pv.Spec.ClaimRef.UID = "" })
 		}, "annotate"},
 		"another PV": {func(k *retained) {
 			k.both(func(pv *pv) { pv.Name = "pvc-second" })
@@ -169,7 +169,7 @@ func TestDeleteRebound(t *testing.T) {
 			k.both(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "" })
 		}, false, kept, ""},
 		"gone before":              {func(k *retained) { k.release(); k.mustDelete() }, true, deletes, ""},
-		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, class.AnnPool) }, false, refused, ""},
+		"gone before, and no pool": {func(k *retained) { k.release(); k.mustDelete(); delete(k.seen.Annotations, contract.AnnPool) }, false, refused, ""},
 	} {
 		for _, className := range []string{"wait", "csi"} {
 			k := newRetained(t, className)

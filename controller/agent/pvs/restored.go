@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -48,7 +48,7 @@ func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim, 
 	first := func(*backend) bool { return false }
 	if m := v.Migration.Finished(); m != nil {
 		first = func(b *backend) bool { return b.isCSI() == (m.To == "csi") }
-	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool { return sc.Name == class.Of(claim) }); i >= 0 {
+	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool { return sc.Name == contract.Of(claim) }); i >= 0 {
 		first = func(b *backend) bool { return b.provisioner == classes[i].Provisioner }
 	}
 	preferred := slices.DeleteFunc(slices.Clone(p.backends), func(b *backend) bool { return !first(b) })
@@ -64,7 +64,7 @@ func (b *backend) isCSI() bool {
 // classOf returns the claim's class, or the first of those whose volumes may be in the pool. A class that does not exist
 // has a provisioner alone, and the claim's name for it.
 func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass, policy string) *storagev1.StorageClass {
-	name := class.Of(claim)
+	name := contract.Of(claim)
 	var found []storagev1.StorageClass
 	for _, sc := range classes {
 		if sc.Provisioner == b.provisioner && (sc.Name == name || name == "" && b.mayUse(pool, sc)) {
@@ -84,7 +84,7 @@ func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim
 
 // differs returns 1 if new PVs of the class have another reclaim policy.
 func differs(sc storagev1.StorageClass, policy string) int {
-	if string(class.ReclaimPolicy("", &sc)) == policy {
+	if string(contract.ReclaimPolicy("", &sc)) == policy {
 		return 0
 	}
 	return 1
@@ -94,7 +94,7 @@ func differs(sc storagev1.StorageClass, policy string) int {
 func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
 	h, is := b.rules.(hostPath)
 	if !is {
-		return class.PoolName(sc.Parameters) == pool.Name()
+		return contract.PoolName(sc.Parameters) == pool.Name()
 	}
 	path := ""
 	if h.PathParameter != "" {
@@ -103,15 +103,15 @@ func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
 	return path == "" || filepath.Clean(path) == pool.Path()
 }
 
-func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, at class.Place) *corev1.PersistentVolume {
+func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, at contract.Place) *corev1.PersistentVolume {
 	const policy = corev1.PersistentVolumeReclaimRetain
 	if h, is := b.rules.(hostPath); is {
 		return h.PV(v.PV, filepath.Join(pool.Path(), v.Name), claim, sc, at, policy)
 	}
-	pv := class.CSIPV(v.PV, v.Name, pool.Name(), claim, sc, at, policy)
-	pv.Annotations[class.AnnProvisionedBy] = b.provisioner
+	pv := contract.CSIPV(v.PV, v.Name, pool.Name(), claim, sc, at, policy)
+	pv.Annotations[contract.AnnProvisionedBy] = b.provisioner
 	if v.Migration.Finished() != nil {
-		pv.Spec.CSI.FSType = "" // as in class.MigratedCSIPV
+		pv.Spec.CSI.FSType = "" // as in contract.MigratedCSIPV
 	}
 	return pv
 }

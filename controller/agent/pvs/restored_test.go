@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -56,11 +56,11 @@ func TestRestoredPV(t *testing.T) {
 			if pv.Spec.CSI != nil {
 				kind = "csi"
 			}
-			if got := pv.Spec.StorageClassName + " " + kind; got != row.want || class.Of(claim) != pv.Spec.StorageClassName {
-				t.Errorf("%s, claim %s; want %s", got, class.Of(claim), row.want)
+			if got := pv.Spec.StorageClassName + " " + kind; got != row.want || contract.Of(claim) != pv.Spec.StorageClassName {
+				t.Errorf("%s, claim %s; want %s", got, contract.Of(claim), row.want)
 			}
-			if pv.Name != name || pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Annotations[class.AnnPool] != pool.ID() || pv.Labels[class.LabelNode] == "" ||
-				pv.Annotations[class.AnnProvisionedBy] == "" {
+			if pv.Name != name || pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Annotations[contract.AnnPool] != pool.ID() || pv.Labels[contract.LabelNode] == "" ||
+				pv.Annotations[contract.AnnProvisionedBy] == "" {
 				t.Errorf("PV %+v", pv)
 			}
 			in, found, err := p.volumeOf(pv)

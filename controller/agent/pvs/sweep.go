@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -66,7 +66,7 @@ func (p *PVs) Sweep(ctx context.Context) error {
 // validated.
 func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
-	return b != nil && pv.Labels[class.LabelNode] != class.LabelValue(p.node.Name()) && b.ofThisNode(pv)
+	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.node.Name()) && b.ofThisNode(pv)
 }
 
 // label writes the node label to the PVs that the last sweep found without it, so that the
@@ -87,7 +87,7 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 			p.refuse(ctx, &pv, err)
 			continue
 		}
-		if err := p.patchMeta(ctx, &pv, "labels", map[string]string{class.LabelNode: class.LabelValue(p.node.Name())}); err != nil {
+		if err := p.patchMeta(ctx, &pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())}); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot label a PV of this node", "PV", pv.Name)
 		}
 	}
@@ -180,10 +180,10 @@ func (p *PVs) Expected(of *volume.Pool) pooldir.Expected {
 	ids := map[string]bool{}
 	add := func(pv *corev1.PersistentVolume) {
 		pool, directory := p.Names(pv)
-		if pool != of || pv.Annotations[class.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
+		if pool != of || pv.Annotations[contract.AnnGivenUp] == p.node.UID() && p.node.UID() != "" {
 			return
 		}
-		if id := pv.Annotations[class.AnnPool]; id != "" {
+		if id := pv.Annotations[contract.AnnPool]; id != "" {
 			ids[id] = true
 		} else {
 			e.Volumes = append(e.Volumes, directory)

@@ -13,7 +13,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // sweeping runs the loop of the sweeps in a bubble of synctest, and returns a function that lets time pass and returns
@@ -68,7 +68,7 @@ func TestSweepsAreNotDelayed(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			p := newPVs(t)
 			if row.others {
-				p.otherProvisioners, _ = class.ParseProvisioners(class.LocalPathProvisioner)
+				p.otherProvisioners, _ = contract.ParseProvisioners(contract.LocalPathProvisioner)
 			}
 			synctest.Test(t, func(t *testing.T) {
 				c := fake.NewClientset(&corev1.PersistentVolume{})

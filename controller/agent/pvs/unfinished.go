@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -124,11 +124,11 @@ func (p *PVs) Age(pool *volume.Pool, v volume.Volume) time.Duration {
 // A PV with the pool's UUID and the volume's directory names the volume, whatever path and node it has:
 // a disk may be mounted elsewhere, or moved to another node.
 func (p *PVs) NamesOther(pv *corev1.PersistentVolume, pool *volume.Pool, name string) bool {
-	path, source := class.DirectoryOf(pv), pv.Spec.CSI
-	if source != nil && source.VolumeHandle != name || path != "" && !class.Contains(path, name) {
+	path, source := contract.DirectoryOf(pv), pv.Spec.CSI
+	if source != nil && source.VolumeHandle != name || path != "" && !contract.Contains(path, name) {
 		return true
 	}
-	if id := pv.Annotations[class.AnnPool]; id != "" {
+	if id := pv.Annotations[contract.AnnPool]; id != "" {
 		return id != pool.ID()
 	}
 	return path != "" && filepath.Clean(path) != filepath.Join(pool.Path(), name) || p.isRemote(pv)
@@ -153,7 +153,7 @@ func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume)
 // and only if no PV ever named it: the record was never bound, is old enough to have a saved PV, and
 // the API server has no PV of that name. The error says why the volume stays.
 func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim) error {
-	name := class.PVName(claim)
+	name := contract.PVName(claim)
 	switch {
 	case v.State != record.Ready, v.Adopted, v.Ephemeral, v.Owner.UID != string(claim.UID), v.PV != "" && v.PV != name:
 		return fmt.Errorf("the volume at %s stays, because a PV had it, or it was made for another claim", v.Path)
@@ -180,9 +180,9 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, c
 // isRemote reports whether a PV of any backend requires another node, and no mark of it is this
 // node's. It returns false for a PV that requires no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
-	if m := commonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[class.AnnProvisionOnNode] == p.node.Name() {
+	if m := commonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
 		return false
 	}
-	hostname, node := class.Hostname(pv), class.TopologyOf(pv)
+	hostname, node := contract.Hostname(pv), contract.TopologyOf(pv)
 	return hostname != "" && !at(p.node).IsNamed(hostname) || node != "" && node != p.node.Name()
 }

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -54,7 +54,7 @@ func TestUnfinished(t *testing.T) {
 	if c.unfinished(pool, old) {
 		t.Error("a volume whose PV is saved is unfinished")
 	}
-	pv.Annotations[class.AnnPool] = c.pools.Named("fast").ID()
+	pv.Annotations[contract.AnnPool] = c.pools.Named("fast").ID()
 	if !c.unfinished(pool, old) {
 		t.Error("a volume whose PV names another pool is finished")
 	}
@@ -100,13 +100,13 @@ func TestNamesOther(t *testing.T) {
 	c := newPVs(t)
 	pool := c.pools.Named("legacy")
 	remote := func(pv *corev1.PersistentVolume) {
-		delete(pv.Labels, class.LabelNode)
-		delete(pv.Annotations, class.AnnProvisionOnNode)
+		delete(pv.Labels, contract.LabelNode)
+		delete(pv.Annotations, contract.AnnProvisionOnNode)
 		affinityValues(pv)[0] = "elsewhere"
 	}
 	without := func(edit func(*corev1.PersistentVolume)) func(*corev1.PersistentVolume) {
 		return func(pv *corev1.PersistentVolume) {
-			delete(pv.Annotations, class.AnnPool)
+			delete(pv.Annotations, contract.AnnPool)
 			edit(pv)
 		}
 	}
@@ -121,16 +121,16 @@ func TestNamesOther(t *testing.T) {
 	}{
 		"the PV":                          {"wait", none, false},
 		"CSI":                             {"csi", none, false},
-		"moved with its pool":             {"wait", move("/mnt/" + class.PVName(classtest.Claim(testUID, "", ""))), false},
+		"moved with its pool":             {"wait", move("/mnt/" + contract.PVName(classtest.Claim(testUID, "", ""))), false},
 		"moved with its disk":             {"wait", remote, false},
 		"CSI, moved with its disk":        {"csi", remote, false},
-		"of another pool":                 {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[class.AnnPool] = "another" }, true},
+		"of another pool":                 {"wait", func(pv *corev1.PersistentVolume) { pv.Annotations[contract.AnnPool] = "another" }, true},
 		"CSI, of another pool":            {"csi-fast", none, true},
 		"another directory":               {"wait", move(pool.Path() + "/data"), true},
 		"another handle":                  {"csi", func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "data" }, true},
 		"no pool":                         {"wait", without(none), false},
 		"no pool, path not clean":         {"wait", without(func(pv *corev1.PersistentVolume) { pv.Spec.HostPath.Path += "/" }), false},
-		"no pool, elsewhere":              {"wait", without(move("/elsewhere/" + class.PVName(classtest.Claim(testUID, "", "")))), true},
+		"no pool, elsewhere":              {"wait", without(move("/elsewhere/" + contract.PVName(classtest.Claim(testUID, "", "")))), true},
 		"no pool, another node":           {"wait", without(remote), true},
 		"CSI, no pool":                    {"csi", without(none), false},
 		"CSI, no pool, another attribute": {"csi", without(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = nil }), false},

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -19,17 +19,17 @@ import (
 // unservedPV returns the PV of another provisioner's claim, or of a hostPath claim if the setting is "", with the label of this node, for a directory.
 func unservedPV(t *testing.T, setting, dir, poolID string) *corev1.PersistentVolume {
 	t.Helper()
-	dialects, err := class.ParseCompat(setting)
+	dialects, err := contract.ParseCompat(setting)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if setting == "" {
-		dialects = []class.Dialect{class.Own(false)}
+		dialects = []contract.Dialect{contract.Own(false)}
 	}
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	sc.Provisioner = dialects[0].Provisioner
-	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: poolID}
-	name := class.PVName(claim)
+	at := contract.Place{Node: "node-01", Hostname: "host-a", Pool: poolID}
+	name := contract.PVName(claim)
 	pv := dialects[0].PV(name, filepath.Join(dir, dialects[0].Directory(claim, sc)), claim, sc, at, corev1.PersistentVolumeReclaimDelete)
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 	pv.Status.Phase, pv.UID = corev1.VolumeBound, "pv-uid"
@@ -74,7 +74,7 @@ func TestUnservedPV(t *testing.T) {
 					id = pool.ID()
 				}
 				pv := unservedPV(t, setting, dir, id)
-				name := filepath.Base(class.DirectoryOf(pv))
+				name := filepath.Base(contract.DirectoryOf(pv))
 				if row.recorded != "" {
 					if _, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: row.recorded, Owner: ownerOf(pv)}); err != nil {
 						t.Fatal(err)
@@ -89,7 +89,7 @@ func TestUnservedPV(t *testing.T) {
 					}
 				}
 				if row.migrated {
-					p.otherProvisioners, _ = class.ParseProvisioners(pv.Annotations[class.AnnProvisionedBy])
+					p.otherProvisioners, _ = contract.ParseProvisioners(pv.Annotations[contract.AnnProvisionedBy])
 				}
 				if err := p.informer.GetStore().Add(pv); err != nil {
 					t.Fatal(err)
@@ -120,7 +120,7 @@ func TestUnservedPVExpectsItsPool(t *testing.T) {
 	p := newPVs(t)
 	pool := p.pools.Named("legacy")
 	for _, pv := range []*corev1.PersistentVolume{unservedPV(t, "local-path", pool.Path(), "6e0c"), unservedPV(t, "local-path", "/elsewhere", "9f8e")} {
-		pv.Name += pv.Annotations[class.AnnPool]
+		pv.Name += pv.Annotations[contract.AnnPool]
 		if err := p.informer.GetStore().Add(pv); err != nil {
 			t.Fatal(err)
 		}

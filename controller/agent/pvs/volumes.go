@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -37,7 +37,7 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh b
 	if fresh {
 		maxAge = 0
 	}
-	if other := class.MadeBy(pv, p.otherProvisioners); other != nil {
+	if other := contract.MadeBy(pv, p.otherProvisioners); other != nil {
 		p.askNodes(ctx, p.rulesOf(other), pv, maxAge)
 		return p.validateOther(other, pv)
 	}

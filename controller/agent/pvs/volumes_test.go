@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -30,8 +30,8 @@ func TestVolumeOf(t *testing.T) {
 			"another PV":    func(pv *pv) { pv.Name = "pvc-2" },
 			"another claim": func(pv *pv) { pv.Spec.ClaimRef.UID = "2" },
 			"another node":  func(pv *pv) { pv.Spec.NodeAffinity = nil },
-			"another pool":  func(pv *pv) { pv.Annotations[class.AnnPool] = "0b1c2d3e-0000-0000-0000-000000000000" },
-			"another maker": func(pv *pv) { pv.Annotations[class.AnnProvisionedBy] = "example.com" },
+			"another pool":  func(pv *pv) { pv.Annotations[contract.AnnPool] = "0b1c2d3e-0000-0000-0000-000000000000" },
+			"another maker": func(pv *pv) { pv.Annotations[contract.AnnProvisionedBy] = "example.com" },
 		} {
 			pv := good.DeepCopy()
 			spoil(pv)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/informers"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -51,7 +51,7 @@ func (p *PVs) claimChanged(obj any) {
 		return
 	}
 	pv := p.Saved(claim.Spec.VolumeName)
-	if pv != nil && (pv.Name != class.PVName(claim) || class.ClaimUID(pv) != string(claim.UID)) {
+	if pv != nil && (pv.Name != contract.PVName(claim) || contract.ClaimUID(pv) != string(claim.UID)) {
 		p.queue.Add(pv.Name)
 	}
 }
@@ -60,7 +60,7 @@ func (p *PVs) claimChanged(obj any) {
 // permission to patch PVs the agent can label none, so it watches all PVs of the
 // cluster and keeps those that are this node's.
 func (p *PVs) watchPVs() cache.SharedIndexInformer {
-	selector := labels.Set{class.LabelNode: class.LabelValue(p.node.Name())}.String()
+	selector := labels.Set{contract.LabelNode: contract.LabelValue(p.node.Name())}.String()
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			return p.list(ctx, selector)
@@ -97,7 +97,7 @@ func (p *PVs) list(ctx context.Context, selector string) (runtime.Object, error)
 
 // isWatched reports whether a PV has the label of this node, or names this node without it.
 func (p *PVs) isWatched(pv *corev1.PersistentVolume) bool {
-	return pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) || p.lacksLabel(pv)
+	return pv.Labels[contract.LabelNode] == contract.LabelValue(p.node.Name()) || p.lacksLabel(pv)
 }
 
 // filterWatch filters a watch of all PVs as a selector would: it reports a PV that no longer

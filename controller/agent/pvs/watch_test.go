@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // TestWatchWithoutLabels filters a watch of all PVs: it keeps those with the node label, and those that lack it.
@@ -16,7 +16,7 @@ func TestWatchWithoutLabels(t *testing.T) {
 	older := local.DeepCopy()
 	older.Labels = nil
 	other := older.DeepCopy()
-	other.Annotations[class.AnnProvisionOnNode] = "node-02"
+	other.Annotations[contract.AnnProvisionOnNode] = "node-02"
 	for _, row := range []struct {
 		name   string
 		pv     *corev1.PersistentVolume

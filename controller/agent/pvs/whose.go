@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -72,7 +72,7 @@ func (o *otherNodes) ask(ctx context.Context, client kubernetes.Interface, n ide
 // lookUp gets a Node by its name. It lists Nodes for a hostname, which agents may do only where their
 // ClusterRole was extended.
 func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n identity.Name) identity.Existence {
-	if strings.HasPrefix(n.Value, class.HashedLabel) {
+	if strings.HasPrefix(n.Value, contract.HashedLabel) {
 		return identity.Unknown // the label of a long name
 	}
 	node, err := live.Node(ctx, client, n.Value)
@@ -122,17 +122,17 @@ func (o *otherNodes) whose(marks identity.PV, node Node) error {
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
 		return fmt.Errorf("%s; if %q was the hostname of this node, list it for the agents, the present one first: "+
 			"kubectl -n %s patch configmap %s --type merge -p '{\"data\":{%q:\"%s,%s\"}}'",
-			f.Why, a.Value, class.HostnamesNamespace, class.HostnamesConfigMap, node.Name(), node.Hostname(), a.Value)
+			f.Why, a.Value, contract.HostnamesNamespace, contract.HostnamesConfigMap, node.Name(), node.Hostname(), a.Value)
 	}
 	return errors.New(f.Why)
 }
 
 // commonMarks returns the marks that PVs of all backends have.
 func commonMarks(pv *corev1.PersistentVolume, node Node) identity.PV {
-	value := pv.Labels[class.LabelNode]
+	value := pv.Labels[contract.LabelNode]
 	return identity.PV{
-		NodeUID: node.UID() != "" && pv.Annotations[class.AnnNodeUID] == node.UID(),
-		Label:   identity.Name{Mark: "label " + class.LabelNode, Value: value, Own: value == class.LabelValue(node.Name())},
+		NodeUID: node.UID() != "" && pv.Annotations[contract.AnnNodeUID] == node.UID(),
+		Label:   identity.Name{Mark: "label " + contract.LabelNode, Value: value, Own: value == contract.LabelValue(node.Name())},
 	}
 }
 
@@ -145,7 +145,7 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 		return nil // then the watch does not select by the label
 	}
 	pv, err := live.PV(ctx, p.client, name)
-	if pv == nil || err != nil || pv.Labels[class.LabelNode] == class.LabelValue(p.node.Name()) {
+	if pv == nil || err != nil || pv.Labels[contract.LabelNode] == contract.LabelValue(p.node.Name()) {
 		return err
 	}
 	b := p.backendOf(pv)
@@ -164,8 +164,8 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 		p.refuse(ctx, pv, err)
 		return nil
 	}
-	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found", pv.Labels[class.LabelNode])
-	return p.patchMeta(ctx, pv, "labels", map[string]string{class.LabelNode: class.LabelValue(p.node.Name())})
+	klog.FromContext(ctx).Info("Writing the node label again, which another client changed", "PV", name, "found", pv.Labels[contract.LabelNode])
+	return p.patchMeta(ctx, pv, "labels", map[string]string{contract.LabelNode: contract.LabelValue(p.node.Name())})
 }
 
 // isRecorded reports whether a pool, which may be nil, has the record of a PV's volume.

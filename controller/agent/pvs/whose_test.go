@@ -19,7 +19,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -74,15 +74,15 @@ func TestLabelIsWrittenAgain(t *testing.T) {
 		"no label":                 {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) { pv.Labels = nil }, true},
 		"being deleted": {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) {
 			now := metav1.Now()
-			pv.DeletionTimestamp, pv.Finalizers = &now, []string{class.Finalizer}
+			pv.DeletionTimestamp, pv.Finalizers = &now, []string{contract.Finalizer}
 		}, true},
-		"written again by another": {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "node-01" }, false},
+		"written again by another": {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) { pv.Labels[contract.LabelNode] = "node-01" }, false},
 		"of another driver":        {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "example.com" }, false},
 		"the affinity is another node's": {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) {
 			affinityValues(pv)[0] = "node-02"
 		}, false},
 		"the annotation, too": {"wait", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) {
-			pv.Annotations[class.AnnProvisionOnNode] = "node-02"
+			pv.Annotations[contract.AnnProvisionOnNode] = "node-02"
 		}, false},
 		"another PV has the volume": {"csi", func(_ *testing.T, _ *PVs, pv *corev1.PersistentVolume) { pv.Name = "other" }, false},
 		"the pool is away": {"csi", func(t *testing.T, c *PVs, pv *corev1.PersistentVolume) {
@@ -94,7 +94,7 @@ func TestLabelIsWrittenAgain(t *testing.T) {
 	} {
 		c := newPVs(t)
 		pv := validPV(c, row.class)
-		pv.UID, pv.Labels[class.LabelNode] = "pv-uid", "node-02"
+		pv.UID, pv.Labels[contract.LabelNode] = "pv-uid", "node-02"
 		recorded(t, c, pv)
 		row.edit(t, c, pv)
 		patches := server(t, c, http.StatusForbidden, pv, nodeNamed("node-02", "host-b"))
@@ -115,7 +115,7 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	pv.UID = "pv-uid"
 	recorded(t, c, pv)
 	overwritten := pv.DeepCopy()
-	overwritten.Labels[class.LabelNode] = "node-02"
+	overwritten.Labels[contract.LabelNode] = "node-02"
 	client, events := fake.NewClientset(overwritten), watch.NewFake()
 	client.PrependReactor("list", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.PersistentVolumeList{}, nil
@@ -142,11 +142,11 @@ func TestVanishedPVIsHandled(t *testing.T) {
 	go c.runWorker(ctx)
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		now, err := client.CoreV1().PersistentVolumes().Get(ctx, pv.Name, metav1.GetOptions{})
-		if err == nil && now.Labels[class.LabelNode] == "node-01" {
+		if err == nil && now.Labels[contract.LabelNode] == "node-01" {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the label is %q, %v", now.Labels[class.LabelNode], err)
+			t.Fatalf("the label is %q, %v", now.Labels[contract.LabelNode], err)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func TestVanishedPVOfAnother(t *testing.T) {
 		} else {
 			pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = []string{"node-02"}
 		}
-		pv.Annotations[class.AnnProvisionedBy] = class.LocalPathProvisioner
+		pv.Annotations[contract.AnnProvisionedBy] = contract.LocalPathProvisioner
 		client := fake.NewClientset(pv)
 		c.client, c.events = client, events.New(client, c.node.Name())
 		err := c.syncVanished(t.Context(), pv.Name)
@@ -210,7 +210,7 @@ func TestHostnameChanged(t *testing.T) {
 		}
 		here := apitest.Node("node-01", "host-a", "c")
 		info := nodeinfo.New(fake.NewClientset(here[0].(*corev1.Node), here[1].(*corev1.Namespace), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: class.HostnamesNamespace, Name: class.HostnamesConfigMap}, Data: listed,
+			ObjectMeta: metav1.ObjectMeta{Namespace: contract.HostnamesNamespace, Name: contract.HostnamesConfigMap}, Data: listed,
 		}), "node-01")
 		if err := info.Read(t.Context()); err != nil {
 			t.Fatal(err)

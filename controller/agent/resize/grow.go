@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
@@ -37,7 +37,7 @@ func (r *Resizer) sync(ctx context.Context, key string) error {
 		r.failing.drop(key)
 		return nil
 	}
-	if r.failing.waits(key, claim.UID, class.Bytes(claim)) {
+	if r.failing.waits(key, claim.UID, contract.Bytes(claim)) {
 		return nil
 	}
 	// The cache may be old, and its claims are changed for the provisioning loop.
@@ -82,7 +82,7 @@ func (r *Resizer) target(claim *corev1.PersistentVolumeClaim, pv *corev1.Persist
 // requests. It also expands a volume of exactly that size, because its quota may be
 // behind.
 func (r *Resizer) expand(at *target) (err error) {
-	wanted := class.Bytes(at.claim)
+	wanted := contract.Bytes(at.claim)
 	if !at.short || at.v.Bytes > wanted {
 		return nil
 	}

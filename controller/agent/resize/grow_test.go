@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -70,7 +70,7 @@ func TestAllocatedIsTheVolumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.claims, r.pvs = cache.NewStore(cache.MetaNamespaceKeyFunc), cache.NewStore(cache.MetaNamespaceKeyFunc)
-			if err := errors.Join(r.claims.Add(class.Slim(claim)), r.pvs.Add(pv)); err != nil {
+			if err := errors.Join(r.claims.Add(contract.Slim(claim)), r.pvs.Add(pv)); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.sync(t.Context(), "ns/data"); err != nil {

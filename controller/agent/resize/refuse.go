@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
@@ -27,7 +27,7 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 	if err := r.patchStatus(ctx, at.claim, refused(at.claim.Status, message, missing > 0, metav1.Now())); err != nil {
 		return err
 	}
-	wanted := class.Bytes(at.claim)
+	wanted := contract.Bytes(at.claim)
 	r.events.Warn(ctx, events.Claim(at.claim), fmt.Sprintf("resize failed %d", wanted), events.VolumeResizeFailed, message)
 	pause := r.failing.add(key, failure{uid: at.claim.UID, requested: wanted, pool: at.pool, missing: missing,
 		notReady: errors.Is(why, volume.ErrNotReady)})
@@ -44,15 +44,15 @@ func (r *Resizer) refuse(ctx context.Context, key string, at *target, why error)
 // message returns why the volume cannot grow, and the size that could not be allocated
 // if space is the cause.
 func (r *Resizer) message(at *target, why error) (message string, missing int64) {
-	wanted := class.Bytes(at.claim)
+	wanted := contract.Bytes(at.claim)
 	var space *fault.SpaceError
 	if !errors.As(why, &space) {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s now: %v; the agent retries",
-			r.node, class.Size(wanted), why), 0
+			r.node, contract.Size(wanted), why), 0
 	}
 	if space.NoInodes {
 		return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: the filesystem of %s has no free inodes; "+
-			"remove files there: the agent then grows the volume", r.node, class.Size(wanted), at.pool.Path()), space.Wanted
+			"remove files there: the agent then grows the volume", r.node, contract.Size(wanted), at.pool.Path()), space.Wanted
 	}
 	estimated := ""
 	if space.Estimate {
@@ -60,7 +60,7 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 	}
 	return fmt.Sprintf("node %s cannot grow the volume of this claim to %s: that is %s more, and %s of %s in %s are available "+
 		"(in bytes: increase %d, available %d%s, total %d); request less, or free space: the agent then grows the volume",
-		r.node, class.Size(wanted), class.Size(space.Wanted), class.Size(space.Available), class.Size(space.Total), at.pool.Path(),
+		r.node, contract.Size(wanted), contract.Size(space.Wanted), contract.Size(space.Available), contract.Size(space.Total), at.pool.Path(),
 		space.Wanted, space.Available, estimated, space.Total), space.Wanted
 }
 
@@ -68,5 +68,5 @@ func (r *Resizer) message(at *target, why error) (message string, missing int64)
 func (r *Resizer) succeeded(ctx context.Context, claim *corev1.PersistentVolumeClaim, bytes int64) {
 	r.results.WithLabelValues(resultGrown).Inc()
 	r.events.Note(ctx, events.Claim(claim), fmt.Sprintf("resized %d", bytes), events.VolumeResizeSuccessful,
-		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, class.Size(bytes), bytes))
+		fmt.Sprintf("node %s: the volume has %s now (%d bytes)", r.node, contract.Size(bytes), bytes))
 }

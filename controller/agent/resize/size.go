@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // bound reports whether claim and PV are bound to each other, and the claim is not
@@ -39,7 +39,7 @@ func overcharged(claim *corev1.PersistentVolumeClaim, allocated int64) bool {
 // after it had grown, because volumes do not shrink.
 func sizeOf(claim *corev1.PersistentVolumeClaim, allocated int64) resource.Quantity {
 	want := claim.Spec.Resources.Requests.Storage()
-	if allocated <= class.WholeBytes(want) && want.CmpInt64(math.MaxInt64) <= 0 {
+	if allocated <= contract.WholeBytes(want) && want.CmpInt64(math.MaxInt64) <= 0 {
 		return *want
 	}
 	return *resource.NewQuantity(allocated, resource.BinarySI)

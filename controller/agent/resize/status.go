@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // mentionsResize reports whether the claim's status has a condition or a state about
@@ -19,7 +19,7 @@ func mentionsResize(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 func isResizeCondition(c corev1.PersistentVolumeClaimCondition) bool {
-	return slices.Contains(class.ResizeConditions, c.Type)
+	return slices.Contains(contract.ResizeConditions, c.Type)
 }
 
 // grown returns the status of a claim whose volume has grown: without conditions about

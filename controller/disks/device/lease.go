@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
@@ -62,7 +62,7 @@ func (c *Controller) createLease(ctx context.Context, name, diskID string) error
 	_, err := c.Client.CoordinationV1().Leases(c.Namespace).Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Labels:      map[string]string{LabelNodeOlder: class.LabelValue(c.node)},
+			Labels:      map[string]string{LabelNodeOlder: contract.LabelValue(c.node)},
 			Annotations: map[string]string{AnnDisk: diskID},
 		},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &c.node},

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
@@ -47,7 +47,7 @@ func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Dev
 // onDevice returns a BusyError if a PV may be on the device, nil if it is of another device, or of another node that does not reach
 // the disk. A PV with the node's label may be, whatever hostname it requires.
 func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) error {
-	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == class.LabelValue(node.Name)
+	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(node.Name)
 	busy := func(format string, args ...any) error {
 		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
 	}

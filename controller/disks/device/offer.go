@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
@@ -111,9 +111,9 @@ func refusal(d disk.Device, found disk.Signature, s *spec) error {
 // describe names a device as a person finds it.
 func describe(d disk.Device) string {
 	if d.ID == "" {
-		return fmt.Sprintf("%s (%s)", d.Path, class.Size(d.Bytes))
+		return fmt.Sprintf("%s (%s)", d.Path, contract.Size(d.Bytes))
 	}
-	return fmt.Sprintf("%s (%s, %s)", d.Path, class.Size(d.Bytes), d.ID)
+	return fmt.Sprintf("%s (%s, %s)", d.Path, contract.Size(d.Bytes), d.ID)
 }
 
 // create makes the PV of a wiped device. A name that a PV of another device has is replaced by one

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -15,7 +15,7 @@ import (
 // node that was deleted.
 func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.PersistentVolume {
 	controller := true
-	label := class.LabelValue(node.Name)
+	label := contract.LabelValue(node.Name)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
@@ -36,7 +36,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 			NodeAffinity:                  affinity(hostname(node)),
 		},
 	}
-	pv.Annotations[class.AnnNodeUID] = string(node.UID)
+	pv.Annotations[contract.AnnNodeUID] = string(node.UID)
 	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment()} {
 		if value != "" {
 			pv.Annotations[name] = value

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
@@ -42,7 +42,7 @@ func (c *Controller) watch(ctx context.Context) error {
 
 // selector selects the PVs of the node by the older name of the label, which all of them have.
 func (c *Controller) selector() string {
-	return labels.Set{LabelNodeOlder: class.LabelValue(c.node)}.String()
+	return labels.Set{LabelNodeOlder: contract.LabelValue(c.node)}.String()
 }
 
 // updated wakes the loop, but not for what a kubelet writes into its Node all the time.

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
@@ -41,7 +41,7 @@ func nodeUID(pv *corev1.PersistentVolume) string {
 			return string(owner.UID)
 		}
 	}
-	return pv.Annotations[class.AnnNodeUID]
+	return pv.Annotations[contract.AnnNodeUID]
 }
 
 // marks returns what identifies a device of the node.

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Class returns one of the classes that tests use, by its name: wait, now and unset
@@ -16,7 +16,7 @@ import (
 // returns nil for any other name.
 func Class(name string) *storagev1.StorageClass {
 	wait, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
-	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: class.HostPathProvisioner}
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: contract.HostPathProvisioner}
 	switch name {
 	case "wait":
 		c.VolumeBindingMode = &wait
@@ -24,18 +24,18 @@ func Class(name string) *storagev1.StorageClass {
 		c.VolumeBindingMode = &now
 	case "unset":
 	case "csi", "csi-fast":
-		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &wait
+		c.Provisioner, c.VolumeBindingMode = contract.CSIProvisioner, &wait
 		if name == "csi-fast" {
-			c.Parameters = map[string]string{class.StoragePool: "fast"}
+			c.Parameters = map[string]string{contract.StoragePool: "fast"}
 		}
 	case "csi-now":
-		c.Provisioner, c.VolumeBindingMode = class.CSIProvisioner, &now
+		c.Provisioner, c.VolumeBindingMode = contract.CSIProvisioner, &now
 	case "csi-unset":
-		c.Provisioner = class.CSIProvisioner
+		c.Provisioner = contract.CSIProvisioner
 	case "single":
-		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &now
+		c.Provisioner, c.VolumeBindingMode = contract.SingleNodeProvisioner, &now
 	case "single-wait":
-		c.Provisioner, c.VolumeBindingMode = class.SingleNodeProvisioner, &wait
+		c.Provisioner, c.VolumeBindingMode = contract.SingleNodeProvisioner, &wait
 	case "theirs":
 		c.Provisioner, c.VolumeBindingMode = "example.com/other", &now
 	default:

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -37,17 +37,17 @@ func Pools(t *testing.T) *volume.Pools {
 // node-01, whose hostname is host-a, with what the provisioner library adds.
 func PV(pools *volume.Pools, uid, className string) *corev1.PersistentVolume {
 	claim, sc := Claim(uid, className, ""), Class(className)
-	name, pool := class.PVName(claim), pools.Named(class.PoolName(sc.Parameters))
-	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: pool.ID()}
-	policy := class.ReclaimPolicy("", sc)
+	name, pool := contract.PVName(claim), pools.Named(contract.PoolName(sc.Parameters))
+	at := contract.Place{Node: "node-01", Hostname: "host-a", Pool: pool.ID()}
+	policy := contract.ReclaimPolicy("", sc)
 	var pv *corev1.PersistentVolume
-	if sc.Provisioner == class.HostPathProvisioner {
-		own := class.Own(false)
+	if sc.Provisioner == contract.HostPathProvisioner {
+		own := contract.Own(false)
 		pv = own.PV(name, filepath.Join(pool.Path(), name), claim, sc, at, policy)
 	} else {
-		pv = class.CSIPV(name, name, pool.Name(), claim, sc, at, policy)
+		pv = contract.CSIPV(name, name, pool.Name(), claim, sc, at, policy)
 	}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
-	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, class.AnnProvisionedBy, sc.Provisioner)
+	metav1.SetMetaDataAnnotation(&pv.ObjectMeta, contract.AnnProvisionedBy, sc.Provisioner)
 	return pv
 }

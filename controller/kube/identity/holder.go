@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Holder is what keeps the disk of a pool mounted on a node.
@@ -36,25 +36,25 @@ type Use struct {
 
 // PoolOf returns the pool that the attributes of a CSI volume name.
 func PoolOf(attributes map[string]string) string {
-	return cmp.Or(attributes[class.StoragePool], class.DefaultPool)
+	return cmp.Or(attributes[contract.StoragePool], contract.DefaultPool)
 }
 
 // UseOfPV returns what a PV needs. ok is false for a PV of another driver that is no directory of a node.
 func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	u.Object = "PV " + pv.Name
-	if node := pv.Labels[class.LabelNode]; node != "" {
+	if node := pv.Labels[contract.LabelNode]; node != "" {
 		u.Nodes = append(u.Nodes, node)
 	}
-	if node := pv.Annotations[class.AnnProvisionOnNode]; node != "" {
+	if node := pv.Annotations[contract.AnnProvisionOnNode]; node != "" {
 		u.Nodes = append(u.Nodes, node)
 	}
 	if pv.Spec.CSI != nil {
-		node := class.TopologyOf(pv)
+		node := contract.TopologyOf(pv)
 		u.Pool, u.Nodes, u.Anywhere = PoolOf(pv.Spec.CSI.VolumeAttributes), append(u.Nodes, node), node == ""
-		return u, pv.Spec.CSI.Driver == class.CSIProvisioner
+		return u, pv.Spec.CSI.Driver == contract.CSIProvisioner
 	}
-	u.Path = class.DirectoryOf(pv)
-	host := class.Hostname(pv)
+	u.Path = contract.DirectoryOf(pv)
+	host := contract.Hostname(pv)
 	u.Hostnames, u.Anywhere = []string{host}, host == ""
 	return u, u.Path != ""
 }
@@ -76,7 +76,7 @@ func InlinePools(pod *corev1.Pod) (pools []string) {
 		return nil
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.CSI == nil || v.CSI.Driver != class.CSIProvisioner {
+		if v.CSI == nil || v.CSI.Driver != contract.CSIProvisioner {
 			continue
 		}
 		if pool := PoolOf(v.CSI.VolumeAttributes); !slices.Contains(pools, pool) {
@@ -105,7 +105,7 @@ func (h Holder) MayEnd(uses []Use) Finding {
 		return Finding{Foreign, fmt.Sprintf("in use by %s; delete the volumes that are not needed any more", first(append(used, unclear...)))}
 	case len(unclear) > 0:
 		return Finding{Unclear, fmt.Sprintf("perhaps in use by %s: the node affinity and the label %s do not name one other node; "+
-			"correct the label, or delete what is not needed any more", first(unclear), class.LabelNode)}
+			"correct the label, or delete what is not needed any more", first(unclear), contract.LabelNode)}
 	}
 	return Finding{Answer: Ours}
 }
@@ -130,7 +130,7 @@ func (h Holder) needs(u Use) Answer {
 			}
 		}
 	}
-	count(u.Nodes, h.Node, class.LabelValue(h.Node))
+	count(u.Nodes, h.Node, contract.LabelValue(h.Node))
 	if h.Hostname != "" || slices.Contains(u.Hostnames, h.Node) {
 		count(u.Hostnames, h.Hostname, h.Node)
 	} else if len(u.Hostnames) > 0 && elsewhere == 0 { // an absent Node had a hostname that is not known

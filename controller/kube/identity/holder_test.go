@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // requires is an affinity to the nodes with one of the values.
@@ -17,9 +17,9 @@ func requires(key string, values ...string) *corev1.VolumeNodeAffinity {
 }
 
 func csiPV(change func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Labels: map[string]string{class.LabelNode: "n1"}}}
-	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner, VolumeAttributes: map[string]string{class.StoragePool: "p"}}
-	pv.Spec.NodeAffinity = requires(class.TopologyNode, "n1")
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Labels: map[string]string{contract.LabelNode: "n1"}}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeAttributes: map[string]string{contract.StoragePool: "p"}}
+	pv.Spec.NodeAffinity = requires(contract.TopologyNode, "n1")
 	change(pv)
 	return pv
 }
@@ -48,24 +48,24 @@ func TestHolderMayEnd(t *testing.T) {
 		{"of the pool and the node", holder, csiPV(same), Foreign},
 		{"the Node does not exist", absent, csiPV(same), Foreign},
 		{"the label is lost", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Labels = nil }), Foreign},
-		{"the label names another node", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Labels[class.LabelNode] = "n2" }), Unclear},
-		{"the affinity names another node", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = requires(class.TopologyNode, "n2") }), Unclear},
+		{"the label names another node", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Labels[contract.LabelNode] = "n2" }), Unclear},
+		{"the affinity names another node", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = requires(contract.TopologyNode, "n2") }), Unclear},
 		{"both name another node", holder, csiPV(func(pv *corev1.PersistentVolume) {
-			pv.Labels[class.LabelNode], pv.Spec.NodeAffinity = "n2", requires(class.TopologyNode, "n2")
+			pv.Labels[contract.LabelNode], pv.Spec.NodeAffinity = "n2", requires(contract.TopologyNode, "n2")
 		}), Ours},
 		{"the affinity allows two nodes", holder, csiPV(func(pv *corev1.PersistentVolume) {
-			pv.Labels, pv.Spec.NodeAffinity = nil, requires(class.TopologyNode, "n2", "n3")
+			pv.Labels, pv.Spec.NodeAffinity = nil, requires(contract.TopologyNode, "n2", "n3")
 		}), Unclear},
 		{"neither", holder, csiPV(none), Unclear},
 		{"only a label, of another node", holder, csiPV(func(pv *corev1.PersistentVolume) {
-			pv.Spec.NodeAffinity, pv.Labels[class.LabelNode] = nil, "n2"
+			pv.Spec.NodeAffinity, pv.Labels[contract.LabelNode] = nil, "n2"
 		}), Unclear},
 		{"a long name", long, csiPV(func(pv *corev1.PersistentVolume) {
-			pv.Labels[class.LabelNode], pv.Spec.NodeAffinity = class.LabelValue(long.Node), requires(class.TopologyNode, long.Node)
+			pv.Labels[contract.LabelNode], pv.Spec.NodeAffinity = contract.LabelValue(long.Node), requires(contract.TopologyNode, long.Node)
 		}), Foreign},
 		{"of a holder without a node", Holder{Pool: "p", Path: "/srv/p/csi"}, csiPV(same), Unclear},
-		{"of another pool", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes[class.StoragePool] = "q" }), Ours},
-		{"of the default pool", Holder{Pool: class.DefaultPool, Path: "/srv/p/csi", Node: "n1", Hostname: "host1"},
+		{"of another pool", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes[contract.StoragePool] = "q" }), Ours},
+		{"of the default pool", Holder{Pool: contract.DefaultPool, Path: "/srv/p/csi", Node: "n1", Hostname: "host1"},
 			csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeAttributes = nil }), Foreign},
 		{"of another driver", holder, csiPV(func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }), Ours},
 		{"a directory of the pool", holder, pathPV("/srv/p/csi/v", same), Foreign},
@@ -80,10 +80,10 @@ func TestHolderMayEnd(t *testing.T) {
 		{"a directory on any node", holder, pathPV("/srv/p/csi/v", none), Unclear},
 		{"a directory on an absent Node", absent, pathPV("/srv/p/csi/v", same), Unclear},
 		{"a directory on an absent Node that is annotated", absent, pathPV("/srv/p/csi/v", func(pv *corev1.PersistentVolume) {
-			pv.Annotations[class.AnnProvisionOnNode] = "n1"
+			pv.Annotations[contract.AnnProvisionOnNode] = "n1"
 		}), Unclear},
 		{"a directory on another annotated node", absent, pathPV("/srv/p/csi/v", func(pv *corev1.PersistentVolume) {
-			pv.Annotations[class.AnnProvisionOnNode] = "n2"
+			pv.Annotations[contract.AnnProvisionOnNode] = "n2"
 		}), Ours},
 	} {
 		var uses []Use
@@ -103,19 +103,19 @@ func TestHolderMayEndWithPods(t *testing.T) {
 		phase                    corev1.PodPhase
 		want                     Answer
 	}{
-		{"it runs", "n1", "p", class.CSIProvisioner, corev1.PodRunning, Foreign},
-		{"it starts", "n1", "p", class.CSIProvisioner, corev1.PodPending, Foreign},
-		{"it does not answer", "n1", "p", class.CSIProvisioner, corev1.PodUnknown, Foreign},
-		{"it has ended", "n1", "p", class.CSIProvisioner, corev1.PodSucceeded, Ours},
-		{"it has failed", "n1", "p", class.CSIProvisioner, corev1.PodFailed, Ours},
-		{"another node", "n2", "p", class.CSIProvisioner, corev1.PodRunning, Ours},
-		{"no node", "", "p", class.CSIProvisioner, corev1.PodPending, Ours},
-		{"another pool", "n1", "q", class.CSIProvisioner, corev1.PodRunning, Ours},
-		{"the default pool", "n1", "", class.CSIProvisioner, corev1.PodRunning, Ours},
+		{"it runs", "n1", "p", contract.CSIProvisioner, corev1.PodRunning, Foreign},
+		{"it starts", "n1", "p", contract.CSIProvisioner, corev1.PodPending, Foreign},
+		{"it does not answer", "n1", "p", contract.CSIProvisioner, corev1.PodUnknown, Foreign},
+		{"it has ended", "n1", "p", contract.CSIProvisioner, corev1.PodSucceeded, Ours},
+		{"it has failed", "n1", "p", contract.CSIProvisioner, corev1.PodFailed, Ours},
+		{"another node", "n2", "p", contract.CSIProvisioner, corev1.PodRunning, Ours},
+		{"no node", "", "p", contract.CSIProvisioner, corev1.PodPending, Ours},
+		{"another pool", "n1", "q", contract.CSIProvisioner, corev1.PodRunning, Ours},
+		{"the default pool", "n1", "", contract.CSIProvisioner, corev1.PodRunning, Ours},
 		{"another driver", "n1", "p", "other", corev1.PodRunning, Ours},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod"}, Spec: corev1.PodSpec{NodeName: row.node, Volumes: []corev1.Volume{{}, {
-			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: row.driver, VolumeAttributes: map[string]string{class.StoragePool: row.pool}}}}}},
+			VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: row.driver, VolumeAttributes: map[string]string{contract.StoragePool: row.pool}}}}}},
 			Status: corev1.PodStatus{Phase: row.phase}}
 		got := Holder{Pool: "p", Path: "/srv/p/csi", Node: "n1"}.MayEnd(UsesOfPod(pod))
 		if got.Answer != row.want || row.want != Ours && !strings.Contains(got.Why, "pod ns/pod") {

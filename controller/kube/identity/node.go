@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Loss is how a volume was lost with its node.
@@ -18,7 +18,7 @@ const (
 	NodeAbsent
 	// VolumeMissing is the loss of a volume whose pool came to the Node that was made again, without the volume.
 	VolumeMissing
-	// GivenUp is the loss that an administrator confirmed with the annotation class.AnnGiveUp on the Node.
+	// GivenUp is the loss that an administrator confirmed with the annotation contract.AnnGiveUp on the Node.
 	GivenUp
 )
 
@@ -34,7 +34,7 @@ type NodeFacts struct {
 
 	Exists bool   // a Node has the name, Ready or not
 	UID    string // that Node's
-	GiveUp string // that Node's annotation class.AnnGiveUp
+	GiveUp string // that Node's annotation contract.AnnGiveUp
 	Agent  bool   // an agent on the node is ready
 	Waited bool   // the grace period is over since the node answered last, or since the Node of the name came into question
 
@@ -103,7 +103,7 @@ func (f *NodeFacts) madeAgain() string {
 	return fmt.Sprintf("node %s was made again (UID %s, this PV has %s), and its agent does not have this volume yet: "+
 		"have the agent ready, with the disk of pool %s at its path. If the disk is lost: kubectl annotate --overwrite node %[1]s %[5]s=%[2]s. "+
 		"That gives up every volume of the earlier node whose pool is not open",
-		f.Node, f.UID, f.NodeUID, orUnknown(f.Pool), class.AnnGiveUp)
+		f.Node, f.UID, f.NodeUID, orUnknown(f.Pool), contract.AnnGiveUp)
 }
 
 // ofAnotherCluster is the reason for a PV without the mark of this cluster.
@@ -113,7 +113,7 @@ func (f *NodeFacts) ofAnotherCluster() string {
 	}
 	return fmt.Sprintf("node %s does not have this volume, and this PV has no mark of this cluster: it was restored here and its node may still join, or "+
 		"its node was gone before the operator was updated. If the node was one of this cluster: kubectl annotate --overwrite pv %s %s=%s",
-		f.Node, f.PV, class.AnnCluster, f.ThisCluster)
+		f.Node, f.PV, contract.AnnCluster, f.ThisCluster)
 }
 
 func orUnknown(pool string) string {

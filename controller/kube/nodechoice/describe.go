@@ -5,7 +5,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 const delayed = storagev1.VolumeBindingWaitForFirstConsumer
@@ -24,13 +24,13 @@ const (
 func NodeMissing(node string) (topic, message string) {
 	return topicNodeMissing, fmt.Sprintf(
 		"the annotation %s names node %q, which does not exist: correct it (kubectl get nodes lists them)",
-		class.AnnProvisionOnNode, node)
+		contract.AnnProvisionOnNode, node)
 }
 
 // NoNode returns the topic and the message of the event about a claim of the class that names
 // no node although the class binds at once.
 func NoNode(sc *storagev1.StorageClass) (topic, message string) {
-	if sc.Provisioner == class.HostPathProvisioner {
+	if sc.Provisioner == contract.HostPathProvisioner {
 		return Unassigned()
 	}
 	return Unscheduled(sc.Name)
@@ -40,7 +40,7 @@ func NoNode(sc *storagev1.StorageClass) (topic, message string) {
 func Unassigned() (topic, message string) {
 	return topicUnassigned, fmt.Sprintf(
 		"no node is named for this claim: annotate it with %s: <node>, or use a class with volumeBindingMode %s",
-		class.AnnProvisionOnNode, delayed)
+		contract.AnnProvisionOnNode, delayed)
 }
 
 // Unscheduled is NoNode of a class of the CSI driver.

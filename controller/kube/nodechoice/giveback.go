@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
@@ -23,9 +23,9 @@ import (
 // as it was read: if it was changed since, the error is a conflict.
 func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events.Recorder, claim *corev1.PersistentVolumeClaim, why string) error {
 	if _, err := Unchoose(ctx, client, claim); err != nil {
-		return fmt.Errorf("remove the annotation %s: %w", class.AnnSelectedNode, err)
+		return fmt.Errorf("remove the annotation %s: %w", contract.AnnSelectedNode, err)
 	}
-	node := claim.Annotations[class.AnnSelectedNode]
+	node := claim.Annotations[contract.AnnSelectedNode]
 	recorder.Note(ctx, events.Claim(claim), topicNodeGone+" "+node, events.NodeGone, fmt.Sprintf(
 		"node %s, which the scheduler had chosen for this claim, %s: the scheduler chooses again", node, why))
 	return nil
@@ -38,7 +38,7 @@ func GiveBack(ctx context.Context, client kubernetes.Interface, recorder *events
 func Unchoose(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": claim.UID, "resourceVersion": claim.ResourceVersion,
-		"annotations": map[string]any{class.AnnSelectedNode: nil},
+		"annotations": map[string]any{contract.AnnSelectedNode: nil},
 	}})
 	if err != nil {
 		return nil, err
@@ -55,6 +55,6 @@ func Unchoose(ctx context.Context, client kubernetes.Interface, claim *corev1.Pe
 	case now == nil || now.UID != claim.UID || now.ResourceVersion != claim.ResourceVersion:
 		return nil, apierrors.NewConflict(corev1.Resource("persistentvolumeclaims"), claim.Name, fmt.Errorf("the claim was changed since version %s", claim.ResourceVersion))
 	}
-	delete(now.Annotations, class.AnnSelectedNode)
+	delete(now.Annotations, contract.AnnSelectedNode)
 	return api.Update(ctx, now, metav1.UpdateOptions{})
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // The caller's copy of the claim is not all of it: nothing else of it is written, with an
@@ -31,7 +31,7 @@ func TestUnchoose(t *testing.T) {
 		"updated, another's name": {older: true, edit: func(c *corev1.PersistentVolumeClaim) { c.UID = "b" }, changed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			there := classtest.Claim("a", "csi", "", class.AnnSelectedNode, "node-01", "tenant", "kept")
+			there := classtest.Claim("a", "csi", "", contract.AnnSelectedNode, "node-01", "tenant", "kept")
 			there.ResourceVersion, there.Labels = "7", map[string]string{"app": "db"}
 			copied := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: there.Namespace, Name: there.Name, UID: there.UID, ResourceVersion: "7"}}
 			if row.edit != nil {
@@ -58,7 +58,7 @@ func TestUnchoose(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, chosen := now.Annotations[class.AnnSelectedNode]; chosen != row.changed {
+			if _, chosen := now.Annotations[contract.AnnSelectedNode]; chosen != row.changed {
 				t.Errorf("still chosen: %v", chosen)
 			}
 			if now.Annotations["tenant"] != "kept" || now.Labels["app"] != "db" || now.Spec.StorageClassName == nil {

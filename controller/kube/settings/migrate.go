@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// MigrateMode is what an agent does about PVs without the annotation class.AnnMigrate.
+// MigrateMode is what an agent does about PVs without the annotation contract.AnnMigrate.
 type MigrateMode string
 
 // The modes. In each of them the agent finishes migrations that cannot be cancelled any

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -125,7 +125,7 @@ func (p place) String() string {
 func places(spec v1beta1.HostPathProvisionerSpec) map[string]place {
 	if c := spec.PathConfig; c != nil {
 		at := place{path: filepath.Clean(c.Path)}
-		return map[string]place{hostPath: at, class.DefaultPool: at}
+		return map[string]place{hostPath: at, contract.DefaultPool: at}
 	}
 	all := map[string]place{}
 	for _, p := range spec.StoragePools {
@@ -177,7 +177,7 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 	err = v.PVs(ctx, func(pv *corev1.PersistentVolume) {
 		name := hostPath
 		if pv.Spec.CSI != nil {
-			name = cmp.Or(pv.Spec.CSI.VolumeAttributes[class.StoragePool], class.DefaultPool)
+			name = cmp.Or(pv.Spec.CSI.VolumeAttributes[contract.StoragePool], contract.DefaultPool)
 		}
 		if _, found := pools[name]; found {
 			users[name] = append(users[name], pv.Name)

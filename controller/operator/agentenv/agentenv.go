@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -56,7 +56,7 @@ var checks = map[string]check{
 	"MIGRATE_USED":           boolean,
 	"HPP_DIRECTORY_MODE":     parsed(record.ParseMode),
 	MigrateToCSI:             parsed(settings.ParseMigrateMode),
-	"MIGRATE_FROM":           parsed(class.ParseProvisioners),
+	"MIGRATE_FROM":           parsed(contract.ParseProvisioners),
 	"HPP_ORPHAN_GRACE":       duration("24h"),
 	KubeletDir: func(v string) string {
 		return unless(filepath.IsAbs(v) && filepath.Clean(v) == v && v != "/", "an absolute path without . and ..")

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // step is a holder that is wanted.
@@ -137,7 +137,7 @@ func (k *Keeper) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, step
 		if err != nil {
 			return nil, err
 		}
-		if node == nil || !class.NodeReady(node) {
+		if node == nil || !contract.NodeReady(node) {
 			continue
 		}
 		if waits {

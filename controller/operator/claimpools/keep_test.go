@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // cluster is a Keeper with the objects that it keeps.
@@ -158,10 +158,10 @@ func nodeNamed(name string, ready corev1.ConditionStatus) *corev1.Node {
 // volumeOn is a PV of pool p on the node.
 func volumeOn(node string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + node}, Spec: corev1.PersistentVolumeSpec{
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: class.CSIProvisioner, VolumeHandle: "v",
-			VolumeAttributes: map[string]string{class.StoragePool: "p"}}},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: contract.CSIProvisioner, VolumeHandle: "v",
+			VolumeAttributes: map[string]string{contract.StoragePool: "p"}}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: class.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: contract.TopologyNode, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}}
 }
 
 // agentOn is an agent's pod with the settings.
@@ -172,7 +172,7 @@ func agentOn(node, datadir string) *corev1.Pod {
 
 func inlineOn(node string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "inline"}, Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{
-		VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: class.CSIProvisioner, VolumeAttributes: map[string]string{class.StoragePool: "p"}}}}}}}
+		VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: contract.CSIProvisioner, VolumeAttributes: map[string]string{contract.StoragePool: "p"}}}}}}}
 }
 
 // poolP is pool p, on nodes n1 and n2.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // retired is a holder that is no longer wanted. d is nil if its Deployment does not exist.
@@ -64,7 +64,7 @@ func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 			return err
 		case used:
 			return k.retain(ctx, cr, r, h, why, w)
-		case why != "" && node != nil && (class.NodeReady(node) || !w.Deleted):
+		case why != "" && node != nil && (contract.NodeReady(node) || !w.Deleted):
 			r.left(h.place() + ": " + why)
 			return nil
 		}
@@ -72,7 +72,7 @@ func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 	switch {
 	case node == nil || h.Path == "":
 		return k.forget(ctx, h)
-	case !class.NodeReady(node) && w.Deleted:
+	case !contract.NodeReady(node) && w.Deleted:
 		k.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
 		return k.forget(ctx, h)
 	case h.d == nil: // someone deleted it, and the Job needs it
@@ -134,7 +134,7 @@ func (k *Keeper) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h
 	if gone, err := k.end(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
 	}
-	if !class.NodeReady(node) {
+	if !contract.NodeReady(node) {
 		return h.place() + ": the node is not ready", nil
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 )
 
@@ -77,7 +77,7 @@ func (k *Keeper) mayMove(ctx context.Context, h Holder) (why string, used bool, 
 		if err != nil {
 			return "", false, err
 		}
-		if !a.deleted || node != nil && class.NodeReady(node) {
+		if !a.deleted || node != nil && contract.NodeReady(node) {
 			return "the agent has to end, pod " + a.name + ", which offers the pool there", false, nil
 		}
 	}

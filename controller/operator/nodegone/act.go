@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -58,7 +58,7 @@ func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, kn
 	}
 	p, invalid := policyOf(pv, sc)
 	switch {
-	case found.Answer == identity.Unclear && p == remove && class.Released(pv):
+	case found.Answer == identity.Unclear && p == remove && contract.Released(pv):
 		return released, nil // its claim is deleted, and it waits for its node
 	case found.Answer == identity.Unclear:
 		return kept, r.report(ctx, pv, invalid+found.Why, !f.Exists)
@@ -72,7 +72,7 @@ func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, kn
 func reason(f identity.NodeFacts, loss identity.Loss) string {
 	switch loss {
 	case identity.GivenUp:
-		return fmt.Sprintf("node %s has the annotation %s, which gives this volume up", f.Node, class.AnnGiveUp)
+		return fmt.Sprintf("node %s has the annotation %s, which gives this volume up", f.Node, contract.AnnGiveUp)
 	case identity.VolumeMissing:
 		return fmt.Sprintf("node %s was made again, and pool %s came to it without this volume", f.Node, f.Pool)
 	}

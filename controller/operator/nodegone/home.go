@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
@@ -29,13 +29,13 @@ type home struct {
 // homeOf returns the home of a PV. ok is false if the PV is not one of the provisioners', or names no node.
 func homeOf(pv *corev1.PersistentVolume) (h home, ok bool) {
 	a := pv.Annotations
-	h = home{uid: types.UID(a[class.AnnNodeUID]), pool: a[class.AnnPool], cluster: a[class.AnnCluster], missing: a[class.AnnMissing]}
+	h = home{uid: types.UID(a[contract.AnnNodeUID]), pool: a[contract.AnnPool], cluster: a[contract.AnnCluster], missing: a[contract.AnnMissing]}
 	if pv.Spec.CSI != nil {
-		h.node = class.TopologyOf(pv)
-		return h, h.node != "" && pv.Spec.CSI.Driver == class.CSIProvisioner
+		h.node = contract.TopologyOf(pv)
+		return h, h.node != "" && pv.Spec.CSI.Driver == contract.CSIProvisioner
 	}
-	h.node, h.hostname = a[class.AnnProvisionOnNode], class.Hostname(pv)
-	return h, h.node != "" && h.hostname != "" && a[class.AnnProvisionedBy] == class.HostPathProvisioner
+	h.node, h.hostname = a[contract.AnnProvisionOnNode], contract.Hostname(pv)
+	return h, h.node != "" && h.hostname != "" && a[contract.AnnProvisionedBy] == contract.HostPathProvisioner
 }
 
 // isNode reports whether a Node with that UID may be the home.
@@ -76,7 +76,7 @@ func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, 
 		return f, err
 	}
 	if node != nil {
-		f.Exists, f.UID, f.GiveUp = true, string(node.UID), node.Annotations[class.AnnGiveUp]
+		f.Exists, f.UID, f.GiveUp = true, string(node.UID), node.Annotations[contract.AnnGiveUp]
 	}
 	began := r.since[at.node]
 	f.Waited = began.over && string(began.uid) == f.UID
@@ -150,10 +150,10 @@ func (r *Reconciler) agent(ctx context.Context, node string) (ready bool, unread
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !class.OfDaemonSet(pod) {
+		if !contract.OfDaemonSet(pod) {
 			continue
 		}
-		since, not := class.UnreadySince(pod)
+		since, not := contract.UnreadySince(pod)
 		if !not {
 			return true, time.Time{}, nil
 		}

@@ -15,7 +15,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func TestReconcile(t *testing.T) {
@@ -32,13 +32,13 @@ func TestReconcile(t *testing.T) {
 		{"no such policy", "discard", nil, reported, tally{kept: 2}},
 		{"no class", "release", func(s *scene) { s.sc = nil }, reported, tally{kept: 2}},
 		{"not yet", "release", func(s *scene) { s.seen = grace / 2 }, nil, nil},
-		{"PV made by hand", "release", func(s *scene) { delete(s.csi.Annotations, class.AnnProvisionedBy); s.pv, s.capacity = nil, nil },
+		{"PV made by hand", "release", func(s *scene) { delete(s.csi.Annotations, contract.AnnProvisionedBy); s.pv, s.capacity = nil, nil },
 			[]string{"event VolumeNodeGone pvc-2"}, tally{kept: 1}},
 		{"PV of another driver", "release", func(s *scene) { s.csi.Spec.CSI.Driver = "other"; s.pv, s.capacity = nil, nil }, nil, nil},
 		{"release", "release", nil, []string{"delete c", "delete data", "delete pvc-2", "event VolumeReleased data", "event VolumeReleased pvc-2"}, tally{removing: 2}},
 		{"release, policy Delete", "release", func(s *scene) {
 			s.pv.Spec.PersistentVolumeReclaimPolicy, s.csi, s.capacity = corev1.PersistentVolumeReclaimDelete, nil, nil
-		}, []string{`patch pvc-1 {"metadata":{"annotations":{"` + class.AnnFormerPolicy + `":"Delete"},"resourceVersion":"1","uid":"pvc-1"},` +
+		}, []string{`patch pvc-1 {"metadata":{"annotations":{"` + contract.AnnFormerPolicy + `":"Delete"},"resourceVersion":"1","uid":"pvc-1"},` +
 			`"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`}, tally{removing: 1}},
 		{"delete", "delete", nil, []string{"delete c", "delete data", "event VolumeReleased data"}, tally{removing: 1, released: 1}},
 		{"claim held by a pod", "release", func(s *scene) {
@@ -56,7 +56,7 @@ func TestReconcile(t *testing.T) {
 		{"held by other finalizers", "release", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi); s.csi.Finalizers = []string{"a/b"} }, nil, tally{removing: 1}},
 		{"deleted by hand, policy delete", "delete", func(s *scene) { s.pv, s.capacity = nil, nil; deleting(s.csi) }, nil, tally{released: 1}},
 		{"node exists", "release", func(s *scene) { s.exists("old") }, nil, nil},
-		{"node exists, PVs without its UID", "release", func(s *scene) { s.exists("new"); s.mark(class.AnnNodeUID, "") }, nil, nil},
+		{"node exists, PVs without its UID", "release", func(s *scene) { s.exists("new"); s.mark(contract.AnnNodeUID, "") }, nil, nil},
 		{"node has another hostname now", "release", func(s *scene) {
 			s.exists("old")
 			s.node.Labels = map[string]string{corev1.LabelHostname: "host-b"}
@@ -74,45 +74,45 @@ func TestReconcile(t *testing.T) {
 		{"re-registered, NotReady meanwhile", "release", func(s *scene) { s.replaced(corev1.ConditionFalse) }, reported[1:], tally{kept: 2}},
 		{"re-registered, not bound yet", "release", func(s *scene) { s.replaced(corev1.ConditionTrue) }, reported[1:], tally{kept: 2}},
 		{"re-registered just now", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.seen = 0 }, nil, nil},
-		{"re-registered, bound again", "release", func(s *scene) { s.replaced(corev1.ConditionTrue); s.mark(class.AnnNodeUID, "new") }, nil, nil},
+		{"re-registered, bound again", "release", func(s *scene) { s.replaced(corev1.ConditionTrue); s.mark(contract.AnnNodeUID, "new") }, nil, nil},
 		{"rebuilt, PV waits for its agent", "delete", func(s *scene) { s.replaced(corev1.ConditionFalse); s.unclaimed(); s.csi = nil }, nil, tally{released: 1}},
 		{"rebuilt, the volume is missing", "release", func(s *scene) {
 			s.replaced(corev1.ConditionTrue)
-			s.csi.Annotations[class.AnnMissing] = "volume/new"
+			s.csi.Annotations[contract.AnnMissing] = "volume/new"
 		}, []string{"delete pvc-2", "event VolumeNodeGone data", "event VolumeNodeGone pvc-1", "event VolumeReleased pvc-2"}, tally{kept: 1, removing: 1}},
-		{"rebuilt, empty disk", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.mark(class.AnnMissing, "pool/new") }, reported[1:], tally{kept: 2}},
+		{"rebuilt, empty disk", "release", func(s *scene) { s.replaced(corev1.ConditionFalse); s.mark(contract.AnnMissing, "pool/new") }, reported[1:], tally{kept: 2}},
 		{"given up under keep", "", func(s *scene) { s.abandoned("pvc-1") },
 			[]string{"event VolumeNodeGone pvc-2", noted("pvc-1", "new")}, tally{kept: 1, removing: 1}},
-		{"given up and noted", "", func(s *scene) { s.abandoned("pvc-1"); s.pv.Annotations[class.AnnGivenUp] = "new" },
+		{"given up and noted", "", func(s *scene) { s.abandoned("pvc-1"); s.pv.Annotations[contract.AnnGivenUp] = "new" },
 			[]string{"delete data", "event VolumeNodeGone pvc-2", "event VolumeReleased data"}, tally{kept: 1, removing: 1}},
 		{"given up under delete", "delete", func(s *scene) { s.abandoned("pvc-1"); s.csi = nil }, []string{noted("pvc-1", "new")}, tally{removing: 1}},
-		{"given up, second pool bound", "", func(s *scene) { s.abandoned("pvc-1"); s.csi.Annotations[class.AnnNodeUID] = "new" },
+		{"given up, second pool bound", "", func(s *scene) { s.abandoned("pvc-1"); s.csi.Annotations[contract.AnnNodeUID] = "new" },
 			[]string{noted("pvc-1", "new")}, tally{removing: 1}},
-		{"given up, PV of another cluster", "release", func(s *scene) { s.abandoned("pvc-1"); s.csi = nil; s.mark(class.AnnCluster, "b") },
+		{"given up, PV of another cluster", "release", func(s *scene) { s.abandoned("pvc-1"); s.csi = nil; s.mark(contract.AnnCluster, "b") },
 			[]string{"event VolumeNodeGone data", "event VolumeNodeGone pvc-1"}, tally{kept: 1}},
 		{"a disk replaced", "", func(s *scene) {
 			s.abandoned("pvc-1")
-			s.mark(class.AnnNodeUID, "new")
-			s.node.Annotations[class.AnnGiveUp] = "6e0c"
+			s.mark(contract.AnnNodeUID, "new")
+			s.node.Annotations[contract.AnnGiveUp] = "6e0c"
 		},
 			[]string{noted("pvc-1", "new")}, tally{removing: 1}},
 		{"a disk replaced, reported just now", "", func(s *scene) {
 			s.abandoned("pvc-1")
-			s.mark(class.AnnNodeUID, "new")
-			s.node.Annotations[class.AnnGiveUp], s.seen = "6e0c", 0
+			s.mark(contract.AnnNodeUID, "new")
+			s.node.Annotations[contract.AnnGiveUp], s.seen = "6e0c", 0
 		}, nil, nil},
 		{"a disk replaced that came back", "", func(s *scene) {
 			s.replaced(corev1.ConditionTrue)
-			s.mark(class.AnnNodeUID, "new")
-			s.node.Annotations = map[string]string{class.AnnGiveUp: "6e0c"}
+			s.mark(contract.AnnNodeUID, "new")
+			s.node.Annotations = map[string]string{contract.AnnGiveUp: "6e0c"}
 		}, nil, nil},
-		{"applied before its node joins", "release", func(s *scene) { s.mark(class.AnnCluster, "b") }, reported, tally{kept: 2}},
-		{"gone before the upgrade", "release", func(s *scene) { s.mark(class.AnnCluster, "") }, reported, tally{kept: 2}},
-		{"upgrade, node exists", "release", func(s *scene) { s.exists("old"); s.mark(class.AnnCluster, ""); s.csi = nil },
-			[]string{`patch pvc-1 {"metadata":{"annotations":{"` + class.AnnCluster + `":"c"},"resourceVersion":"1","uid":"pvc-1"}}`}, nil},
-		{"upgrade, node registered again", "release", func(s *scene) { s.exists("new"); s.mark(class.AnnCluster, ""); s.seen = 0 }, nil, nil},
+		{"applied before its node joins", "release", func(s *scene) { s.mark(contract.AnnCluster, "b") }, reported, tally{kept: 2}},
+		{"gone before the upgrade", "release", func(s *scene) { s.mark(contract.AnnCluster, "") }, reported, tally{kept: 2}},
+		{"upgrade, node exists", "release", func(s *scene) { s.exists("old"); s.mark(contract.AnnCluster, ""); s.csi = nil },
+			[]string{`patch pvc-1 {"metadata":{"annotations":{"` + contract.AnnCluster + `":"c"},"resourceVersion":"1","uid":"pvc-1"}}`}, nil},
+		{"upgrade, node registered again", "release", func(s *scene) { s.exists("new"); s.mark(contract.AnnCluster, ""); s.seen = 0 }, nil, nil},
 		{"its pool is on another node", "release", func(s *scene) {
-			s.csi.Annotations[class.AnnNodeUID], s.capacity, s.claim = "2", nil, nil
+			s.csi.Annotations[contract.AnnNodeUID], s.capacity, s.claim = "2", nil, nil
 			s.csi.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "node-02"
 			s.host = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-02", UID: "2"}}
 		}, []string{"event VolumeNodeGone pvc-1"}, tally{kept: 1}},
@@ -152,17 +152,17 @@ func TestCacheBehind(t *testing.T) {
 		{"other policy", "release", func(s *scene) { s.sc.Annotations = nil }},
 		{"another PV", "release", func(s *scene) { s.pv.UID, s.csi.UID = "3", "4" }},
 		{"PV of another node", "release", func(s *scene) {
-			s.pv.Annotations[class.AnnProvisionOnNode] = "node-02"
+			s.pv.Annotations[contract.AnnProvisionOnNode] = "node-02"
 			s.csi.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "node-02"
 		}},
 		{"PVs are gone", "release", func(s *scene) { s.pv, s.csi = nil, nil }},
-		{"bound to the node by its agent", "release", func(s *scene) { s.mark(class.AnnMissing, ""); s.mark(class.AnnNodeUID, "new") }},
+		{"bound to the node by its agent", "release", func(s *scene) { s.mark(contract.AnnMissing, ""); s.mark(contract.AnnNodeUID, "new") }},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene(row.policy)
 			if s.capacity = nil; strings.HasPrefix(row.name, "bound") {
 				s.abandoned("pvc-1")
-				s.mark(class.AnnMissing, "pool/new")
+				s.mark(contract.AnnMissing, "pool/new")
 			}
 			r, writes := s.reconciler(t, row.change)
 			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "node-01"}}); err != nil {

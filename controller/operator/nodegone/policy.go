@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
@@ -29,18 +29,18 @@ const (
 // policyOf returns the policy of a PV, whose class is sc. Without a class it is keep. It is keep too for a PV that the provisioners
 // did not make: an administrator did. invalid describes an annotation that is none of the policies.
 func policyOf(pv *corev1.PersistentVolume, sc *storagev1.StorageClass) (p policy, invalid string) {
-	by := pv.Annotations[class.AnnProvisionedBy]
-	if sc == nil || by != class.HostPathProvisioner && by != class.CSIProvisioner {
+	by := pv.Annotations[contract.AnnProvisionedBy]
+	if sc == nil || by != contract.HostPathProvisioner && by != contract.CSIProvisioner {
 		return keep, ""
 	}
-	switch p := policy(sc.Annotations[class.AnnNodeGone]); p {
+	switch p := policy(sc.Annotations[contract.AnnNodeGone]); p {
 	case "", keep:
 		return keep, ""
 	case release, remove:
 		return p, ""
 	default:
 		return keep, fmt.Sprintf("class %s has the annotation %s: %q; set it to %s, %s or %s. ",
-			sc.Name, class.AnnNodeGone, string(p), keep, release, remove)
+			sc.Name, contract.AnnNodeGone, string(p), keep, release, remove)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -84,7 +84,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 
 // poolOf returns the UUID of the pool of a PV, none if no agent recorded it.
 func poolOf(o client.Object) []string {
-	if id := o.GetAnnotations()[class.AnnPool]; id != "" {
+	if id := o.GetAnnotations()[contract.AnnPool]; id != "" {
 		return []string{id}
 	}
 	return nil
@@ -98,7 +98,7 @@ func nodesOf(o client.Object) []string {
 			return []string{h.node}
 		}
 	case *corev1.Pod:
-		if o.Spec.NodeName != "" && class.OfDaemonSet(o) {
+		if o.Spec.NodeName != "" && contract.OfDaemonSet(o) {
 			return []string{o.Spec.NodeName}
 		}
 	case *storagev1.CSIStorageCapacity:
@@ -162,7 +162,7 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 		switch {
 		case node == nil || !h.isNode(node.UID),
 			h.missing == identity.PoolMissing(string(node.UID)) &&
-				identity.GivesUp(node.Annotations[class.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
+				identity.GivesUp(node.Annotations[contract.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
 			l.pvs = append(l.pvs, pv)
 		case h.uid != "" && (givenUp(&pv) || h.cluster == ""):
 			l.bound = append(l.bound, pv)
@@ -198,5 +198,5 @@ func capacityNode(o *storagev1.CSIStorageCapacity) string {
 	if o.NodeTopology == nil || len(o.NodeTopology.MatchExpressions) > 0 || len(o.NodeTopology.MatchLabels) != 1 {
 		return ""
 	}
-	return o.NodeTopology.MatchLabels[class.TopologyNode]
+	return o.NodeTopology.MatchLabels[contract.TopologyNode]
 }

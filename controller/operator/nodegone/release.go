@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
@@ -82,7 +82,7 @@ func (s step) why(f identity.NodeFacts) string {
 	if s.loss == identity.GivenUp {
 		return reason(f, s.loss)
 	}
-	return fmt.Sprintf("%s. Class %s has %s=%s", reason(f, s.loss), s.pv.Spec.StorageClassName, class.AnnNodeGone, s.p)
+	return fmt.Sprintf("%s. Class %s has %s=%s", reason(f, s.loss), s.pv.Spec.StorageClassName, contract.AnnNodeGone, s.p)
 }
 
 // claimOf reads the claim that is bound to the PV from the API server, nil if there is none.
@@ -120,7 +120,7 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 
 // unhold removes the provisioner's finalizer from a PV that is being deleted. It does nothing if the PV has none.
 func (r *Reconciler) unhold(ctx context.Context, s step) error {
-	others := slices.DeleteFunc(slices.Clone(s.pv.Finalizers), func(f string) bool { return f == class.Finalizer })
+	others := slices.DeleteFunc(slices.Clone(s.pv.Finalizers), func(f string) bool { return f == contract.Finalizer })
 	if len(others) == len(s.pv.Finalizers) {
 		return nil
 	}

@@ -8,19 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
 // retained reports whether no agent deletes the directory of the PV, now or at the end of a migration.
 func retained(pv *corev1.PersistentVolume) bool {
-	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[class.AnnPolicy] == ""
+	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[contract.AnnPolicy] == ""
 }
 
 // noted reports whether retain has nothing to do.
 func (s step) noted() bool {
-	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[class.AnnGivenUp]) == s.home.missing)
+	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.missing)
 }
 
 // retain sets the PV's reclaim policy to Retain and notes the former one. It takes the annotation of a migration with it, which
@@ -32,21 +32,21 @@ func (r *Reconciler) retain(ctx context.Context, s step) error {
 		return err
 	}
 	notes := map[string]any{}
-	if s.pv.Annotations[class.AnnPolicy] != "" {
-		notes[class.AnnPolicy] = nil
+	if s.pv.Annotations[contract.AnnPolicy] != "" {
+		notes[contract.AnnPolicy] = nil
 	}
 	if !retained(s.pv) {
-		notes[class.AnnFormerPolicy] = class.Policy(s.pv)
+		notes[contract.AnnFormerPolicy] = contract.Policy(s.pv)
 	}
 	if s.loss == identity.GivenUp {
-		notes[class.AnnGivenUp] = f.UID
+		notes[contract.AnnGivenUp] = f.UID
 	}
 	return r.patch(ctx, s.pv, map[string]any{"annotations": notes}, map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimRetain})
 }
 
 // givenUp reports whether retain wrote on the PV.
 func givenUp(pv *corev1.PersistentVolume) bool {
-	return pv.Annotations[class.AnnFormerPolicy] != "" || pv.Annotations[class.AnnGivenUp] != ""
+	return pv.Annotations[contract.AnnFormerPolicy] != "" || pv.Annotations[contract.AnnGivenUp] != ""
 }
 
 // restore gives a PV the reclaim policy back that retain noted. It does nothing unless the agent of the node has bound the volume
@@ -76,12 +76,12 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 		return err
 	}
 	notes, spec := map[string]any{}, map[string]any{}
-	for _, key := range []string{class.AnnFormerPolicy, class.AnnGivenUp} {
+	for _, key := range []string{contract.AnnFormerPolicy, contract.AnnGivenUp} {
 		if _, ok := pv.Annotations[key]; ok {
 			notes[key] = nil
 		}
 	}
-	if former := pv.Annotations[class.AnnFormerPolicy]; former == string(corev1.PersistentVolumeReclaimDelete) && retained(pv) {
+	if former := pv.Annotations[contract.AnnFormerPolicy]; former == string(corev1.PersistentVolumeReclaimDelete) && retained(pv) {
 		spec["persistentVolumeReclaimPolicy"] = former
 	}
 	return r.patch(ctx, pv, map[string]any{"annotations": notes}, spec)
@@ -89,14 +89,14 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 
 // stamp marks a PV whose Node exists as one of this cluster, as its agent does. PVs of before this version get the mark so.
 func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if pv.Annotations[class.AnnCluster] != "" {
+	if pv.Annotations[contract.AnnCluster] != "" {
 		return nil
 	}
 	cluster, err := r.thisCluster(ctx)
 	if cluster == "" || err != nil {
 		return err
 	}
-	return r.patch(ctx, pv, map[string]any{"annotations": map[string]any{class.AnnCluster: cluster}}, nil)
+	return r.patch(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnCluster: cluster}}, nil)
 }
 
 // patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or was written since it was read.

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // deletes reports whether the agent of the PV's node deletes its directory, now or at the end of a migration.
 func deletes(pv *corev1.PersistentVolume) bool {
-	return pv != nil && (class.Released(pv) || pv.DeletionTimestamp != nil) && class.Policy(pv) == corev1.PersistentVolumeReclaimDelete
+	return pv != nil && (contract.Released(pv) || pv.DeletionTimestamp != nil) && contract.Policy(pv) == corev1.PersistentVolumeReclaimDelete
 }
 
 // TestReleaseKilled has the operator killed after each write of release. The node comes back, and another operator runs: the
@@ -24,7 +24,7 @@ func TestReleaseKilled(t *testing.T) {
 	for writes := 0; ; writes++ {
 		s := newScene("release")
 		s.csi, s.capacity = nil, nil
-		s.pv.Annotations[class.AnnNodeUID], s.pv.Spec.PersistentVolumeReclaimPolicy = "old", corev1.PersistentVolumeReclaimDelete
+		s.pv.Annotations[contract.AnnNodeUID], s.pv.Spec.PersistentVolumeReclaimPolicy = "old", corev1.PersistentVolumeReclaimDelete
 		w := newWorld(t, s.objects()...)
 		w.writes = writes
 		r := w.operator()
@@ -52,7 +52,7 @@ func TestReleaseKilled(t *testing.T) {
 			}
 		}
 		if pv := w.pv("pvc-1"); pv != nil && pv.Status.Phase == corev1.VolumeBound &&
-			(pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Annotations[class.AnnFormerPolicy] != "") {
+			(pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || pv.Annotations[contract.AnnFormerPolicy] != "") {
 			t.Errorf("killed after %q: the PV of a claim that stays has the policy %s, want Delete again", killed, pv.Spec.PersistentVolumeReclaimPolicy)
 		}
 		if len(killed) < writes {
@@ -81,22 +81,22 @@ func TestRestore(t *testing.T) {
 		{"claim of the same name", func(s *scene) { s.claim.UID = "2" }, false},
 		{"claim has another PV", func(s *scene) { s.claim.Spec.VolumeName = "pvc-9" }, false},
 		{"PV is being deleted", func(s *scene) { s.pv.DeletionTimestamp = deleting }, false},
-		{"agent has not bound it yet", func(s *scene) { s.pv.Annotations[class.AnnNodeUID] = "old" }, false},
-		{"no agent has bound it", func(s *scene) { s.pv.Annotations[class.AnnNodeUID] = "" }, false},
-		{"the pool is reported missing", func(s *scene) { s.pv.Annotations[class.AnnMissing] = "pool/new" }, false},
+		{"agent has not bound it yet", func(s *scene) { s.pv.Annotations[contract.AnnNodeUID] = "old" }, false},
+		{"no agent has bound it", func(s *scene) { s.pv.Annotations[contract.AnnNodeUID] = "" }, false},
+		{"the pool is reported missing", func(s *scene) { s.pv.Annotations[contract.AnnMissing] = "pool/new" }, false},
 		{"node is not back", func(s *scene) { s.node, s.agent = nil, nil }, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := newScene("release")
 			s.replaced(corev1.ConditionTrue)
 			s.csi, s.capacity = nil, nil
-			s.pv.Annotations[class.AnnNodeUID], s.pv.Annotations[class.AnnFormerPolicy] = "new", "Delete"
+			s.pv.Annotations[contract.AnnNodeUID], s.pv.Annotations[contract.AnnFormerPolicy] = "new", "Delete"
 			row.spoil(s)
 			r, writes := s.reconciler(t, nil)
 			if err := r.restore(context.Background(), s.pv); err != nil {
 				t.Fatal(err)
 			}
-			want := fmt.Sprintf(`patch pvc-1 {"metadata":{"annotations":{%q:null},"resourceVersion":"1","uid":"pvc-1"},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`, class.AnnFormerPolicy)
+			want := fmt.Sprintf(`patch pvc-1 {"metadata":{"annotations":{%q:null},"resourceVersion":"1","uid":"pvc-1"},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`, contract.AnnFormerPolicy)
 			if got := writes(); !row.restored && len(got) > 0 || row.restored && !slices.Equal(got, []string{want}) {
 				t.Errorf("written %q, want it restored: %t", got, row.restored)
 			}
@@ -108,7 +108,7 @@ func TestRestore(t *testing.T) {
 func TestRetainEndsMigration(t *testing.T) {
 	s := newScene("release")
 	s.csi, s.capacity = nil, nil
-	s.pv.Annotations[class.AnnPolicy] = "Delete"
+	s.pv.Annotations[contract.AnnPolicy] = "Delete"
 	w := newWorld(t, s.objects()...)
 	r := w.operator()
 	r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -37,29 +37,29 @@ type scene struct {
 }
 
 func newScene(policy string) *scene {
-	at := class.Place{Node: "node-01", Hostname: "host-a", NodeUID: "old", Cluster: "c", Pool: "6e0c"}
+	at := contract.Place{Node: "node-01", Hostname: "host-a", NodeUID: "old", Cluster: "c", Pool: "6e0c"}
 	delayed := storagev1.VolumeBindingWaitForFirstConsumer
 	s := &scene{seen: grace + time.Second}
-	s.sc = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: class.HostPathProvisioner, VolumeBindingMode: &delayed}
+	s.sc = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.HostPathProvisioner, VolumeBindingMode: &delayed}
 	if policy != "" {
-		s.sc.Annotations = map[string]string{class.AnnNodeGone: policy}
+		s.sc.Annotations = map[string]string{contract.AnnNodeGone: policy}
 	}
 	s.claim = &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1", ResourceVersion: "1"},
 		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local"), VolumeName: "pvc-1"},
 	}
-	d := class.Own(false)
+	d := contract.Own(false)
 	s.pv = d.PV("pvc-1", "/var/hpvolumes/pvc-1", s.claim, s.sc, at, corev1.PersistentVolumeReclaimRetain)
-	s.csi = class.CSIPV("pvc-2", "pvc-2", "local", s.claim, &storagev1.StorageClass{Provisioner: class.CSIProvisioner}, at, corev1.PersistentVolumeReclaimRetain)
-	s.csi.Annotations[class.AnnProvisionedBy] = class.CSIProvisioner
+	s.csi = contract.CSIPV("pvc-2", "pvc-2", "local", s.claim, &storagev1.StorageClass{Provisioner: contract.CSIProvisioner}, at, corev1.PersistentVolumeReclaimRetain)
+	s.csi.Annotations[contract.AnnProvisionedBy] = contract.CSIProvisioner
 	for _, pv := range []*corev1.PersistentVolume{s.pv, s.csi} {
-		pv.UID, pv.ResourceVersion, pv.Finalizers = types.UID(pv.Name), "1", []string{"kubernetes.io/pv-protection", class.Finalizer}
+		pv.UID, pv.ResourceVersion, pv.Finalizers = types.UID(pv.Name), "1", []string{"kubernetes.io/pv-protection", contract.Finalizer}
 		pv.Status.Phase = corev1.VolumeBound
 	}
 	s.pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "data", UID: "1"}
 	s.csi.Spec.ClaimRef, s.csi.Status.Phase = nil, corev1.VolumeReleased
 	s.capacity = &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "agents", Name: "c", UID: "c", ResourceVersion: "1"},
-		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{class.TopologyNode: "node-01"}}}
+		NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{contract.TopologyNode: "node-01"}}}
 	return s
 }
 
@@ -94,10 +94,10 @@ func (s *scene) mark(key, value string) {
 // which is not ready without its pool, reports that the pool of one PV is not open.
 func (s *scene) abandoned(pv string) {
 	s.replaced(corev1.ConditionFalse)
-	s.node.Annotations = map[string]string{class.AnnGiveUp: "new"}
+	s.node.Annotations = map[string]string{contract.AnnGiveUp: "new"}
 	for _, one := range []*corev1.PersistentVolume{s.pv, s.csi} {
 		if one.Name == pv {
-			one.Annotations[class.AnnMissing] = "pool/new"
+			one.Annotations[contract.AnnMissing] = "pool/new"
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (s *scene) abandoned(pv string) {
 // noted is the patch of a PV with the policy Retain that the annotation of the Node gives up.
 func noted(pv, node string) string {
 	return fmt.Sprintf(`patch %s {"metadata":{"annotations":{%q:%q},"resourceVersion":"1","uid":%[1]q},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`,
-		pv, class.AnnGivenUp, node)
+		pv, contract.AnnGivenUp, node)
 }
 
 // answers has the pod of an agent on the node.

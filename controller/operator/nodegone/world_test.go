@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -59,7 +59,7 @@ func (w *world) write(a clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, err
 	}
 	pv := o.(*corev1.PersistentVolume)
-	if !slices.Contains(pv.Finalizers, class.Finalizer) {
+	if !slices.Contains(pv.Finalizers, contract.Finalizer) {
 		return false, nil, nil
 	}
 	pv.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -107,7 +107,7 @@ func (w *world) settle() {
 				w.put("persistentvolumes", &pv)
 			}
 		}
-		if pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, class.Finalizer) {
+		if pv.DeletionTimestamp != nil && !slices.Contains(pv.Finalizers, contract.Finalizer) {
 			if err := w.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("persistentvolumes"), "", pv.Name); err != nil {
 				w.t.Fatal(err)
 			}

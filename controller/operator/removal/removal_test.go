@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // pod is a pod on a node, with one volume.
@@ -44,11 +44,11 @@ func pv(claim, driver string) *corev1.PersistentVolume {
 }
 
 func TestCheck(t *testing.T) {
-	waiting := pod("waiting", corev1.PodPending, inline(class.CSIProvisioner))
+	waiting := pod("waiting", corev1.PodPending, inline(contract.CSIProvisioner))
 	waiting.Spec.NodeName = ""
 	many := []client.Object{}
 	for i := range 12 {
-		many = append(many, pod(fmt.Sprintf("p%02d", i), corev1.PodRunning, inline(class.CSIProvisioner)))
+		many = append(many, pod(fmt.Sprintf("p%02d", i), corev1.PodRunning, inline(contract.CSIProvisioner)))
 	}
 	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
 	for _, row := range []struct {
@@ -57,17 +57,17 @@ func TestCheck(t *testing.T) {
 	}{
 		{what: "nothing", form: "csi"},
 		{"inline", "csi", "pods with CSI volumes cannot end without the agents; delete the pods, or what creates them, first: ns/a",
-			[]client.Object{pod("a", corev1.PodRunning, inline(class.CSIProvisioner))}},
-		{"by a claim", "both", "first: ns/a", []client.Object{pod("a", corev1.PodPending, claim("c")), pv("c", class.CSIProvisioner)}},
+			[]client.Object{pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))}},
+		{"by a claim", "both", "first: ns/a", []client.Object{pod("a", corev1.PodPending, claim("c")), pv("c", contract.CSIProvisioner)}},
 		{"generic", "csi", "first: ns/a", []client.Object{pod("a", corev1.PodRunning, corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
-			pv("a-data", class.CSIProvisioner)}},
+			pv("a-data", contract.CSIProvisioner)}},
 		{"another driver", "csi", "", []client.Object{pod("a", corev1.PodRunning, inline("other")), pod("b", corev1.PodRunning, claim("c")), pv("c", "other")}},
-		{"ended", "csi", "", []client.Object{pod("a", corev1.PodSucceeded, inline(class.CSIProvisioner)), pod("b", corev1.PodFailed, claim("c")), pv("c", class.CSIProvisioner)}},
+		{"ended", "csi", "", []client.Object{pod("a", corev1.PodSucceeded, inline(contract.CSIProvisioner)), pod("b", corev1.PodFailed, claim("c")), pv("c", contract.CSIProvisioner)}},
 		{"on no node", "csi", "", []client.Object{waiting}},
 		{"many", "csi", "ns/p09 and 2 others", many},
-		{"hostPath", "legacy", "", []client.Object{pod("a", corev1.PodRunning, inline(class.CSIProvisioner))}},
+		{"hostPath", "legacy", "", []client.Object{pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))}},
 		{"operator", "operator", "delete them and wait until they are gone: hpp", []client.Object{cr}},
-		{"no resource", "operator", "", []client.Object{pod("a", corev1.PodRunning, inline(class.CSIProvisioner))}},
+		{"no resource", "operator", "", []client.Object{pod("a", corev1.PodRunning, inline(contract.CSIProvisioner))}},
 		{"resource of another form", "csi", "", []client.Object{cr}},
 	} {
 		err := Check(t.Context(), fakeOf(t, nil, row.objects...), row.form)

@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Startup is how long an agent may take to become ready, its pod to end, or Kubernetes to create the pod, before the agent
@@ -113,7 +113,7 @@ func (s State) Complete() bool { return !s.Rolling && s.Desired > 0 && s.Ready >
 
 // add adds the agent that the pod runs.
 func (s *State) add(pod corev1.Pod, now time.Time) {
-	since, unready := class.UnreadySince(&pod)
+	since, unready := contract.UnreadySince(&pod)
 	ends := pod.DeletionTimestamp != nil
 	if ends { // another takes its place once it is gone
 		since, unready = pod.DeletionTimestamp.Time, true

@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
@@ -49,7 +49,7 @@ func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClai
 		return err
 	}
 	topic := topicNoAgent
-	if !class.NodeReady(node) {
+	if !contract.NodeReady(node) {
 		topic, why = topicNotReady, fmt.Sprintf("node %s is not ready, so this claim waits for it: kubectl describe node %[1]s", p.node)
 	}
 	r.warn(ctx, claim, topic, why)
@@ -77,10 +77,10 @@ func (r *Reconciler) agentMissing(ctx context.Context, node string) (string, err
 	name := ""
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if pod.Spec.NodeName != node || !class.OfDaemonSet(pod) {
+		if pod.Spec.NodeName != node || !contract.OfDaemonSet(pod) {
 			continue
 		}
-		if class.PodReady(pod) {
+		if contract.PodReady(pod) {
 			return "", nil
 		}
 		name = pod.Name

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
@@ -41,10 +41,10 @@ func newScene() *scene {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	return &scene{
 		since: patience + time.Second,
-		sc:    &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: class.HostPathProvisioner, VolumeBindingMode: &mode},
+		sc:    &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: contract.HostPathProvisioner, VolumeBindingMode: &mode},
 		claim: &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1", CreationTimestamp: metav1.NewTime(created),
-				Annotations: map[string]string{class.AnnSelectedNode: "node-01"},
+				Annotations: map[string]string{contract.AnnSelectedNode: "node-01"},
 				ManagedFields: []metav1.ManagedFieldsEntry{{Time: ptr.To(metav1.NewTime(created)), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
 					FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:volume.kubernetes.io/selected-node":{}}}}`)}}},
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("local")},
@@ -74,7 +74,7 @@ func (s *scene) objects() (all []runtime.Object) {
 
 // A claim that waits gets one event, in the words of what keeps it, or is given back to the scheduler.
 func TestReconcile(t *testing.T) {
-	named := func(s *scene) { s.claim.Annotations[class.AnnProvisionOnNode] = "node-01" }
+	named := func(s *scene) { s.claim.Annotations[contract.AnnProvisionOnNode] = "node-01" }
 	younger := func(s *scene) { s.node.CreationTimestamp = metav1.NewTime(s.claim.CreationTimestamp.Add(time.Hour)) }
 	for _, row := range []struct {
 		name  string
@@ -133,7 +133,7 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("events %q, want %q", got, row.want)
 			}
 			now, err := live.CoreV1().PersistentVolumeClaims("ns").Get(t.Context(), "data", metav1.GetOptions{})
-			if _, chosen := now.Annotations[class.AnnSelectedNode]; err != nil || row.given && chosen || !row.given && s.claim.Annotations != nil && !chosen {
+			if _, chosen := now.Annotations[contract.AnnSelectedNode]; err != nil || row.given && chosen || !row.given && s.claim.Annotations != nil && !chosen {
 				t.Errorf("%v, annotations %v", err, now.Annotations)
 			}
 		})
@@ -150,7 +150,7 @@ func TestImpossibleNode(t *testing.T) {
 	} {
 		var events []string
 		s := newScene()
-		s.claim.Annotations[class.AnnProvisionOnNode] = name
+		s.claim.Annotations[contract.AnnProvisionOnNode] = name
 		client := apitest.Client(t, func(r *http.Request) (int, any) {
 			if r.Method != http.MethodPost {
 				t.Errorf("it asks for %.300s", r.URL)

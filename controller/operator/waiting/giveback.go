@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/nodechoice"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -18,7 +18,7 @@ import (
 // nothing if node may be the chosen one.
 func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place, node *corev1.Node) (bool, error) {
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
-	if now == nil || now.Spec.VolumeName != "" || class.Bounded(now.Annotations[class.AnnSelectedNode]) != p.node {
+	if now == nil || now.Spec.VolumeName != "" || contract.Bounded(now.Annotations[contract.AnnSelectedNode]) != p.node {
 		return err == nil, err
 	}
 	why := "does not exist any more"
@@ -45,7 +45,7 @@ func chosenBefore(claim *corev1.PersistentVolumeClaim, at time.Time) bool {
 		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if _, ok := fields.Metadata.Annotations["f:"+class.AnnSelectedNode]; !ok {
+		if _, ok := fields.Metadata.Annotations["f:"+contract.AnnSelectedNode]; !ok {
 			continue
 		}
 		if entry.Time == nil || !entry.Time.Time.Before(at) {

@@ -5,7 +5,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // place is the node whose agent has to serve a claim.
@@ -20,18 +20,18 @@ type place struct {
 // agent: it is bound, deleted, of another provisioner, filled by a populator, or the
 // scheduler has yet to choose a node.
 func placeOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (p place, ok bool) {
-	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || class.Populated(claim) {
+	if claim.Spec.VolumeName != "" || claim.DeletionTimestamp != nil || contract.Populated(claim) {
 		return place{}, false
 	}
-	p = place{claim: claim.UID, node: class.Bounded(claim.Annotations[class.AnnSelectedNode]), chosen: true}
+	p = place{claim: claim.UID, node: contract.Bounded(claim.Annotations[contract.AnnSelectedNode]), chosen: true}
 	switch sc.Provisioner {
-	case class.HostPathProvisioner:
-		if named := claim.Annotations[class.AnnProvisionOnNode]; named != "" {
-			p.node, p.chosen = class.Bounded(named), false
+	case contract.HostPathProvisioner:
+		if named := claim.Annotations[contract.AnnProvisionOnNode]; named != "" {
+			p.node, p.chosen = contract.Bounded(named), false
 		}
-	case class.CSIProvisioner:
+	case contract.CSIProvisioner:
 	default:
 		return place{}, false
 	}
-	return p, p.node != "" || !class.Delayed(sc)
+	return p, p.node != "" || !contract.Delayed(sc)
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
@@ -66,7 +66,7 @@ func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []
 		return nil // the cache has ended
 	}
 	for _, claim := range all.Items {
-		if claim.Status.Phase != corev1.ClaimBound && class.Of(&claim) == sc.GetName() {
+		if claim.Status.Phase != corev1.ClaimBound && contract.Of(&claim) == sc.GetName() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&claim)})
 		}
 	}
@@ -116,8 +116,8 @@ func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*core
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	var sc storagev1.StorageClass
-	err := r.Cache.Get(ctx, types.NamespacedName{Name: class.Of(&claim)}, &sc)
-	if apierrors.IsNotFound(err) || class.Of(&claim) == "" {
+	err := r.Cache.Get(ctx, types.NamespacedName{Name: contract.Of(&claim)}, &sc)
+	if apierrors.IsNotFound(err) || contract.Of(&claim) == "" {
 		return &claim, nil, nil
 	}
 	return &claim, &sc, err

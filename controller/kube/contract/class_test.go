@@ -1,4 +1,4 @@
-package class_test
+package contract_test
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func claim(spoil func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
@@ -60,7 +60,7 @@ func TestCheckSupported(t *testing.T) {
 		}, `dataSource Backup "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := class.CheckSupported(claim(row.spoil), class.Own(false).Modes)
+			err := contract.CheckSupported(claim(row.spoil), contract.Own(false).Modes)
 			switch {
 			case row.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -91,7 +91,7 @@ func TestPopulated(t *testing.T) {
 		"a snapshot in no group": {nil, &corev1.TypedObjectReference{Kind: "VolumeSnapshot"}, true},
 	} {
 		c := claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.DataSource, c.Spec.DataSourceRef = row.source, row.ref })
-		if got := class.Populated(c); got != row.want {
+		if got := contract.Populated(c); got != row.want {
 			t.Errorf("%s: populated: %v", what, got)
 		}
 	}
@@ -113,8 +113,8 @@ func TestOfferedByShape(t *testing.T) {
 		for _, shape := range []struct {
 			offered []corev1.PersistentVolumeAccessMode
 			want    string
-		}{{class.Own(false).Modes, row.hostPath}, {class.CSIModes, row.csi}} {
-			err := class.CheckSupported(c, shape.offered)
+		}{{contract.Own(false).Modes, row.hostPath}, {contract.CSIModes, row.csi}} {
+			err := contract.CheckSupported(c, shape.offered)
 			if (err == nil) != (shape.want == "") || err != nil && !strings.HasSuffix(err.Error(), shape.want) {
 				t.Errorf("%s of %v: %v, want %q", row.mode, shape.offered, err, shape.want)
 			}
@@ -135,7 +135,7 @@ func TestDirectory(t *testing.T) {
 		{long, false, pv},
 		{long, true, long[:255-len(pv)-1] + "-" + pv},
 	} {
-		got := class.Directory(pv, row.claim, row.prefix)
+		got := contract.Directory(pv, row.claim, row.prefix)
 		if got != row.want || len(got) > 255 {
 			t.Errorf("Directory(%.10s…, %v) = %q (%d bytes), want %q", row.claim, row.prefix, got, len(got), row.want)
 		}
@@ -148,11 +148,11 @@ func TestLabelValue(t *testing.T) {
 		"node-01":               "node-01",
 		strings.Repeat("n", 63): strings.Repeat("n", 63),
 	} {
-		if got := class.LabelValue(node); got != want {
+		if got := contract.LabelValue(node); got != want {
 			t.Errorf("LabelValue(%q) = %q", node, got)
 		}
 	}
-	a, b := class.LabelValue(long), class.LabelValue(long+"x")
+	a, b := contract.LabelValue(long), contract.LabelValue(long+"x")
 	if a == b {
 		t.Errorf("two long names share the label %q", a)
 	}
@@ -185,8 +185,8 @@ func TestLeaving(t *testing.T) {
 		if row.deleted {
 			pv.DeletionTimestamp = &metav1.Time{}
 		}
-		if class.Released(pv) != row.released || class.Leaving(pv) != row.leaving {
-			t.Errorf("%+v: released %v, leaving %v", row, class.Released(pv), class.Leaving(pv))
+		if contract.Released(pv) != row.released || contract.Leaving(pv) != row.leaving {
+			t.Errorf("%+v: released %v, leaving %v", row, contract.Released(pv), contract.Leaving(pv))
 		}
 	}
 }
@@ -194,11 +194,11 @@ func TestLeaving(t *testing.T) {
 func TestHostPathPV(t *testing.T) {
 	retain := corev1.PersistentVolumeReclaimRetain
 	sc := &storagev1.StorageClass{
-		Provisioner: class.HostPathProvisioner, ReclaimPolicy: &retain,
+		Provisioner: contract.HostPathProvisioner, ReclaimPolicy: &retain,
 	}
-	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
-	own := class.Own(false)
-	pv := own.PV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, class.ReclaimPolicy("", sc))
+	at := contract.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
+	own := contract.Own(false)
+	pv := own.PV("pvc-41d7", "/var/hpvolumes/pvc-41d7", claim(nil), sc, at, contract.ReclaimPolicy("", sc))
 
 	if got := pv.Spec.HostPath; got.Path != "/var/hpvolumes/pvc-41d7" || *got.Type != corev1.HostPathDirectory {
 		t.Errorf("source %+v: want the path, of type Directory", got)
@@ -209,7 +209,7 @@ func TestHostPathPV(t *testing.T) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != retain || pv.Spec.StorageClassName != "fast" {
 		t.Errorf("the class is not honoured: %+v", pv.Spec)
 	}
-	if got := class.Hostname(pv); got != "host-a" {
+	if got := contract.Hostname(pv); got != "host-a" {
 		t.Errorf("affinity names %q, want the hostname label", got)
 	}
 	for key, want := range map[string]string{
@@ -234,7 +234,7 @@ func TestReclaimPolicy(t *testing.T) {
 		class *corev1.PersistentVolumeReclaimPolicy
 		want  corev1.PersistentVolumeReclaimPolicy
 	}{{"", nil, remove}, {"", &retain, retain}, {remove, &retain, remove}, {retain, nil, retain}} {
-		if got := class.ReclaimPolicy(row.given, &storagev1.StorageClass{ReclaimPolicy: row.class}); got != row.want {
+		if got := contract.ReclaimPolicy(row.given, &storagev1.StorageClass{ReclaimPolicy: row.class}); got != row.want {
 			t.Errorf("%+v: %s", row, got)
 		}
 	}
@@ -245,7 +245,7 @@ func TestSize(t *testing.T) {
 		0: "0 bytes", 700: "700 bytes", 1024: "1Ki", 10 << 30: "10Gi", 1500 << 20: "1500Mi", 13207024435: "12.3Gi",
 		1 << 60: "1Ei", 1000: "1000 bytes", 123456: "120.6Ki",
 	} {
-		if got := class.Size(bytes); got != want {
+		if got := contract.Size(bytes); got != want {
 			t.Errorf("Size(%d) = %q, want %q", bytes, got, want)
 		}
 	}
@@ -260,7 +260,7 @@ func TestWholeBytes(t *testing.T) {
 		"18446744073709551617": math.MaxInt64, "18446744074783293440": math.MaxInt64, "36893488147419103232.5": math.MaxInt64,
 	} {
 		q := resource.MustParse(size)
-		if got := class.WholeBytes(&q); got != want {
+		if got := contract.WholeBytes(&q); got != want {
 			t.Errorf("%s: %d, want %d", size, got, want)
 		}
 	}
@@ -277,7 +277,7 @@ func TestWholeDisk(t *testing.T) {
 		{10*mib - 1, mib, 10*mib - 1},
 		{5 * gib, 7*gib + 1, 7*gib + 1}, // allocated more than once
 	} {
-		if got := class.WholeDisk(row.total, row.asked); got.Value() != row.want {
+		if got := contract.WholeDisk(row.total, row.asked); got.Value() != row.want {
 			t.Errorf("WholeDisk(%d, %d) = %d, want %d", row.total, row.asked, got.Value(), row.want)
 		}
 	}
@@ -302,7 +302,7 @@ func TestProvisioned(t *testing.T) {
 		"-" + pv:                          {},
 		strings.ToUpper(pv):               {},
 	} {
-		if got, is := class.Provisioned(name); got != want.pv || is != want.is {
+		if got, is := contract.Provisioned(name); got != want.pv || is != want.is {
 			t.Errorf("%s: PV %q, %v, want %q, %v", name, got, is, want.pv, want.is)
 		}
 	}

@@ -1,4 +1,4 @@
-package class_test
+package contract_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -25,11 +25,11 @@ func FuzzParameters(f *testing.F) {
 			return
 		}
 		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "some-class"}, Parameters: parameters}
-		if class.PoolName(parameters) == "" {
+		if contract.PoolName(parameters) == "" {
 			t.Error("a pool without a name")
 		}
-		p, err := class.ParametersOf(c)
-		_, wrong := class.HostPathClass.Parse(parameters)
+		p, err := contract.ParametersOf(c)
+		_, wrong := contract.HostPathClass.Parse(parameters)
 		switch {
 		case err != nil && !strings.Contains(err.Error(), "some-class"):
 			t.Errorf("%v: which class?", err)
@@ -40,7 +40,7 @@ func FuzzParameters(f *testing.F) {
 		}
 		for key := range parameters {
 			switch key {
-			case class.StoragePool, class.FSType, class.QuotaParameter, class.InodesParameter:
+			case contract.StoragePool, contract.FSType, contract.QuotaParameter, contract.InodesParameter:
 			default:
 				if err == nil {
 					t.Errorf("the key %q has no effect and no error", key)
@@ -60,7 +60,7 @@ func FuzzDirectory(f *testing.F) {
 		if len(pv) > 253 || len(claim) > 253 {
 			return // the API server has no such object
 		}
-		name := class.Directory(pv, claim, prefix)
+		name := contract.Directory(pv, claim, prefix)
 		if len(name) > 255 || !strings.HasSuffix(name, pv) {
 			t.Errorf("directory %q of PV %q", name, pv)
 		}

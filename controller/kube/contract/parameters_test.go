@@ -1,10 +1,10 @@
-package class_test
+package contract_test
 
 import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -27,7 +27,7 @@ func TestModeAndOwner(t *testing.T) {
 		{map[string]string{"gid": "4294967295"}, volume.Spec{}, `gid is "4294967295"`},
 		{map[string]string{"gid": "users"}, volume.Spec{}, `gid is "users"`},
 	} {
-		for _, s := range []class.Source{class.HostPathClass, class.CSIClass, class.CSIRequest} {
+		for _, s := range []contract.Source{contract.HostPathClass, contract.CSIClass, contract.CSIRequest} {
 			p, err := s.Parse(row.given)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 				t.Errorf("%v: %v, want words %q", row.given, err, row.want)
@@ -37,7 +37,7 @@ func TestModeAndOwner(t *testing.T) {
 			}
 		}
 		// A pod's author does not choose the owner of a directory on the node.
-		if _, err := class.InlineVolume.Parse(row.given); err == nil || !strings.Contains(err.Error(), "unknown volume attribute") {
+		if _, err := contract.InlineVolume.Parse(row.given); err == nil || !strings.Contains(err.Error(), "unknown volume attribute") {
 			t.Errorf("inline %v: %v", row.given, err)
 		}
 	}
@@ -64,17 +64,17 @@ func TestQuotaAndInodes(t *testing.T) {
 		{map[string]string{"quota": "none", "inodes": "5"}, "", 0, "leave one out"},
 		{map[string]string{"limit": "required"}, "", 0, "parameter limit is now named quota"},
 	} {
-		p, err := class.CSIRequest.Parse(row.given)
+		p, err := contract.CSIRequest.Parse(row.given)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%v: %v, want words %q", row.given, err, row.want)
 		}
 		if err == nil && (p.Spec != (volume.Spec{Quota: row.limit, Inodes: row.nodes})) {
 			t.Errorf("%v: %+v", row.given, p)
 		}
-		for _, provisioner := range []string{class.HostPathProvisioner, class.CSIProvisioner} {
+		for _, provisioner := range []string{contract.HostPathProvisioner, contract.CSIProvisioner} {
 			sc := csiClass(row.given)
 			sc.Provisioner = provisioner
-			_, err := class.ParametersOf(sc)
+			_, err := contract.ParametersOf(sc)
 			if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), `class "fast"`) {
 				t.Errorf("%v: %v", row.given, err)
 			}

@@ -1,4 +1,4 @@
-package class_test
+package contract_test
 
 import (
 	"strings"
@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 // Whatever a user writes in a claim, the copy of it is small, also after a second time: a claim is
@@ -20,8 +20,8 @@ func TestSlimIsSmall(t *testing.T) {
 	const large = 200 << 10
 	long := strings.Repeat("x", large)
 	many := map[string]string{}
-	claim := classtest.Claim("a", long, long, class.AnnProvisionOnNode, long, class.AnnSelectedNode, long, class.AnnStorageProvisioner, long,
-		class.AnnMigrated, long, "volumeType", long, corev1.BetaStorageClassAnnotation, long, "tenant", long)
+	claim := classtest.Claim("a", long, long, contract.AnnProvisionOnNode, long, contract.AnnSelectedNode, long, contract.AnnStorageProvisioner, long,
+		contract.AnnMigrated, long, "volumeType", long, corev1.BetaStorageClassAnnotation, long, "tenant", long)
 	for i := range 5000 {
 		many[strings.Repeat("k", i%50)+string(rune('a'+i%26))] = long[:60]
 		claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.ReadWriteOnce, corev1.PersistentVolumeAccessMode(long[:i]))
@@ -41,11 +41,11 @@ func TestSlimIsSmall(t *testing.T) {
 	claim.Status.Capacity, claim.Status.AllocatedResources = list, list
 	claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.ClaimResourceStatus(long)}
 
-	slim := class.Slim(claim)
+	slim := contract.Slim(claim)
 	if size := slim.Size(); size > 8<<10 {
 		t.Errorf("of a claim of %d KiB %d bytes are kept", claim.Size()>>10, size)
 	}
-	if again := class.Slim(slim); !apiequality.Semantic.DeepEqual(slim, again) {
+	if again := contract.Slim(slim); !apiequality.Semantic.DeepEqual(slim, again) {
 		t.Errorf("a copy of a copy differs: %v, %v", slim, again)
 	}
 	if size := claim.Spec.Resources.Requests.Storage(); slim.Spec.Resources.Requests.Storage().Cmp(*size) != 0 {
@@ -78,15 +78,15 @@ func TestSlimDecidesTheSame(t *testing.T) {
 		claim := classtest.Claim("a", "now", "")
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOnce}
 		edit(claim)
-		slim := class.Slim(claim)
+		slim := contract.Slim(claim)
 		text := func(err error) string {
 			if err == nil {
 				return ""
 			}
 			return err.Error()
 		}
-		before, after := text(class.CheckSupported(claim, class.CSIModes)), text(class.CheckSupported(slim, class.CSIModes))
-		if before != after || class.Of(claim) != class.Of(slim) || class.Populated(claim) != class.Populated(slim) || class.Bytes(claim) != class.Bytes(slim) {
+		before, after := text(contract.CheckSupported(claim, contract.CSIModes)), text(contract.CheckSupported(slim, contract.CSIModes))
+		if before != after || contract.Of(claim) != contract.Of(slim) || contract.Populated(claim) != contract.Populated(slim) || contract.Bytes(claim) != contract.Bytes(slim) {
 			t.Errorf("%s: refused with %q, its copy with %q", name, before, after)
 		}
 		if claim.Annotations["volumeType"] != slim.Annotations["volumeType"] {

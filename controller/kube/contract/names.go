@@ -1,7 +1,7 @@
-// Package class defines the contract of the provisioner: names, parameters of
+// Package contract defines the contract of the provisioner: names, parameters of
 // classes, checks of claims, the dialects of provisioners, and the PV objects of both
 // backends. Its functions compute values; none performs I/O.
-package class
+package contract
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package class_test
+package contract_test
 
 import (
 	"encoding/json"
@@ -9,12 +9,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/class"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
 func csiClass(parameters map[string]string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: class.CSIProvisioner,
+		ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: contract.CSIProvisioner,
 		Parameters: parameters, MountOptions: []string{"noatime"},
 	}
 }
@@ -22,8 +22,8 @@ func csiClass(parameters map[string]string) *storagev1.StorageClass {
 // The PV is what the standard provisioner makes of the driver's answer, with
 // our label and the pool besides, to the byte.
 func TestCSIPV(t *testing.T) {
-	at := class.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
-	pv := class.CSIPV("pvc-41d7", "pvc-41d7", "local", claim(nil), csiClass(nil), at, corev1.PersistentVolumeReclaimRetain)
+	at := contract.Place{Node: "node-01", Hostname: "host-a", Pool: "6e0c"}
+	pv := contract.CSIPV("pvc-41d7", "pvc-41d7", "local", claim(nil), csiClass(nil), at, corev1.PersistentVolumeReclaimRetain)
 	got, err := json.MarshalIndent(pv, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestCSIPV(t *testing.T) {
 }
 
 func TestCSIPVFollowsTheClass(t *testing.T) {
-	pv := class.CSIPV("pvc-1", "data-pvc-1", "p", claim(nil), csiClass(map[string]string{class.FSType: "ext4"}), class.Place{}, "")
+	pv := contract.CSIPV("pvc-1", "data-pvc-1", "p", claim(nil), csiClass(map[string]string{contract.FSType: "ext4"}), contract.Place{}, "")
 	if pv.Spec.CSI.FSType != "ext4" || pv.Spec.CSI.VolumeHandle != "data-pvc-1" {
 		t.Errorf("%+v", pv.Spec.CSI)
 	}
@@ -94,8 +94,8 @@ func TestCSIPVFollowsTheClass(t *testing.T) {
 func TestParameters(t *testing.T) {
 	for _, row := range []struct{ key, value, want string }{
 		{"", "", ""},
-		{class.StoragePool, "local", ""},
-		{class.FSType, "ext4", ""},
+		{contract.StoragePool, "local", ""},
+		{contract.FSType, "ext4", ""},
 		{"storagepool", "local", `"storagepool"`},
 		{"csi.storage.k8s.io/provisioner-secret-name", "s", "provisioner-secret-name"},
 		{"fsType", "ext4", "fsType"},
@@ -104,7 +104,7 @@ func TestParameters(t *testing.T) {
 		if row.key != "" {
 			parameters[row.key] = row.value
 		}
-		_, err := class.ParametersOf(csiClass(parameters))
+		_, err := contract.ParametersOf(csiClass(parameters))
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%q: %v, want words %q", row.key, err, row.want)
 		}
@@ -113,21 +113,21 @@ func TestParameters(t *testing.T) {
 
 func TestPoolName(t *testing.T) {
 	for given, want := range map[string]string{"": "legacy", "local": "local"} {
-		if got := class.PoolName(map[string]string{class.StoragePool: given}); got != want {
+		if got := contract.PoolName(map[string]string{contract.StoragePool: given}); got != want {
 			t.Errorf("%q selects %q", given, got)
 		}
 	}
-	if got := class.PoolName(nil); got != "legacy" {
+	if got := contract.PoolName(nil); got != "legacy" {
 		t.Errorf("nothing selects %q", got)
 	}
 }
 
 func TestAffinityIsOfItsShape(t *testing.T) {
-	at := class.Place{Node: "node-01", Hostname: "host-a"}
-	csi := class.CSIPV("p", "p", "p", claim(nil), csiClass(nil), at, "")
-	own := class.Own(false)
+	at := contract.Place{Node: "node-01", Hostname: "host-a"}
+	csi := contract.CSIPV("p", "p", "p", claim(nil), csiClass(nil), at, "")
+	own := contract.Own(false)
 	hostPath := own.PV("p", "/p", claim(nil), csiClass(nil), at, "")
-	if class.TopologyOf(csi) != "node-01" || class.Hostname(csi) != "" || class.TopologyOf(hostPath) != "" {
-		t.Errorf("CSI %q %q, hostPath %q", class.TopologyOf(csi), class.Hostname(csi), class.TopologyOf(hostPath))
+	if contract.TopologyOf(csi) != "node-01" || contract.Hostname(csi) != "" || contract.TopologyOf(hostPath) != "" {
+		t.Errorf("CSI %q %q, hostPath %q", contract.TopologyOf(csi), contract.Hostname(csi), contract.TopologyOf(hostPath))
 	}
 }

@@ -1,4 +1,4 @@
-package class
+package contract
 
 import (
 	corev1 "k8s.io/api/core/v1"
