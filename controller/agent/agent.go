@@ -7,6 +7,7 @@
 //	orphans_serve.go    answers the command orphans
 //	pools.go      which directories are pools
 //	agent.go      builds the parts
+//	start.go      the order in which the parts begin that serve claims
 //	run.go        joins and runs them
 //	usage.go      the help, and which errors are the caller's
 package agent
@@ -54,7 +55,9 @@ type agent struct {
 	client    kubernetes.Interface    // nil in driver-only mode
 	info      *nodeinfo.Info          // of the Node; nil in driver-only mode
 	pvs       *pvs.PVs                // of this node; nil in driver-only mode
+	claims    *claims.Claims          // of this node; nil in driver-only mode
 	loop      *provision.Controller   // the provisioning loop; nil in driver-only mode
+	startup   *startup                // of the loop
 	resizer   *resize.Resizer         // grows volumes
 	migrator  *migrate.Migrator       // replaces PVs
 	onlyNode  *onlynode.Guard         // nil unless a dialect is for clusters of one node
@@ -169,7 +172,7 @@ func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	return pool, err
 }
 
-// newLoop makes the provisioning loop, which opens the pools when it runs.
+// newLoop makes the provisioning loop; serveClaims runs it.
 func (a *agent) newLoop() (err error) {
 	if a.driverOnly() {
 		return nil
@@ -187,19 +190,20 @@ func (a *agent) newLoop() (err error) {
 	}
 	a.newOnlyNode()
 	a.newOriginal()
+	a.startup = newStartup()
 	a.info = nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
 		Client: a.client, Node: a.info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
 		Others: a.migrate.others, Changed: a.changed,
 	})
-	local := claims.New(claims.Config{
+	a.claims = claims.New(claims.Config{
 		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Rules: backends.Rules(), Refusal: backends.Refusal,
 		Space: a.space(backends),
 	})
 	a.loop, err = provision.New(provision.Config{
-		Client: a.client, Events: a.recorder, Info: a.info, Claims: local, PVs: a.pvs, Pools: a.pools, Backends: backends,
+		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: backends,
 		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Metrics: a.library,
-		Before: a.readNodes, Admit: a.admit, Hold: a.hold, Opened: a.runMonitors, Beside: a.beside, Changed: a.changed,
+		Hold: a.hold, Changed: a.changed,
 	})
 	return err
 }

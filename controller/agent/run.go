@@ -54,7 +54,8 @@ func (a *agent) poolChanged() {
 	a.publishCapacity()
 }
 
-// beside runs the controllers that share the informers of the provisioning loop. The loop calls it.
+// beside runs the controllers that share the informers of the provisioning loop: those of this node's
+// claims, which are prepared copies, and of its PVs.
 func (a *agent) beside(ctx context.Context, claims, pvs cache.SharedIndexInformer) {
 	var wg sync.WaitGroup
 	wg.Go(func() { a.resizer.Run(ctx, claims, pvs) })
@@ -99,7 +100,7 @@ func (a *agent) runMonitors(ctx context.Context) {
 func (a *agent) parts() ([]func(context.Context) error, error) {
 	var parts []func(context.Context) error
 	if a.loop != nil {
-		parts = append(parts, a.loop.Run)
+		parts = append(parts, a.serveClaims)
 	} else {
 		parts = append(parts, func(ctx context.Context) error { a.runMonitors(ctx); return nil })
 	}
@@ -140,7 +141,7 @@ func (a *agent) publish(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-a.loop.Started():
+	case <-a.startup.mayList:
 		return a.publisher.Run(ctx)
 	}
 }
@@ -148,7 +149,7 @@ func (a *agent) publish(ctx context.Context) error {
 // checks returns the checks of /readyz.
 func (a *agent) checks() (all []httpserver.Check) {
 	if a.loop != nil {
-		all = append(all, httpserver.Check{Name: "api", Err: a.loop.Ready})
+		all = append(all, httpserver.Check{Name: "api", Err: a.serving})
 	}
 	if a.onlyNode != nil {
 		all = append(all, httpserver.Check{Name: "only node", Err: a.onlyNode.Err})

@@ -1,14 +1,12 @@
 package provision
 
 import (
-	"context"
 	"errors"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
@@ -23,13 +21,11 @@ import (
 type Config struct {
 	Client kubernetes.Interface
 	Events *events.Recorder
-	// Info is unread; Run reads it.
+	// Info is read before the library runs.
 	Info *nodeinfo.Info
-	// Claims and PVs of this node. Run runs them.
-	Claims *claims.Claims
-	PVs    *pvs.PVs
-	// Pools of this node. Run opens them after the PVs of this node have been listed. The
-	// volume.Config.Expected of each pool should be PVs.Expected for that pool.
+	// Claims, PVs and Pools of this node.
+	Claims   *claims.Claims
+	PVs      *pvs.PVs
 	Pools    *volume.Pools
 	Backends *Backends
 	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
@@ -39,20 +35,10 @@ type Config struct {
 	WholeDisk bool
 	// Metrics of the provisioner library, registered by the caller.
 	Metrics metrics.Metrics
-	// Before is called until it returns nil, before the pools are opened; may be nil.
-	Before func(context.Context) error
-	// Admit is called when the pools were opened. An error of it ends Run; may be nil.
-	Admit func() error
 	// Hold returns why new claims of a provisioner wait, nil if they do not. Volumes
 	// that exist are not affected. No event is recorded for ErrNotKnown. It must not
 	// block; may be nil.
 	Hold func(provisioner string) error
-	// Opened runs in a goroutine once Run has tried to open the pools, even if that failed;
-	// may be nil.
-	Opened func(context.Context)
-	// Beside runs in a goroutine too, with the informers of this node's claims, which are
-	// prepared copies, and of its PVs; may be nil.
-	Beside func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	// Changed is called after a volume was created in or removed from the pool: its
 	// available space is different, and its trash may have grown. It must not block; may
 	// be nil.
@@ -63,7 +49,8 @@ type Config struct {
 // whether claims wait.
 var ErrNotKnown = errors.New("it is not known yet whether the claim can be served")
 
-// Controller is the provisioner of one node. Create it with New, then call Run once.
+// Controller is the provisioner of one node: what the provisioner library calls. Create it with
+// New, then call Library once and run what it returns.
 type Controller struct {
 	client   kubernetes.Interface
 	pools    *volume.Pools
@@ -71,56 +58,36 @@ type Controller struct {
 	whole    bool                                 // Config.WholeDisk
 	policy   corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
 	metrics  metrics.Metrics
-	opened   func(context.Context)
-	beside   func(ctx context.Context, claims, pvs cache.SharedIndexInformer)
 	changed  func(*volume.Pool)
-	before   func(context.Context) error
-	admit    func() error
 	hold     func(provisioner string) error
 
-	events  *events.Recorder
-	claims  *claims.Claims
-	info    *nodeinfo.Info
-	pvs     *pvs.PVs
-	started chan struct{} // closed by Run; see Started
-	status  status
+	events *events.Recorder
+	claims *claims.Claims
+	info   *nodeinfo.Info
+	pvs    *pvs.PVs
 
 	deletions    *deletionProgress
 	refusals     *prometheus.CounterVec // by reason
 	notedNoQuota sync.Map               // names of the pools for which noteNoQuota had an event
 }
 
-// New validates the config and returns a Controller that does nothing before Run.
+// New validates the config and returns a Controller.
 func New(c Config) (*Controller, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.Opened == nil {
-		c.Opened = func(context.Context) {}
-	}
-	if c.Beside == nil {
-		c.Beside = func(context.Context, cache.SharedIndexInformer, cache.SharedIndexInformer) {}
-	}
 	if c.Changed == nil {
 		c.Changed = func(*volume.Pool) {}
-	}
-	if c.Before == nil {
-		c.Before = func(context.Context) error { return nil }
-	}
-	if c.Admit == nil {
-		c.Admit = func() error { return nil }
 	}
 	if c.Hold == nil {
 		c.Hold = func(string) error { return nil }
 	}
-	ctl := &Controller{
+	return &Controller{
 		client: c.Client, pools: c.Pools, backends: c.Backends, info: c.Info, claims: c.Claims, pvs: c.PVs,
 		whole: c.WholeDisk, policy: c.ReclaimPolicy, metrics: c.Metrics,
-		opened: c.Opened, beside: c.Beside, changed: c.Changed, before: c.Before, admit: c.Admit, hold: c.Hold,
-		events: c.Events, started: make(chan struct{}), deletions: newDeletionProgress(), refusals: newRefusals(),
-	}
-	ctl.status.set(errors.New("starting"))
-	return ctl, nil
+		changed: c.Changed, hold: c.Hold,
+		events: c.Events, deletions: newDeletionProgress(), refusals: newRefusals(),
+	}, nil
 }
 
 func (c *Config) check() error {

@@ -2,7 +2,7 @@
 // or refuses them. It adapts the agent to the provisioner library.
 //
 //	controller.go   the Controller and what it needs
-//	start.go        starts the agent's parts in order, and the library
+//	library.go      builds the library, and what it may do to the informers' stores
 //	provisioner.go  what the library calls to create a volume
 //	place.go        the pool and the directory of a claim's volume
 //	refuse.go       why a claim is not served, as an event
@@ -13,7 +13,6 @@
 //	client.go       how the library saves and deletes PVs
 //	progress.go     how far the deletion of each PV is
 //	holder.go       which agent has a pool
-//	status.go       whether claims are served
 //
 // One agent runs on every node and there is no leader. controller/agent/claims drops remote
 // claims. ShouldProvision and ShouldDelete return false for what is not local: an error

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -15,7 +14,6 @@ import (
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
-	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
 const (
@@ -26,87 +24,18 @@ const (
 	retryLast  = 30 * time.Second
 )
 
-// Run serves this node's claims until the context ends. It waits for the API server and
-// for permissions; Ready returns what it waits for.
+// Library builds the provisioner library for one instance a node without a leader. The library
+// never gives up, never deletes a directory because its PV could not be saved, and never lists
+// nodes. local are the claims of this node, from the Claims of the Config; the caller runs them,
+// the informers of PVs and classes, and the library.
 //
-// The order matters. Run opens the pools after the PVs of this node have been listed,
-// because a PV names the pool that is expected at a path. It checks PVs after it has tried
-// to open the pools.
-func (c *Controller) Run(ctx context.Context) error {
-	if !c.eventually(ctx, c.info.Read) {
-		return nil
-	}
-	if !c.eventually(ctx, c.info.CheckPermissions) {
-		return nil
-	}
-	local, err := c.claims.Watch(ctx)
-	if err != nil {
-		return err
-	}
+// The library registers types with client-go's scheme, which decodes every response of the API
+// server and has no lock: until Library has returned, no part of the process may list or watch.
+func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInformer) (*lib.ProvisionController, error) {
 	watched, err := newWatchedPVs(c.pvs.Informer())
 	if err != nil {
-		return fmt.Errorf("watch PVs: %w", err)
+		return nil, fmt.Errorf("watch PVs: %w", err)
 	}
-	library := c.newLibrary(ctx, local, watched)
-	close(c.started)
-	c.run(ctx, c.pvs.Informer().RunWithContext, c.claims.Classes().RunWithContext)
-	if !cache.WaitForCacheSync(ctx.Done(), c.pvs.Informer().HasSynced, c.claims.Classes().HasSynced) || !c.eventually(ctx, c.pvs.Sweep) || !c.eventually(ctx, c.before) {
-		return nil
-	}
-	for pool, err := range c.pools.Open() {
-		klog.FromContext(ctx).Error(err, "The pool is not ready; the agent probes it again", "pool", pool.Name())
-	}
-	if err := c.admit(); err != nil {
-		return err
-	}
-	if err := c.pvs.Watch(c.claims, local); ctx.Err() != nil {
-		return nil // the informer has ended with the context, and takes no handler
-	} else if err != nil {
-		return fmt.Errorf("watch PVs: %w", err)
-	}
-	c.status.set(nil)
-	beside := func(ctx context.Context) { c.beside(ctx, local, c.pvs.Informer()) }
-	permissions := func(ctx context.Context) { c.info.Run(ctx, c.pvs.SweepSoon) } // granted: PVs of older provisioners can be labelled now
-	c.run(ctx, c.opened, beside, local.RunWithContext, c.pvs.Run, c.claims.RunRetries, permissions)
-	library.Run(ctx)
-	return nil
-}
-
-// Started is closed once Run has set up the library. Until then no part of the process may
-// list or watch: the library registers types with client-go's scheme, which decodes every
-// response of the API server and has no lock.
-func (c *Controller) Started() <-chan struct{} { return c.started }
-
-// eventually calls f until it succeeds, with growing pauses, and returns false if the
-// context ends first. It logs each error, and Ready returns it.
-func (c *Controller) eventually(ctx context.Context, f func(context.Context) error) bool {
-	pause := wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.1, Steps: 1 << 30, Cap: retryLast}
-	for {
-		err := f(ctx)
-		if err == nil {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		c.status.set(err)
-		klog.FromContext(ctx).Error(err, "Cannot start yet; trying again")
-		if !sleep.For(ctx, pause.Step()) {
-			return false
-		}
-	}
-}
-
-func (c *Controller) run(ctx context.Context, parts ...func(context.Context)) {
-	for _, part := range parts {
-		go part(ctx)
-	}
-}
-
-// newLibrary sets up the library for one instance a node without a leader. The library
-// never gives up, never deletes a directory because its PV could not be saved, and never
-// lists nodes.
-func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInformer, watched watchedPVs) *lib.ProvisionController {
 	limiter := func() workqueue.TypedRateLimiter[any] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
@@ -129,7 +58,7 @@ func (c *Controller) newLibrary(ctx context.Context, local cache.SharedIndexInfo
 		lib.ClassesInformer(c.claims.Classes()),
 		lib.ResyncPeriod(claims.Resync),
 		lib.MetricsInstance(c.metrics),
-	)
+	), nil
 }
 
 // watchedClaims is an informer whose store only the watch changes. After it has returned a
