@@ -197,7 +197,7 @@ func (a *agent) newLoop() (err error) {
 		Others: a.migrate.others, Changed: a.changed,
 	})
 	a.claims = claims.New(claims.Config{
-		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Rules: backends.Rules(), Refusal: backends.Refusal,
+		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Dialects: backends.Dialects(), Refusal: backends.Refusal,
 		Space: a.space(backends),
 	})
 	a.loop, err = provision.New(provision.Config{

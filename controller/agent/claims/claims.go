@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
@@ -28,10 +29,10 @@ type Config struct {
 	Client kubernetes.Interface
 	Node   string // the Node's name
 	Events *events.Recorder
-	// Rules place claims, by the provisioner of their class. Claims of other
-	// provisioners are not served.
-	Rules map[string]Rule
-	PVs   interface {
+	// Dialects are those of the provisioners that this node serves, by the name of the
+	// provisioner. The CSI driver has the zero Dialect.
+	Dialects map[string]contract.Dialect
+	PVs      interface {
 		// IsLocal reports whether the PV with that name is on this node.
 		IsLocal(pv string) bool
 	}
@@ -58,7 +59,7 @@ type Claims struct {
 // New returns the claims of a node. It watches nothing until Watch.
 func New(config Config) *Claims {
 	c := &Claims{config: config, classes: watchClasses(config.Client)}
-	c.placer = &placer{node: config.Node, rules: config.Rules, class: c.Class, isLocalPV: config.PVs.IsLocal,
+	c.placer = &placer{node: config.Node, dialects: config.Dialects, class: c.Class, isLocalPV: config.PVs.IsLocal,
 		offered: func(sc *storagev1.StorageClass) bool { return config.Refusal(sc) == "" }}
 	if config.Space != nil {
 		c.placer.published = config.Space.Provisioner

@@ -41,8 +41,8 @@ const (
 
 // placer decides the placement of claims for one node.
 type placer struct {
-	node  string
-	rules map[string]Rule // by provisioner; this node serves no others
+	node     string
+	dialects map[string]contract.Dialect // by provisioner; see Config
 	// class returns the class with that name, or nil if there is none yet.
 	class func(name string) *storagev1.StorageClass
 	// offered reports whether this node offers the pool of the class, if it has it.
@@ -54,23 +54,13 @@ type placer struct {
 	isLocalPV func(pv string) bool
 }
 
-// Rule defines which claims of one provisioner are local. With the zero Rule, only the
-// scheduler chooses the node, as for any CSI driver.
-type Rule struct {
-	// ByAnnotation makes contract.AnnProvisionOnNode of a claim override the scheduler's
-	// choice in both binding modes.
-	ByAnnotation bool
-	// OnlyNode makes a claim local that names no node and whose class binds at once.
-	OnlyNode bool
-}
-
-// ruleOf returns the rule of the class's provisioner, the zero Rule if there is none. The
-// class may be nil.
-func (p *placer) ruleOf(c *storagev1.StorageClass) Rule {
+// dialectOf returns the dialect of the class's provisioner, the zero Dialect if there is none.
+// The class may be nil.
+func (p *placer) dialectOf(c *storagev1.StorageClass) contract.Dialect {
 	if c == nil {
-		return Rule{}
+		return contract.Dialect{}
 	}
-	return p.rules[c.Provisioner]
+	return p.dialects[c.Provisioner]
 }
 
 // place returns the placement of the claim. It is pure except for the three lookups
@@ -91,11 +81,11 @@ func (p *placer) place(claim *corev1.PersistentVolumeClaim) placement {
 	case c == nil:
 		return unknown
 	}
-	rule, served := p.rules[c.Provisioner]
+	dialect, served := p.dialects[c.Provisioner]
 	if !served {
 		return remote
 	}
-	where := rule.place(p.node, claim, c)
+	where := placeUnbound(dialect, p.node, claim, c)
 	waits := claim.Spec.VolumeName == "" && claim.Annotations[contract.AnnSelectedNode] == ""
 	switch {
 	case waits && (where == remote || where == unscheduled) && !p.offered(c):
@@ -112,17 +102,17 @@ func waitsForPV(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && phase != corev1.ClaimBound && phase != corev1.ClaimLost
 }
 
-// place returns the placement of a claim that is not bound to a PV of the node, and whose
-// class c exists.
-func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
+// placeUnbound returns the placement of a claim that is not bound to a PV of the node, and whose
+// class c exists. With the zero Dialect only the scheduler chooses the node, as for any CSI driver.
+func placeUnbound(d contract.Dialect, node string, claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass) placement {
 	wanted, chosen := "", claim.Annotations[contract.AnnSelectedNode]
-	if r.ByAnnotation {
+	if d.ByAnnotation {
 		wanted = claim.Annotations[contract.AnnProvisionOnNode]
 	}
 	switch {
 	case wanted == node, wanted == "" && chosen == node:
 		return local
-	case r.OnlyNode && wanted == "" && chosen == "" && !contract.Delayed(c):
+	case d.OnlyNode && wanted == "" && chosen == "" && !contract.Delayed(c):
 		return local // also bound, although its PV may not be in memory yet
 	case waitsForPV(claim):
 		return remoteByPV
@@ -134,7 +124,7 @@ func (r Rule) place(node string, claim *corev1.PersistentVolumeClaim, c *storage
 		return remoteByScheduler
 	case contract.Delayed(c):
 		return remote
-	case r.ByAnnotation:
+	case d.ByAnnotation:
 		return unassigned
 	}
 	return unscheduled

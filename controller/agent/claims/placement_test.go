@@ -12,7 +12,7 @@ import (
 
 func testPlacer() *placer {
 	return &placer{node: "node-01", class: classtest.Class,
-		rules:     map[string]Rule{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
+		dialects:  map[string]contract.Dialect{contract.HostPathProvisioner: {ByAnnotation: true}, contract.CSIProvisioner: {}, contract.SingleNodeProvisioner: {ByAnnotation: true, OnlyNode: true}},
 		offered:   func(*storagev1.StorageClass) bool { return true },
 		published: contract.CSIProvisioner,
 		isLocalPV: func(pv string) bool { return pv == "pv-here" }}
@@ -107,7 +107,7 @@ func TestPlaceOneBackend(t *testing.T) {
 		{contract.HostPathProvisioner, "csi-now"}, {contract.CSIProvisioner, "now"},
 	} {
 		p := testPlacer()
-		p.rules = map[string]Rule{row.serves: p.rules[row.serves]}
+		p.dialects = map[string]contract.Dialect{row.serves: p.dialects[row.serves]}
 		claim := classtest.Claim("u", row.class, "", contract.AnnSelectedNode, "node-01", contract.AnnProvisionOnNode, "node-01")
 		if got := p.place(claim); got != remote {
 			t.Errorf("served by %s, class %s: %d", row.serves, row.class, got)
@@ -163,7 +163,7 @@ func TestPrepare(t *testing.T) {
 		before := in.DeepCopy()
 		for range 2 { // a claim may pass twice
 			sc := classtest.Class(row.class)
-			out := prepare(in, sc, testPlacer().ruleOf(sc), "node-01")
+			out := prepare(in, sc, testPlacer().dialectOf(sc), "node-01")
 			if out.Annotations[chosen] != row.chosen || out.Annotations[by] != row.by {
 				t.Errorf("%s: annotations %v", row.what, out.Annotations)
 			}

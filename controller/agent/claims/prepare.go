@@ -16,17 +16,17 @@ import (
 // so the library need not wait for it.
 //
 // The other is the selected node, if an annotation places the claim.
-// That annotation has no effect unless the rule of the provisioner allows it.
+// That annotation has no effect unless the dialect of the provisioner has it.
 //
 // Neither is written to the API server.
 //
 // prepare does not change its argument, which may be in a cache.
-func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, rule Rule, node string) *corev1.PersistentVolumeClaim {
+func prepare(claim *corev1.PersistentVolumeClaim, c *storagev1.StorageClass, dialect contract.Dialect, node string) *corev1.PersistentVolumeClaim {
 	out := contract.Slim(claim)
 	if c == nil || claim.Spec.VolumeName != "" {
 		return out
 	}
-	switch placed := rule.ByAnnotation && contract.NamesNode(out); {
+	switch placed := dialect.ByAnnotation && contract.NamesNode(out); {
 	case placed && contract.Delayed(c):
 		out.Annotations[contract.AnnSelectedNode] = node
 	case placed:

@@ -9,7 +9,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -18,10 +17,8 @@ import (
 // backend is how the claims of one provisioner are served.
 type backend struct {
 	volumes
-	provisioner string      // its name in classes and on PVs
-	rule        claims.Rule // which claims are local
-	// ignoresNode is set if an annotation of a claim that names a node has no effect.
-	ignoresNode bool
+	provisioner string           // its name in classes and on PVs
+	dialect     contract.Dialect // the zero Dialect if it is the CSI driver
 	// byHostname is set if new PVs require the node's hostname.
 	byHostname bool
 }
@@ -117,13 +114,14 @@ func (c *BackendsConfig) validate() error {
 	return nil
 }
 
-// Rules place claims, by the provisioner that their class names.
-func (s *Backends) Rules() map[string]claims.Rule {
-	rules := map[string]claims.Rule{}
+// Dialects returns those of the provisioners that are served, by the name of the provisioner. The
+// CSI driver has the zero Dialect.
+func (s *Backends) Dialects() map[string]contract.Dialect {
+	all := map[string]contract.Dialect{}
 	for _, b := range s.all {
-		rules[b.provisioner] = b.rule
+		all[b.provisioner] = b.dialect
 	}
-	return rules
+	return all
 }
 
 // Refusal returns why claims of the class are never served from its pools here, ""

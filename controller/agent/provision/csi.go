@@ -17,9 +17,7 @@ import (
 type csiPools struct{ *volume.Pools }
 
 func newCSIBackend(driver string, pools *volume.Pools) *backend {
-	return &backend{
-		volumes: csiPools{pools}, provisioner: driver, ignoresNode: true,
-	}
+	return &backend{volumes: csiPools{pools}, provisioner: driver}
 }
 
 func (c csiPools) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {

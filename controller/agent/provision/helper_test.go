@@ -38,7 +38,7 @@ func examiner(t *testing.T) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local := claims.New(claims.Config{Client: client, Node: "node-01", Events: recorder, PVs: ofNode, Rules: backends.Rules(), Refusal: backends.Refusal})
+	local := claims.New(claims.Config{Client: client, Node: "node-01", Events: recorder, PVs: ofNode, Dialects: backends.Dialects(), Refusal: backends.Refusal})
 	c, err := New(Config{Client: client, Events: recorder, Info: info, Claims: local, PVs: ofNode, Pools: pools, Backends: backends})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -19,10 +18,7 @@ import (
 type hostPath struct{ pvs.Served }
 
 func newHostPathBackend(s pvs.Served) *backend {
-	return &backend{
-		volumes: hostPath{s}, provisioner: s.Provisioner, ignoresNode: !s.ByAnnotation, byHostname: true,
-		rule: claims.Rule{ByAnnotation: s.ByAnnotation, OnlyNode: s.OnlyNode},
-	}
+	return &backend{volumes: hostPath{s}, provisioner: s.Provisioner, dialect: s.Dialect, byHostname: true}
 }
 
 func (h hostPath) check(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) error {

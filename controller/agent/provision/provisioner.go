@@ -75,7 +75,7 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		return c.failed(b, o, r)
 	}
 	c.changed(pool)
-	if b.ignoresNode && contract.NamesNode(o.PVC) {
+	if !b.dialect.ByAnnotation && contract.NamesNode(o.PVC) {
 		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
 		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}

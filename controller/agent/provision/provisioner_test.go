@@ -243,7 +243,7 @@ func TestGivesBack(t *testing.T) {
 		if got := s.givesBack(claim, sc, row.r); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
-		if got := s.ignoresNode && contract.NamesNode(claim); got != (row.annotated && row.class == "csi") {
+		if got := !s.dialect.ByAnnotation && contract.NamesNode(claim); got != (row.annotated && row.class == "csi") {
 			t.Errorf("%+v: annotation ignored: %v", row, got)
 		}
 	}
