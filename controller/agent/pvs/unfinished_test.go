@@ -1,6 +1,9 @@
 package pvs
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +60,56 @@ func TestUnfinished(t *testing.T) {
 	pv.Annotations[contract.AnnPool] = c.pools.Named("fast").ID()
 	if !c.unfinished(pool, old) {
 		t.Error("a volume whose PV names another pool is finished")
+	}
+}
+
+// An empty volume that does not fit is removed only if it was made for this claim and no PV ever named it.
+func TestDiscard(t *testing.T) {
+	claim := classtest.Claim("0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", "now", "")
+	name := contract.PVName(claim)
+	for what, row := range map[string]struct {
+		edit   func(*volume.Volume)
+		inside bool // a file is in it
+		saved  bool // the API server has its PV
+		stays  string
+	}{
+		"never named":        {func(*volume.Volume) {}, false, false, ""},
+		"bound":              {func(v *volume.Volume) { v.State = record.Bound }, false, false, "a PV had it"},
+		"adopted":            {func(v *volume.Volume) { v.Adopted = true }, false, false, "a PV had it"},
+		"an inline volume":   {func(v *volume.Volume) { v.Ephemeral = true }, false, false, "a PV had it"},
+		"of another claim":   {func(v *volume.Volume) { v.Owner.UID = "other" }, false, false, "another claim"},
+		"of another PV":      {func(v *volume.Volume) { v.PV = "pvc-other" }, false, false, "a PV had it"},
+		"without a PV":       {func(v *volume.Volume) { v.PV = "" }, false, false, ""},
+		"young":              {func(v *volume.Volume) { v.Created = time.Now() }, false, false, "its PV may still be saved"},
+		"its PV was saved":   {func(*volume.Volume) {}, false, true, "PV " + name + " exists"},
+		"a file is in there": {func(*volume.Volume) {}, true, false, "it is not empty"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newPVs(t)
+			pool := c.pools.All()[0]
+			v, err := pool.Create(volume.Spec{Name: name, Bytes: 1, PV: name, Owner: record.Owner{UID: string(claim.UID)}, Cluster: "c"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.inside {
+				if err := os.WriteFile(filepath.Join(v.Path, "f"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			setObjects(t, c)
+			if row.saved {
+				setObjects(t, c, validPV(c, "now"))
+			}
+			v.Created = time.Now().Add(-unfinishedAge)
+			row.edit(&v)
+			err = c.Discard(t.Context(), pool, v, claim)
+			if (err == nil) != (row.stays == "") || err != nil && !strings.Contains(err.Error(), row.stays) {
+				t.Errorf("%v, want %q", err, row.stays)
+			}
+			if _, statErr := os.Stat(v.Path); os.IsNotExist(statErr) != (row.stays == "") {
+				t.Errorf("after %v: %v", err, statErr)
+			}
+		})
 	}
 }
 
