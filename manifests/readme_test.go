@@ -2,9 +2,11 @@ package manifests_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -35,9 +37,9 @@ func blocks(text, language string) (all []string) {
 // A reader installs what comes first, copies the first claim and its pod, and the claim binds.
 func TestReadmeClaimBindsAfterItsInstallation(t *testing.T) {
 	text := page(t, "README.md")
-	installed := regexp.MustCompile(`(?m)^kubectl apply -k manifests/(\S+)`).FindStringSubmatch(text)
+	installed := regexp.MustCompile(`(?m)^resources: \[.*/manifests/(\S+)\]$`).FindStringSubmatch(text)
 	if installed == nil {
-		t.Fatal("no form is applied")
+		t.Fatal("no form is named")
 	}
 	var claim corev1.PersistentVolumeClaim
 	var pod corev1.Pod
@@ -110,22 +112,38 @@ func TestInstallSetsTheImage(t *testing.T) {
 	t.Error("no block sets the image")
 }
 
-// The second command of the README sets the image that the first one pushes.
+// The kustomization that the README has people write, beside their checkout, sets the image that was pushed.
 func TestReadmeSetsTheImage(t *testing.T) {
-	commands := regexp.MustCompile(`(?m)^make push IMAGE=(\S+):(\S+)\nsed -i ('.*') (manifests/image/kustomization\.yaml)\nkubectl apply`).
-		FindStringSubmatch(page(t, "README.md"))
+	commands := regexp.MustCompile(`(?ms)^make push IMAGE=(\S+):(\S+)\n(mkdir .*?\nEND)\nkubectl apply -k (\S+)$`).FindStringSubmatch(page(t, "README.md"))
 	if commands == nil {
-		t.Fatal("the README has no three commands")
+		t.Fatal("the README does not push an image, write a kustomization and apply it")
 	}
-	edited, err := exec.Command("sh", "-c", "sed "+commands[3]+" ../"+commands[4]).Output()
+	checkout := filepath.Join(t.TempDir(), "checkout")
+	manifests, err := filepath.Abs(".")
+	if err == nil {
+		err = errors.Join(os.Mkdir(checkout, 0o755), os.Symlink(manifests, filepath.Join(checkout, "manifests")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-ec", commands[3])
+	cmd.Dir = checkout
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	written := filepath.Join(checkout, commands[4], "kustomization.yaml")
+	text, err := os.ReadFile(written)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var k kustomization
-	if err := yaml.Unmarshal(edited, &k); err != nil || len(k.Images) != 1 {
-		t.Fatalf("%v: %s", err, edited)
+	if err := yaml.UnmarshalStrict(text, &k); err != nil || len(k.Images) != 1 || len(k.Resources) != 1 {
+		t.Fatalf("%v: %s", err, text)
 	}
-	if got := k.Images[0]; got.NewName != commands[1] || got.NewTag != commands[2] {
-		t.Errorf("it sets %s:%s, and %s:%s was pushed", got.NewName, got.NewTag, commands[1], commands[2])
+	if got := k.Images[0]; got.Name+":"+got.NewTag != placeholder || got.NewName != commands[1] || got.NewTag != commands[2] {
+		t.Errorf("it sets %+v, and %s:%s was pushed for %s", got, commands[1], commands[2], placeholder)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(written), k.Resources[0], "kustomization.yaml")); err != nil {
+		t.Errorf("it names a form that is not there: %v", err)
 	}
 }
