@@ -5,13 +5,16 @@ K8S_VERSION ?= v1.34.4
 NODES       ?= 2
 MINUTES     ?= 5
 # The image that the manifests name, until another is given.
-IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' manifests/image/kustomization.yaml)
+IMAGE       ?= $(shell awk '/newName:/{name=$$2} /newTag:/{tag=$$2} END{print name ":" tag}' \
+                 manifests/image/kustomization.yaml)
 LINT_VERSION ?= v2.15.0
 STATICCHECK  ?= v0.8.2
-E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/hostpath-provisioner-e2e)
+CACHES      := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
+E2E_CACHE   ?= $(if $(HPP_E2E_CACHE),$(HPP_E2E_CACHE),$(CACHES)/hostpath-provisioner-e2e)
 TOOLS       := $(E2E_CACHE)/tools/$(LINT_VERSION)
 ARCH        := $(shell go env GOARCH)
-# grpcnotrace: gRPC's trace pages use text/template, which keeps every method of every type alive and doubles the binary.
+# grpcnotrace: gRPC's trace pages use text/template, which keeps every method of every type alive
+# and doubles the binary.
 GO_BUILD    := CGO_ENABLED=0 GOOS=linux go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 CLUSTER     := bin/cluster
 PROVE       := cd e2e && go run ./cmd/prove
@@ -22,15 +25,18 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimp
 # Otherwise every program with the race detector, such as the tests of a package, sleeps a second before it ends.
 export GORACE ?= atexit_sleep_ms=100
 
-.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power power bench lint lint-fast measure image push release deploy \
-	demo demo-disks demo-single-node demo-local-path demo-operator \
-	bin/cluster cluster-up cluster-sync cluster-down clean
+.PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
+  power bench lint lint-fast measure image push release deploy demo demo-disks demo-single-node \
+  demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the agent for this machine, in bin/
-	@for arch in $(ARCHES); do GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; echo "bin/linux-$$arch/hostpath-provisioner"; done
+	@for arch in $(ARCHES); do \
+	  GOARCH=$$arch $(GO_BUILD) -o bin/linux-$$arch/ ./cmd/... || exit 1; \
+	  echo "bin/linux-$$arch/hostpath-provisioner"; \
+	done
 build image: ARCHES ?= $(ARCH)
 
 test: ## tier 1: the main promises on real parts, in minutes; STEPS="unit disk" for some steps; needs root
@@ -48,7 +54,8 @@ test-stale: ## the shards of tier 2 whose files changed since they last passed
 test-unit: ## every unit test; no root, no cluster
 	@e2e/packages.sh @unit
 	go test ./...
-	cd e2e && go test -count=1 ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/... # the cache sees no file of the main module
+	@# -count=1: the cache of results does not see the files of the main module.
+	cd e2e && go test -count=1 ./cluster/... ./cmd/... ./proof/... ./torture/... ./bench/...
 
 fuzz: FUZZTIME ?= 60s
 fuzz: ## every fuzz target for FUZZTIME=60s
@@ -56,7 +63,8 @@ fuzz: ## every fuzz target for FUZZTIME=60s
 
 torture: ## kill agents and the API server while volumes are used; MINUTES=5, SEED=, TORTURE_FLAGS=
 	@e2e/packages.sh @disk
-	@cd e2e && go build -o ../bin/torture ./cmd/torture && exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TORTURE_FLAGS)
+	@cd e2e && go build -o ../bin/torture ./cmd/torture && \
+	  exec ../bin/torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(TORTURE_FLAGS)
 
 torture-power: ## cut the power of a virtual machine while volumes are used; POWER_ROUNDS=20
 	@e2e/packages.sh @disk @vm
@@ -66,9 +74,10 @@ power: ## cut the power of disks that keep only what was flushed; POWER_MINUTES=
 	@e2e/packages.sh @disk
 	cd e2e && go test -count=1 -v -timeout 24h -run 'TestPower$$' ./power
 
-bench: ## the agent beside the limit of its control plane; FULL=1 FIGURES=burst,idle ROUNDS=5 DISK=btrfs POOL=dir JSON=file, scale: SCALE=1
+bench: ## the agent beside the limit of its control plane; FULL=1, or scale: SCALE=1; more in docs/performance.md
 	@e2e/packages.sh @disk
-	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
+	cd e2e && go run ./bench $(if $(SCALE),scale) $(if $(FULL),--full) \
+	  $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(DISK),--disk $(DISK)) $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
 
 lint: ## gofmt, vet and golangci-lint
@@ -81,7 +90,8 @@ lint: ## gofmt, vet and golangci-lint
 lint-fast: ## gofmt, vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
 	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
-	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
+	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && \
+	  mv $(TOOLS)/staticcheck $(TOOLS)/staticcheck-$(STATICCHECK); }
 	go vet -tags disk,faults,vm,power ./... && $(TOOLS)/staticcheck-$(STATICCHECK) -tags disk,faults,vm,power ./...
 	cd e2e && go vet ./... && $(TOOLS)/staticcheck-$(STATICCHECK) ./...
 
@@ -91,12 +101,12 @@ measure: ## how large packages, interfaces and the whole code are
 image: build ## the image as a docker-archive, for docker load or containerd; ARCH=arm64 for another machine
 	@$(RELEASE) image $(IMAGE) $(ARCH) ../_artifacts/hostpath-provisioner.tar
 
-push: ## the image for amd64 and arm64, to a registry: make push IMAGE=registry.example.com/storage/hostpath-provisioner:v0.1.0
+push: ## the image for amd64 and arm64, to a registry: IMAGE=registry.example.com/hostpath-provisioner:v0.1.0
 	@$(RELEASE) push --check $(IMAGE)
 	@$(MAKE) --no-print-directory build ARCHES="amd64 arm64"
 	@$(RELEASE) push $(IMAGE)
 
-release: ## the files of a release: VERSION=v1.2.3 IMAGE=registry.example.com/storage/hostpath-provisioner PUSH=1 KEY=cosign.key
+release: ## the files of a release: VERSION=v1.2.3 IMAGE=registry.example.com/hostpath-provisioner PUSH=1 KEY=cosign.key
 	@$(RELEASE) make --version $(VERSION) --image $(IMAGE) $(if $(PUSH),--push) $(if $(KEY),--key $(abspath $(KEY)))
 
 demo: ## from a fresh checkout to a claim, a pod, a file, and back
@@ -112,7 +122,7 @@ demo-single-node: ## the same for a cluster of one machine: the class hostpath
 demo-local-path: ## the class of k3s and kind: a volume of before, a new one, and back
 	@e2e/demo-local-path.sh
 
-demo-operator: ## the operator: three commands until a pod writes, a repair, an upgrade, a pool on claims, a node that is gone, a removal that waits
+demo-operator: ## the operator: three commands until a pod writes, repair, upgrade, claim pools, lost node, removal
 	@e2e/demo-operator.sh
 
 deploy: ## install into the cluster of KUBECONFIG
@@ -130,7 +140,9 @@ cluster-up: ## a real cluster on this machine; NODES=2, K8S_VERSION=v1.34.4
 cluster-sync: export KUBECONFIG := # whichever other cluster it names
 cluster-sync: image ## build, load and deploy the agent into that cluster
 	@$(CLUSTER) load _artifacts/hostpath-provisioner.tar
-	@e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi --ignore-not-found --cascade=foreground # it has the pool
+	@# The CSI form, if it is there, has the pool.
+	@e2e/kubectl.sh -n hostpath-provisioner delete daemonset hostpath-provisioner-csi \
+	  --ignore-not-found --cascade=foreground
 	e2e/kubectl.sh -n hostpath-provisioner delete pod -l k8s-app=hostpath-provisioner # they come back with the new image
 	@$(MAKE) --no-print-directory deploy
 
