@@ -242,7 +242,8 @@ func (u *uninstaller) removesOperator(others map[string]string) {
 	for _, c := range u.commands("operator.md", 1) {
 		u.must(u.run(c))
 	}
-	u.must(u.run("kubectl -n " + harness.Namespace + " delete resourcequota hostpath-provisioner-operator")) // it stays for holders
+	// The quota stays for holders, and the record of pools stays after a deletion by force.
+	u.must(u.run("kubectl -n " + harness.Namespace + " delete resourcequota/hostpath-provisioner-operator configmap/hostpath-provisioner-pools"))
 	u.Within(time.Minute, "only the others are left", func() error {
 		left := u.all()
 		maps.DeleteFunc(left, func(id, _ string) bool { return slices.Contains([]string{"Node"}, strings.SplitN(id, "/", 2)[0]) })
