@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/capacity"
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/clientmetrics"
@@ -180,28 +181,28 @@ func (a *agent) newLoop() (err error) {
 	a.library = metrics.New("kubevirt_hpp")
 	a.requests = clientmetrics.New()
 	a.requests.Install() // before queues are made
-	node := provision.BackendsConfig{Node: a.nodeName, Pools: a.pools, Dialects: a.served()}
+	a.info = nodeinfo.New(a.client, a.nodeName)
+	c := backends.Config{Node: a.info, Pools: a.pools, Dialects: a.served()}
 	if a.provision.csi {
-		node.CSIDriver = a.options.driver.name
+		c.CSIDriver = a.options.driver.name
 	}
-	backends, err := provision.NewBackends(node)
+	of, err := backends.New(c)
 	if err != nil {
 		return err
 	}
 	a.newOnlyNode()
 	a.newOriginal()
 	a.startup = newStartup()
-	a.info = nodeinfo.New(a.client, a.nodeName)
 	a.pvs = pvs.New(pvs.Config{
-		Client: a.client, Node: a.info, Events: a.recorder, Pools: a.pools, Dialects: node.Dialects, CSIDriver: node.CSIDriver,
+		Client: a.client, Node: a.info, Events: a.recorder, Pools: a.pools, Backends: of.All,
 		Others: a.migrate.others, Changed: a.changed,
 	})
 	a.claims = claims.New(claims.Config{
-		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Dialects: backends.Dialects(), Refusal: backends.Refusal,
-		Space: a.space(backends),
+		Client: a.client, Node: a.nodeName, Events: a.recorder, PVs: a.pvs, Dialects: of.Dialects(), Refusal: of.Refusal,
+		Space: a.space(of),
 	})
 	a.loop, err = provision.New(provision.Config{
-		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: backends,
+		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: of,
 		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Metrics: a.library,
 		Hold: a.hold, Changed: a.changed,
 	})
@@ -218,12 +219,12 @@ func (a *agent) newResizer() (err error) {
 }
 
 // space returns how claims find the nodes that publish space, nil if this one does not.
-func (a *agent) space(backends *provision.Backends) *claims.Space {
+func (a *agent) space(of *backends.Backends) *claims.Space {
 	if !a.publishes() {
 		return nil
 	}
 	return &claims.Space{
-		Provisioner: a.options.driver.name, Namespace: a.provision.namespace, HasPool: backends.HasPool, Fit: backends.Fit,
+		Provisioner: a.options.driver.name, Namespace: a.provision.namespace, HasPool: of.HasPool, Fit: of.Fit,
 	}
 }
 

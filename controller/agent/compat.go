@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/onlynode"
-	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
@@ -44,7 +44,7 @@ func (a *agent) admit() error {
 
 // isEmpty reports whether the pools of a dialect have no volume, and no PV names one. A pool that is not
 // ready may have some.
-func (a *agent) isEmpty(s pvs.Served) bool {
+func (a *agent) isEmpty(s backends.Served) bool {
 	for _, pool := range s.Pools {
 		if volumes, err := pool.List(); err != nil || len(volumes) > 0 {
 			return false
@@ -67,9 +67,9 @@ func (a *agent) hold(provisioner string) error {
 }
 
 // served returns the dialects that the agent serves, with their pools.
-func (a *agent) served() (all []pvs.Served) {
+func (a *agent) served() (all []backends.Served) {
 	for _, d := range a.provision.dialects {
-		s := pvs.Served{Dialect: d}
+		s := backends.Served{Dialect: d}
 		if d.Provisioner == contract.LocalPathProvisioner && a.localPath.file != nil {
 			s.Paths = a.pathsOf
 		}

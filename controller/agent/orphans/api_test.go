@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientrecord "k8s.io/client-go/tools/record"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
@@ -59,8 +60,12 @@ func orphaned(t *testing.T, says answers) (*Checker, volume.Volume) {
 	if err := info.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	local := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		Dialects: []pvs.Served{{Dialect: contract.Own(false), Pools: pools.All()}}, CSIDriver: contract.CSIProvisioner})
+	of, err := backends.New(backends.Config{Node: info, Pools: pools, CSIDriver: contract.CSIProvisioner,
+		Dialects: []backends.Served{{Dialect: contract.Own(false), Pools: pools.All()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools, Backends: of.All})
 	o, err := New(Config{
 		Client: client, Pools: pools, PVs: local, Events: recorder,
 		Node: &corev1.ObjectReference{Name: "node-01"}, Delete: true,

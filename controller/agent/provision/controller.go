@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller/metrics"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
@@ -27,7 +28,7 @@ type Config struct {
 	Claims   *claims.Claims
 	PVs      *pvs.PVs
 	Pools    *volume.Pools
-	Backends *Backends
+	Backends *backends.Backends
 	// ReclaimPolicy of new PVs, hostPath and CSI; empty means the class's.
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	// WholeDisk sets the capacity of new PVs to the size of the filesystem in place of the
@@ -54,7 +55,7 @@ var ErrNotKnown = errors.New("it is not known yet whether the claim can be serve
 type Controller struct {
 	client   kubernetes.Interface
 	pools    *volume.Pools
-	backends *Backends
+	backends *backends.Backends
 	whole    bool                                 // Config.WholeDisk
 	policy   corev1.PersistentVolumeReclaimPolicy // Config.ReclaimPolicy
 	metrics  metrics.Metrics

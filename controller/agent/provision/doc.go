@@ -6,9 +6,6 @@
 //	provisioner.go  what the library calls to create a volume
 //	place.go        the pool and the directory of a claim's volume
 //	refuse.go       why a claim is not served, as an event
-//	backend.go      what depends on the provisioner's name
-//	hostpath.go     claims of a dialect, which get hostPath or local PVs
-//	csi.go          CSI PVs
 //	delete.go       what the library calls to delete a volume
 //	client.go       how the library saves and deletes PVs
 //	progress.go     how far the deletion of each PV is

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
@@ -26,9 +27,9 @@ import (
 // formerly creates the claim's volume in the pool legacy, as the agent did before it ended.
 func formerly(t *testing.T, c *Controller, o lib.ProvisionOptions, edit func(*volume.Spec)) volume.Volume {
 	t.Helper()
-	b := c.backends.named(o.StorageClass.Provisioner)
+	b := c.backends.Named(o.StorageClass.Provisioner)
 	spec := specOf(o.PVC, o.StorageClass)
-	spec.Name, spec.PV, spec.Cluster = b.directory(o.PVC, o.StorageClass), o.PVName, "c"
+	spec.Name, spec.PV, spec.Cluster = b.Directory(o.PVC, o.StorageClass), o.PVName, "c"
 	if edit != nil {
 		edit(&spec)
 	}
@@ -47,7 +48,7 @@ func localPath(t *testing.T, c *Controller) lib.ProvisionOptions {
 		t.Fatal(err)
 	}
 	fast := c.pools.Named("fast").Path()
-	c.backends.all = append(c.backends.all, newHostPathBackend(pvs.Served{Dialect: dialects[0], Pools: c.pools.All(),
+	c.backends.All = append(c.backends.All, backends.HostPath(c.info, backends.Served{Dialect: dialects[0], Pools: c.pools.All(),
 		Paths: func(string) ([]string, error) { return []string{fast}, nil }}))
 	o := options("wait", "1Mi")
 	o.StorageClass = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "wait"}, Provisioner: contract.LocalPathProvisioner}
@@ -83,7 +84,7 @@ func TestVolumeInFormerPool(t *testing.T) {
 				}
 			}
 			for range 2 {
-				if r := c.refusalOf(c.backends.named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
+				if r := c.refusalOf(c.backends.Named(o.StorageClass.Provisioner), o.PVC, o.StorageClass); r != nil {
 					t.Fatalf("%s, ready %v: %+v", what, ready, r)
 				}
 				pv, _, err := c.Provision(t.Context(), o)
@@ -250,8 +251,7 @@ func save(t *testing.T, c *Controller) {
 func apiServer(t *testing.T, c *Controller, answer apitest.Answer) {
 	t.Helper()
 	c.pvs = pvs.New(pvs.Config{Client: apitest.Client(t, answer), Node: c.info, Events: c.events, Pools: c.pools,
-		Dialects:  []pvs.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{c.pools.Named("legacy")}}},
-		CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
+		Backends: c.backends.All, Changed: func(*volume.Pool) {}})
 }
 
 func failing(t *testing.T, c *Controller) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
@@ -30,16 +31,15 @@ func examiner(t *testing.T) *Controller {
 	t.Helper()
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
-	own := []pvs.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
+	own := []backends.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
 	info, recorder := infoOf(t, "c"), events.New(client, "node-01")
-	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools,
-		Dialects: own, CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
-	backends, err := NewBackends(BackendsConfig{Node: "node-01", Pools: pools, Dialects: own, CSIDriver: contract.CSIProvisioner})
+	of, err := backends.New(backends.Config{Node: info, Pools: pools, Dialects: own, CSIDriver: contract.CSIProvisioner})
 	if err != nil {
 		t.Fatal(err)
 	}
-	local := claims.New(claims.Config{Client: client, Node: "node-01", Events: recorder, PVs: ofNode, Dialects: backends.Dialects(), Refusal: backends.Refusal})
-	c, err := New(Config{Client: client, Events: recorder, Info: info, Claims: local, PVs: ofNode, Pools: pools, Backends: backends})
+	ofNode := pvs.New(pvs.Config{Client: client, Node: info, Events: recorder, Pools: pools, Backends: of.All, Changed: func(*volume.Pool) {}})
+	local := claims.New(claims.Config{Client: client, Node: "node-01", Events: recorder, PVs: ofNode, Dialects: of.Dialects(), Refusal: of.Refusal})
+	c, err := New(Config{Client: client, Events: recorder, Info: info, Claims: local, PVs: ofNode, Pools: pools, Backends: of})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ func (c *Controller) Library(ctx context.Context, local cache.SharedIndexInforme
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[any](retryFirst, retryLast)
 	}
 	var names []string
-	for _, b := range c.backends.all {
-		names = append(names, b.provisioner)
+	for _, b := range c.backends.All {
+		names = append(names, b.Provisioner)
 	}
 	return lib.NewProvisionController(klog.FromContext(ctx), libraryClient{c.client, c}, names[0], c,
 		lib.AdditionalProvisionerNames(names[1:]),

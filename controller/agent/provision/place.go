@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -23,17 +24,17 @@ type place struct {
 // the class may have changed since the volume was made, and a pool that is not ready then does not
 // count. A new volume goes into the pool of the class that has the most available space. The refusal
 // is that of a node without such a pool. The caller has checked the class.
-func (c *Controller) placeOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (place, *refusal) {
+func (c *Controller) placeOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (place, *refusal) {
 	at := place{spec: specOf(claim, sc)}
-	candidates := b.pools(sc)
-	if pool, v := existing(b, slices.Concat(candidates, b.all()), claim, sc); pool != nil {
+	candidates := b.PoolsFor(sc)
+	if pool, v := existing(b, slices.Concat(candidates, b.Pools), claim, sc); pool != nil {
 		at.pool, at.spec.Name, at.made = pool, v.Name, true
 		return at, nil
 	}
-	at.spec.Name = b.directory(claim, sc)
+	at.spec.Name = b.Directory(claim, sc)
 	if at.pool = mostAvailable(candidates, at.spec); at.pool == nil {
 		return at, &refusal{reason: refusedNoPool, temporary: true, message: fmt.Sprintf(
-			"node %s has %s", c.info.Name(), b.missing(sc))}
+			"node %s has %s", c.info.Name(), b.Missing(sc))}
 	}
 	return at, nil
 }
@@ -49,14 +50,14 @@ func specOf(claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) vol
 // existing returns the claim's volume and its pool, the first of these that has it; nil if none has.
 // The name is read from the record: an older setting, or the provisioner sidecar, may have
 // chosen another.
-func existing(b *backend, pools []*volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (*volume.Pool, volume.Volume) {
+func existing(b *backends.Backend, pools []*volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) (*volume.Pool, volume.Volume) {
 	for i, pool := range pools {
 		if slices.Contains(pools[:i], pool) {
 			continue
 		}
 		v, err := pool.ByPV(contract.PVName(claim))
 		if err != nil {
-			v, err = pool.Get(b.directory(claim, sc))
+			v, err = pool.Get(b.Directory(claim, sc))
 			if err == nil && v.Owner.UID != string(claim.UID) {
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -15,13 +15,13 @@ import (
 )
 
 // twoDisks returns the backend of the dialect local-path with two pools.
-func twoDisks(t *testing.T, c *Controller) *backend {
+func twoDisks(t *testing.T, c *Controller) *backends.Backend {
 	t.Helper()
 	dialects, err := contract.ParseCompat("local-path")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newHostPathBackend(pvs.Served{Dialect: dialects[0], Pools: c.pools.All()})
+	return backends.HostPath(c.info, backends.Served{Dialect: dialects[0], Pools: c.pools.All()})
 }
 
 // allocate creates a volume of half of what is available in a pool.
@@ -71,7 +71,7 @@ func TestPlaceOf(t *testing.T) {
 		t.Errorf("another path in the class: %+v", r)
 	}
 
-	name := b.directory(claim, &storagev1.StorageClass{})
+	name := b.Directory(claim, &storagev1.StorageClass{})
 	if _, err := c.pools.Create(fast, volume.Spec{Name: name, Bytes: 1, PV: contract.PVName(claim), Owner: record.Owner{UID: testUID}}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	lib "sigs.k8s.io/sig-storage-lib-external-provisioner/v10/controller"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -43,7 +44,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	if sc == nil {
 		return false
 	}
-	b := c.backends.named(sc.Provisioner)
+	b := c.backends.Named(sc.Provisioner)
 	if b == nil {
 		return false
 	}
@@ -51,7 +52,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 	if r == nil {
 		return true
 	}
-	if b.givesBack(claim, sc, r) {
+	if b.GivesBack(claim, sc, r.why()) {
 		// IsEarly: the controller-manager is about to write to the claim, and giving it
 		// back would conflict with that.
 		return !c.claims.IsEarly(claim.UID)
@@ -63,7 +64,7 @@ func (c *Controller) ShouldProvision(ctx context.Context, claim *corev1.Persiste
 // Provision creates the volume and describes its PV. A second call for the same claim
 // returns the same volume.
 func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	b := c.backends.named(o.StorageClass.Provisioner)
+	b := c.backends.Named(o.StorageClass.Provisioner)
 	if b == nil {
 		return nil, lib.ProvisioningFinished, fmt.Errorf("the provisioner %q is not served here", o.StorageClass.Provisioner)
 	}
@@ -75,21 +76,21 @@ func (c *Controller) Provision(ctx context.Context, o lib.ProvisionOptions) (*co
 		return c.failed(b, o, r)
 	}
 	c.changed(pool)
-	if !b.dialect.ByAnnotation && contract.NamesNode(o.PVC) {
+	if !b.Dialect.ByAnnotation && contract.NamesNode(o.PVC) {
 		topic, message := claims.AnnotationIgnored(contract.Of(o.PVC))
 		c.events.Note(ctx, events.Claim(o.PVC), topic, events.AnnotationIgnored, message)
 	}
 	if message := c.noQuota(pool, v); message != "" {
 		c.events.Warn(ctx, events.Claim(o.PVC), "no quota", events.QuotaNotEnforced, message)
 	}
-	if b.byHostname {
+	if !b.IsCSI {
 		c.info.ReadAgain(ctx, hostnameAge)
 	}
 	return c.describe(b, o, pool, v)
 }
 
 // create creates the claim's volume, or returns the one that exists and fits.
-func (c *Controller) create(b *backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
+func (c *Controller) create(b *backends.Backend, o lib.ProvisionOptions) (*volume.Pool, volume.Volume, *refusal) {
 	at, r := c.placeOf(b, o.PVC, o.StorageClass)
 	if r != nil {
 		return nil, volume.Volume{}, r
@@ -107,7 +108,7 @@ func (c *Controller) create(b *backend, o lib.ProvisionOptions) (*volume.Pool, v
 // deleted and created again with other parameters, for example, before the volume had a PV. It
 // removes that one first, as pvs.Discard may. If it may not, it returns the refusal of create, with the
 // reason.
-func (c *Controller) createAnew(ctx context.Context, b *backend, o lib.ProvisionOptions, r *refusal) (*volume.Pool, volume.Volume, *refusal) {
+func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.ProvisionOptions, r *refusal) (*volume.Pool, volume.Volume, *refusal) {
 	pool, v := existing(b, c.pools.All(), o.PVC, o.StorageClass)
 	if pool == nil {
 		return nil, v, r
@@ -132,11 +133,11 @@ func (c *Controller) policyOf(sc *storagev1.StorageClass) corev1.PersistentVolum
 }
 
 // describe returns the results of Provision for a volume that exists.
-func (c *Controller) describe(b *backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
+func (c *Controller) describe(b *backends.Backend, o lib.ProvisionOptions, pool *volume.Pool, v volume.Volume) (
 	*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	pv := b.newPV(served{
-		name: o.PVName, claim: o.PVC, class: o.StorageClass, pool: pool, volume: v,
-		at: c.here(pool), policy: c.policyOf(o.StorageClass),
+	pv := b.NewPV(backends.Made{
+		Name: o.PVName, Claim: o.PVC, Class: o.StorageClass, Pool: pool, Volume: v,
+		At: c.here(pool), Policy: c.policyOf(o.StorageClass),
 	})
 	if c.whole {
 		space, err := pool.Space()
@@ -163,8 +164,8 @@ func (c *Controller) noQuota(pool *volume.Pool, v volume.Volume) string {
 }
 
 // failed returns the results of Provision for a refusal.
-func (c *Controller) failed(b *backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
-	if b.givesBack(o.PVC, o.StorageClass, r) {
+func (c *Controller) failed(b *backends.Backend, o lib.ProvisionOptions, r *refusal) (*corev1.PersistentVolume, lib.ProvisioningState, error) {
+	if b.GivesBack(o.PVC, o.StorageClass, r.why()) {
 		return nil, lib.ProvisioningReschedule, errors.New(cmp.Or(r.steady, r.message))
 	}
 	return nil, lib.ProvisioningFinished, errors.New(r.message)

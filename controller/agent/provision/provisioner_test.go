@@ -108,7 +108,7 @@ func TestProvisionFindsTheSidecarsVolume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pool, _ := existing(c.backends.named(contract.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
+	if pool, _ := existing(c.backends.Named(contract.CSIProvisioner), c.pools.All(), o.PVC, o.StorageClass); pool != fast {
 		t.Error("its space would be allocated twice")
 	}
 	pv, _, err := c.Provision(t.Context(), o)
@@ -239,11 +239,11 @@ func TestGivesBack(t *testing.T) {
 		if row.annotated {
 			claim = classtest.Claim(testUID, row.class, "", contract.AnnProvisionOnNode, "node-02")
 		}
-		s := c.backends.named(sc.Provisioner)
-		if got := s.givesBack(claim, sc, row.r); got != row.want {
+		s := c.backends.Named(sc.Provisioner)
+		if got := s.GivesBack(claim, sc, row.r.why()); got != row.want {
 			t.Errorf("%+v: %v", row, got)
 		}
-		if got := !s.dialect.ByAnnotation && contract.NamesNode(claim); got != (row.annotated && row.class == "csi") {
+		if got := !s.Dialect.ByAnnotation && contract.NamesNode(claim); got != (row.annotated && row.class == "csi") {
 			t.Errorf("%+v: annotation ignored: %v", row, got)
 		}
 	}
@@ -251,7 +251,7 @@ func TestGivesBack(t *testing.T) {
 
 func TestRefusalOf(t *testing.T) {
 	c := examiner(t)
-	s := c.backends.named(contract.CSIProvisioner)
+	s := c.backends.Named(contract.CSIProvisioner)
 	refusal := func(o lib.ProvisionOptions) *refusal { return c.refusalOf(s, o.PVC, o.StorageClass) }
 	fits, big, absent := options("csi-fast", "1Mi"), options("csi-fast", "1Ei"), options("csi", "1Mi")
 	absent.StorageClass.Parameters = map[string]string{contract.StoragePool: "slow"}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/claims"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -44,9 +45,15 @@ type refusal struct {
 	conflict bool
 }
 
+// why returns what decides whether the claim goes back to the scheduler. If another agent of this
+// node serves the claim, that agent answers.
+func (r *refusal) why() backends.Why {
+	return backends.Why{NoSpace: r.reason == refusedSpace, Temporary: r.temporary && !r.silent}
+}
+
 // refusalOf returns why the claim cannot be served now, nil if it can.
-func (c *Controller) refusalOf(b *backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
-	if err := b.check(claim, sc); err != nil {
+func (c *Controller) refusalOf(b *backends.Backend, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass) *refusal {
+	if err := b.Check(claim, sc); err != nil {
 		return &refusal{reason: refusedUnsupported, message: err.Error()}
 	}
 	at, r := c.placeOf(b, claim, sc)
@@ -74,7 +81,7 @@ func (c *Controller) refusalFor(pool *volume.Pool, err error) *refusal {
 	var space *fault.SpaceError
 	switch {
 	case pool.NotOffered() != "":
-		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.notOffered(pool)}
+		return &refusal{reason: claims.TopicUnserved, temporary: true, message: c.backends.NotOffered(pool)}
 	case errors.As(err, &space) && space.NoInodes:
 		return &refusal{reason: refusedSpace, temporary: true, message: fmt.Sprintf(
 			"node %s: the filesystem of %s has no free inodes, so no volume can be created there, however small: "+

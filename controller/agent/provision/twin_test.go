@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -42,7 +42,7 @@ func TestSameDirectoryTwice(t *testing.T) {
 	}
 	pools.Open()
 	dialects, _ := contract.ParseCompat("local-path")
-	b := newHostPathBackend(pvs.Served{Dialect: dialects[0], Pools: pools.All(), Paths: func(string) ([]string, error) { return []string{link}, nil }})
+	b := backends.HostPath(nil, backends.Served{Dialect: dialects[0], Pools: pools.All(), Paths: func(string) ([]string, error) { return []string{link}, nil }})
 	claim, sc := classtest.Claim(testUID, "wait", ""), classtest.Class("wait")
 	r := c.refusalOf(b, claim, sc)
 	if r == nil || r.silent || !r.temporary || !strings.Contains(r.message, "is that of pool "+a+" in "+a) {

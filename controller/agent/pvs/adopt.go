@@ -19,7 +19,7 @@ import (
 // so syncUnknown reads the PV from the API server first.
 func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
 	deleted := func(pv *corev1.PersistentVolume) bool {
-		return contract.Leaving(pv) && b.deletable(pv) == nil && volumeGone(pv, pool, directory)
+		return contract.Leaving(pv) && b.Deletable(pv) == nil && volumeGone(pv, pool, directory)
 	}
 	if deleted(pv) {
 		return nil
@@ -53,10 +53,10 @@ func (p *PVs) syncUnknown(ctx context.Context, b *backend, pv *corev1.Persistent
 // allocates the claim's request: the PV's capacity may be that of the whole disk. The
 // backend chooses the size if there is no claim.
 func (p *PVs) adopt(ctx context.Context, b *backend, pv *corev1.PersistentVolume, pool *volume.Pool, directory string) error {
-	if err := b.adoptable(pv, pool, directory); err != nil {
+	if err := b.Adoptable(pv, pool, directory); err != nil {
 		return err
 	}
-	marks := b.marks(pv)
+	marks := b.Marks(pv)
 	marks.Volume, marks.Adoption = true, true
 	if err := p.nodes.whose(marks, p.node); err != nil {
 		return err

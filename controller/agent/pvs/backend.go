@@ -6,53 +6,40 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// backend handles the PVs of one provisioner: those of a dialect, or CSI PVs.
+// backend handles the PVs of one provisioner.
 type backend struct {
-	rules
-	provisioner string // the name in classes and on PVs
-	// labelsUnchecked makes the sweep label a valid PV although its directory has no
-	// record and may not be adopted. The agent then sees at once when a user adds the
-	// annotation that adoption needs.
-	labelsUnchecked bool
-	// mayLackPV accepts records without a PV. The sidecar passes the PV's name to the
-	// driver only if it is configured to. Such a record matches by the volume handle.
-	mayLackPV bool
-	// trustsCapacity takes the capacity of a PV with a pool UUID as the size of its
-	// volume. An older provisioner wrote no UUID, and the capacity of the whole disk.
-	trustsCapacity bool
+	*backends.Backend
+	node  Node
+	nodes *otherNodes
 }
 
-// rules read and check the fields of the PVs of one backend.
-type rules interface {
-	// ofThisNode reports whether a PV names this node. It ignores the node label.
-	ofThisNode(*corev1.PersistentVolume) bool
-	// names returns the pool and the directory that a PV names. The pool is nil if this
-	// node has no such pool. names checks nothing else.
-	names(*corev1.PersistentVolume) (*volume.Pool, string)
-	// marks returns the marks by which a PV names its node, without Volume.
-	marks(*corev1.PersistentVolume) identity.PV
-	// validate returns the pool and the directory of a PV. It returns an error unless
-	// provisioner and pool of the PV are those of the agent and the volume is this node's,
-	// provided that its record names the PV, which the caller checks. Any writer of PVs
-	// can choose these fields: validate compares a path and never opens it.
-	validate(*corev1.PersistentVolume) (*volume.Pool, string, error)
-	// adoptable returns nil if the agent may adopt the directory of a valid PV, which
-	// has no record.
-	adoptable(*corev1.PersistentVolume, *volume.Pool, string) error
-	// deletable returns nil if the agent may delete the volume of a valid PV when the
-	// PV's reclaim policy is Delete.
-	deletable(*corev1.PersistentVolume) error
+// labelsUnchecked reports whether the sweep labels a valid PV although its directory has no
+// record and may not be adopted. The agent then sees at once when a user adds the
+// annotation that adoption needs.
+func (b *backend) labelsUnchecked() bool { return b.IsCSI }
+
+// validate returns the pool and the directory of a PV of this node. It returns an error unless
+// provisioner and pool of the PV are those of the agent and the volume is this node's,
+// provided that its record names the PV, which the caller checks.
+func (b *backend) validate(pv *corev1.PersistentVolume) (*volume.Pool, string, error) {
+	pool, name, err := b.Validate(pv)
+	if err != nil {
+		return nil, "", err
+	}
+	marks := b.Marks(pv)
+	marks.Volume = true
+	return pool, name, b.nodes.whose(marks, b.node)
 }
 
 // backendNamed returns the backend of a provisioner, nil if the agent does not serve it.
 func (p *PVs) backendNamed(provisioner string) *backend {
 	for _, b := range p.backends {
-		if b.provisioner == provisioner {
+		if b.Provisioner == provisioner {
 			return b
 		}
 	}
@@ -78,18 +65,21 @@ func (p *PVs) backendOf(pv *corev1.PersistentVolume) *backend {
 	return p.backendNamed(contract.HostPathProvisioner)
 }
 
-// matches is the function matches for a PV of the backend. It accepts a record without a
-// PV if the backend does.
+// matches is the function matches for a PV of the backend. It accepts a record without a PV of
+// the CSI driver: the sidecar passes the PV's name to the driver only if it is configured to. Such
+// a record matches by the volume handle.
 func (b *backend) matches(v volume.Volume, pv *corev1.PersistentVolume) error {
-	if v.PV == "" && b.mayLackPV {
+	if v.PV == "" && b.IsCSI {
 		v.PV = pv.Name
 	}
 	return matches(v, pv)
 }
 
-// defaultBytes returns how many bytes to allocate for an adopted volume without a claim.
+// defaultBytes returns how many bytes to allocate for an adopted volume without a claim. The
+// capacity of a CSI PV with a pool UUID is the size of its volume: an older provisioner wrote no
+// UUID, and the capacity of the whole disk.
 func (b *backend) defaultBytes(pv *corev1.PersistentVolume) int64 {
-	if b.trustsCapacity && hasPoolUUID(pv) {
+	if b.IsCSI && hasPoolUUID(pv) {
 		return contract.WholeBytes(pv.Spec.Capacity.Storage())
 	}
 	return 0
@@ -121,7 +111,7 @@ func (b *backend) vanished(pv *corev1.PersistentVolume, pool *volume.Pool, direc
 	if volumeGone(pv, pool, directory) {
 		return true, nil
 	}
-	if err := b.adoptable(pv, pool, directory); err != nil {
+	if err := b.Adoptable(pv, pool, directory); err != nil {
 		return false, err
 	}
 	there, err := pool.HasDirectory(directory)
@@ -142,12 +132,3 @@ func volumeGone(pv *corev1.PersistentVolume, pool *volume.Pool, directory string
 // hasPoolUUID reports whether a PV has the UUID of a pool. The validation of the PV has
 // compared the UUID with the pool's.
 func hasPoolUUID(pv *corev1.PersistentVolume) bool { return pv.Annotations[contract.AnnPool] != "" }
-
-// checkPool returns an error if the PV's pool UUID is not that of the pool. It returns
-// nil if the PV has no UUID, or if the pool was never open and has no identity yet.
-func checkPool(pv *corev1.PersistentVolume, pool *volume.Pool) error {
-	if id := pv.Annotations[contract.AnnPool]; id != "" && pool.ID() != "" && id != pool.ID() {
-		return fmt.Errorf("it names pool %s, and the pool in %s is %s", id, pool.Path(), pool.ID())
-	}
-	return nil
-}

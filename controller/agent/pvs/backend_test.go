@@ -97,7 +97,7 @@ func TestBackendOf(t *testing.T) {
 	} {
 		got := ""
 		if b := row.p.backendOf(row.pv); b != nil {
-			got = b.provisioner
+			got = b.Provisioner
 		}
 		if got != row.want {
 			t.Errorf("%s: backend of %q, want %q", what, got, row.want)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -59,7 +60,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		return nil
 	}
 	if pv.DeletionTimestamp == nil {
-		p.warnUndeletable(ctx, pv, b.deletable(pv))
+		p.warnUndeletable(ctx, pv, b.Deletable(pv))
 	}
 	v, err := pool.Get(directory)
 	switch {
@@ -164,8 +165,8 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	default:
 		return
 	}
-	pool, directory := poolAt(p.pools.All(), contract.DirectoryOf(pv))
-	if pool == nil || checkPool(pv, pool) != nil {
+	pool, directory := backends.PoolAt(p.pools.All(), contract.DirectoryOf(pv))
+	if pool == nil || backends.CheckPool(pv, pool) != nil {
 		return
 	}
 	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Held() != nil {

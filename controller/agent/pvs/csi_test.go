@@ -81,10 +81,10 @@ func TestAdoptableCSI(t *testing.T) {
 	s := c.backendNamed(contract.CSIProvisioner)
 	annotated, plain := handmade(t, c), handmade(t, c)
 	delete(plain.Annotations, contract.AnnPool)
-	if err := s.adoptable(annotated, pool, "backup.2024"); err != nil {
+	if err := s.Adoptable(annotated, pool, "backup.2024"); err != nil {
 		t.Error(err)
 	}
-	err := s.adoptable(plain, pool, "backup.2024")
+	err := s.Adoptable(plain, pool, "backup.2024")
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data hostpath-provisioner.kubevirt.io/pool="+pool.ID()) {
 		t.Errorf("the error names no command: %v", err)
 	}
@@ -94,12 +94,12 @@ func TestAdoptableCSI(t *testing.T) {
 	for directory, want := range map[string]bool{
 		older.Name: true, older.Spec.ClaimRef.Name + "-" + older.Name: true, "backup.2024": false,
 	} {
-		if got := s.adoptable(older, pool, directory) == nil; got != want {
+		if got := s.Adoptable(older, pool, directory) == nil; got != want {
 			t.Errorf("an older driver's PV adopts %q: %v", directory, got)
 		}
 	}
 	hostPath := validPV(c, "wait")
-	if c.backendOf(hostPath).adoptable(hostPath, pool, "backup.2024") == nil {
+	if c.backendOf(hostPath).Adoptable(hostPath, pool, "backup.2024") == nil {
 		t.Error("a hostPath PV with the pool's UUID adopts any directory")
 	}
 	for what, row := range map[string]struct {
@@ -166,13 +166,13 @@ func TestHandmade(t *testing.T) {
 func TestDeletableByProvisioner(t *testing.T) {
 	c := newPVs(t)
 	pv := handmade(t, c)
-	err := c.backendOf(pv).deletable(pv)
+	err := c.backendOf(pv).Deletable(pv)
 	if err == nil || !strings.Contains(err.Error(), "kubectl annotate pv my-data pv.kubernetes.io/provisioned-by="+contract.CSIProvisioner) {
 		t.Error(err)
 	}
 	for _, className := range []string{"wait", "csi"} {
 		pv := validPV(c, className)
-		if err := c.backendOf(pv).deletable(pv); err != nil {
+		if err := c.backendOf(pv).Deletable(pv); err != nil {
 			t.Errorf("%s: %v", className, err)
 		}
 	}

@@ -93,7 +93,7 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 	if d.pool, d.name, err = d.backend.validate(pv); err != nil {
 		return d, err
 	}
-	if err := d.backend.deletable(pv); err != nil {
+	if err := d.backend.Deletable(pv); err != nil {
 		return d, err
 	}
 	v, err := d.pool.Get(d.name)

@@ -68,7 +68,7 @@ func TestDeleteWithoutRecord(t *testing.T) {
 		if !uuid {
 			delete(pv.Annotations, contract.AnnPool)
 		}
-		pool, name := c.backendOf(pv).names(pv)
+		pool, name := c.backendOf(pv).PoolOf(pv)
 		if err := os.Mkdir(filepath.Join(pool.Path(), name), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,7 @@
 //	watch.go       watches them and the claims
 //	bind.go        validates a PV and binds the record of its volume
 //	whose.go       whether the volume of a PV is this node's
-//	backend.go     what depends on the provisioner's name
-//	hostpath.go    the PVs of a dialect
-//	csi.go         CSI PVs
+//	backend.go     the PVs of one provisioner
 //	adopt.go       creates records for the directories of older provisioners
 //	rebind.go      rebinds a volume to the next claim of its PV
 //	delete.go      deletes the volume of a PV

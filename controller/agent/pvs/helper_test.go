@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/agent/nodeinfo"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/classtest"
@@ -26,11 +27,23 @@ func newPVs(t *testing.T) *PVs {
 	t.Helper()
 	pools := classtest.Pools(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
-	p := New(Config{Client: client, Node: infoOf(t, "c"), Events: events.New(client, "node-01"), Pools: pools,
-		Dialects: []Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}, CSIDriver: contract.CSIProvisioner, Changed: func(*volume.Pool) {}})
+	info := infoOf(t, "c")
+	p := New(Config{Client: client, Node: info, Events: events.New(client, "node-01"), Pools: pools,
+		Backends: backendsOf(t, info, pools), Changed: func(*volume.Pool) {}})
 	p.claims = deletions{}
 	setObjects(t, p)
 	return p
+}
+
+// backendsOf returns the backends of the classes of classtest.
+func backendsOf(t *testing.T, node Node, pools *volume.Pools) []*backends.Backend {
+	t.Helper()
+	own := []backends.Served{{Dialect: contract.Own(false), Pools: []*volume.Pool{pools.Named("legacy")}}}
+	of, err := backends.New(backends.Config{Node: node, Pools: pools, Dialects: own, CSIDriver: contract.CSIProvisioner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of.All
 }
 
 // infoOf returns the node info of node-01 in a cluster.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/migration"
@@ -28,7 +29,7 @@ func (p *PVs) Migratable() (all []*corev1.PersistentVolume) {
 // isMigratable reports whether a PV names this node and one of the other provisioners. The PV is not validated.
 func (p *PVs) isMigratable(pv *corev1.PersistentVolume) bool {
 	other := contract.MadeBy(pv, p.otherProvisioners)
-	return other != nil && other.Names(pv, at(p.node))
+	return other != nil && other.Names(pv, backends.At(p.node))
 }
 
 // IsForeign reports whether another provisioner created a PV, and the agent does not serve
@@ -37,9 +38,9 @@ func (p *PVs) IsForeign(pv *corev1.PersistentVolume) bool {
 	return contract.OfOther(pv) && p.backendNamed(pv.Annotations[contract.AnnProvisionedBy]) == nil
 }
 
-// rulesOf returns the rules for PVs of another provisioner, whose directories may be in any pool.
-func (p *PVs) rulesOf(other *contract.Dialect) hostPath {
-	return hostPath{node: p.node, nodes: p.nodes, Served: Served{Dialect: *other, Pools: p.pools.All()}}
+// foreign returns the backend of another provisioner, whose directories may be in any pool.
+func (p *PVs) foreign(other *contract.Dialect) *backend {
+	return p.backend(backends.HostPath(p.node, backends.Served{Dialect: *other, Pools: p.pools.All()}))
 }
 
 // Serves reports whether this agent serves a PV, or another provisioner does: one of the provisioner in its annotation,
@@ -50,7 +51,7 @@ func (p *PVs) Serves(pv *corev1.PersistentVolume) bool {
 
 // At returns the names and UIDs of the node, of its cluster and of the pool as new PVs have them.
 func (p *PVs) At(pool *volume.Pool) contract.Place {
-	at := at(p.node)
+	at := backends.At(p.node)
 	at.NodeUID, at.Cluster, at.Pool = p.node.UID(), p.node.Cluster(), pool.ID()
 	return at
 }
@@ -74,8 +75,8 @@ func (p *PVs) ValidateReturn(pv *corev1.PersistentVolume, v volume.Volume) error
 // validateOther is Validate for a PV of another provisioner.
 func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	var none volume.Volume
-	rules := p.rulesOf(other)
-	pool, name, err := rules.validate(pv)
+	b := p.foreign(other)
+	pool, name, err := b.validate(pv)
 	if err != nil {
 		return pool, none, err
 	}
@@ -89,7 +90,7 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 	case !errors.Is(err, volume.ErrNotFound):
 		return pool, none, err
 	}
-	marks := rules.marks(pv)
+	marks := b.Marks(pv)
 	marks.Volume, marks.Adoption = true, true
 	if err := p.nodes.whose(marks, p.node); err != nil {
 		return pool, none, err

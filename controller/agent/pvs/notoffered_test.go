@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/apitest"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
@@ -27,7 +28,7 @@ func TestPoolThatIsNotOffered(t *testing.T) {
 		if p.pools, err = volume.NewPools(out); err != nil {
 			t.Fatal(err)
 		}
-		p.backends = []*backend{newHostPathBackend(p.node, p.nodes, Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}})}
+		p.backends = []*backend{p.backend(backends.HostPath(p.node, backends.Served{Dialect: contract.Own(false), Pools: []*volume.Pool{out}}))}
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "pv-uid", Annotations: map[string]string{
 			contract.AnnProvisionedBy: contract.HostPathProvisioner, contract.AnnPool: "6e0c", contract.AnnNodeUID: "old",
 		}}}

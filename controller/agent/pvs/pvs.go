@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -34,20 +35,17 @@ var resync = timing.Scaled(time.Minute)
 // Node's annotation gives up. A disk may be mounted late, or hang for a while.
 var reportAfter = timing.Scaled(2 * time.Minute)
 
-// Config configures PVs. Dialects, CSIDriver and Others are optional.
+// Config configures PVs. Others are optional.
 type Config struct {
 	Client kubernetes.Interface
 	Node   Node
 	Events *events.Recorder
 	Pools  *volume.Pools // of the node
-	// Dialects are those whose PVs the agent serves. Their pools are among Pools.
-	Dialects []Served
-	// CSIDriver is the name of the CSI driver. If it is "", the agent does not serve CSI
-	// PVs.
-	CSIDriver string
+	// Backends are those whose PVs the agent serves. Their pools are among Pools.
+	Backends []*backends.Backend
 	// Others are the provisioners whose PVs of this node may be migrated; see
 	// PVs.Migratable. If there are any, PVs sweeps every few minutes. None of them is
-	// among Dialects.
+	// among Backends.
 	Others []contract.Dialect
 	// Changed is called after a volume of the pool was adopted, bound or removed. It
 	// must not block.
@@ -56,13 +54,10 @@ type Config struct {
 
 // Node describes the node of the PVs, its cluster, and a permission of the agent.
 type Node interface {
-	Name() string
-	Hostname() string // the label kubernetes.io/hostname
-	Former() []string // hostnames that it had before, by the administrator's word
+	backends.Node
 	// ReadAgain and ReadFormer read these two again, unless they were read within maxAge.
 	ReadAgain(ctx context.Context, maxAge time.Duration)
 	ReadFormer(ctx context.Context, maxAge time.Duration)
-	UID() string     // that of the Node; it changes if the Node is registered again
 	GiveUp() string  // the Node's annotation contract.AnnGiveUp
 	Cluster() string // the cluster's identity, "" if unknown
 	MayPatchPVs() bool
@@ -121,16 +116,15 @@ func New(c Config) *PVs {
 	}
 	p.nodes = &otherNodes{own: c.Node.Name(), known: map[identity.Name]knownNode{}}
 	p.informer = p.watchPVs()
-	for _, s := range c.Dialects {
-		p.backends = append(p.backends, newHostPathBackend(c.Node, p.nodes, s))
-	}
-	if c.CSIDriver != "" {
-		p.backends = append(p.backends, newCSIBackend(c.Node, p.nodes, c.CSIDriver, c.Pools))
+	for _, b := range c.Backends {
+		p.backends = append(p.backends, p.backend(b))
 	}
 	p.unlabelled.Store(&[]corev1.PersistentVolume{})
 	p.migratable.Store(&[]corev1.PersistentVolume{})
 	return p
 }
+
+func (p *PVs) backend(b *backends.Backend) *backend { return &backend{b, p.node, p.nodes} }
 
 // Informer returns the informer of this node's PVs.
 func (p *PVs) Informer() cache.SharedIndexInformer { return p.informer }
@@ -186,10 +180,10 @@ func (p *PVs) All() (all []*corev1.PersistentVolume) {
 // names its directory, whether the agent serves that provisioner or not. The PV is not validated.
 func (p *PVs) Names(pv *corev1.PersistentVolume) (*volume.Pool, string) {
 	if b := p.backendOf(pv); b != nil {
-		return b.names(pv)
+		return b.PoolOf(pv)
 	}
 	if p.IsForeign(pv) {
-		return p.rulesOf(contract.MadeByOther(pv)).names(pv)
+		return p.foreign(contract.MadeByOther(pv)).PoolOf(pv)
 	}
 	return nil, ""
 }

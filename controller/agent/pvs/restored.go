@@ -34,7 +34,7 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 		made.Spec.StorageClassName = &sc.Name
 		pv := b.restored(v, pool, made, sc, p.At(pool))
 		if err := b.wouldAccept(pv, pool, v); err != nil {
-			errs = append(errs, fmt.Errorf("as a PV of %s: %w", b.provisioner, err))
+			errs = append(errs, fmt.Errorf("as a PV of %s: %w", b.Provisioner, err))
 			continue
 		}
 		made.DeepCopyInto(claim)
@@ -47,18 +47,13 @@ func (p *PVs) Restored(pool *volume.Pool, v volume.Volume, claim *corev1.Persist
 func (p *PVs) backendsFor(v volume.Volume, claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) []*backend {
 	first := func(*backend) bool { return false }
 	if m := v.Migration.Finished(); m != nil {
-		first = func(b *backend) bool { return b.isCSI() == (m.To == "csi") }
+		first = func(b *backend) bool { return b.IsCSI == (m.To == "csi") }
 	} else if i := slices.IndexFunc(classes, func(sc storagev1.StorageClass) bool { return sc.Name == contract.Of(claim) }); i >= 0 {
-		first = func(b *backend) bool { return b.provisioner == classes[i].Provisioner }
+		first = func(b *backend) bool { return b.Provisioner == classes[i].Provisioner }
 	}
 	preferred := slices.DeleteFunc(slices.Clone(p.backends), func(b *backend) bool { return !first(b) })
 	others := slices.DeleteFunc(slices.Clone(p.backends), first)
 	return append(preferred, others...)
-}
-
-func (b *backend) isCSI() bool {
-	_, is := b.rules.(csiDriver)
-	return is
 }
 
 // classOf returns the claim's class, or the first of those whose volumes may be in the pool. A class that does not exist
@@ -67,12 +62,12 @@ func (b *backend) classOf(pool *volume.Pool, claim *corev1.PersistentVolumeClaim
 	name := contract.Of(claim)
 	var found []storagev1.StorageClass
 	for _, sc := range classes {
-		if sc.Provisioner == b.provisioner && (sc.Name == name || name == "" && b.mayUse(pool, sc)) {
+		if sc.Provisioner == b.Provisioner && (sc.Name == name || name == "" && b.mayUse(pool, sc)) {
 			found = append(found, sc)
 		}
 	}
 	if len(found) == 0 {
-		none := &storagev1.StorageClass{Provisioner: b.provisioner}
+		none := &storagev1.StorageClass{Provisioner: b.Provisioner}
 		none.Name = name
 		return none
 	}
@@ -92,24 +87,23 @@ func differs(sc storagev1.StorageClass, policy string) int {
 
 // mayUse reports whether the class names the pool, or no pool.
 func (b *backend) mayUse(pool *volume.Pool, sc storagev1.StorageClass) bool {
-	h, is := b.rules.(hostPath)
-	if !is {
+	if b.IsCSI {
 		return contract.PoolName(sc.Parameters) == pool.Name()
 	}
 	path := ""
-	if h.PathParameter != "" {
-		path = sc.Parameters[h.PathParameter]
+	if b.Dialect.PathParameter != "" {
+		path = sc.Parameters[b.Dialect.PathParameter]
 	}
 	return path == "" || filepath.Clean(path) == pool.Path()
 }
 
 func (b *backend) restored(v volume.Volume, pool *volume.Pool, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, at contract.Place) *corev1.PersistentVolume {
 	const policy = corev1.PersistentVolumeReclaimRetain
-	if h, is := b.rules.(hostPath); is {
-		return h.PV(v.PV, filepath.Join(pool.Path(), v.Name), claim, sc, at, policy)
+	if !b.IsCSI {
+		return b.Dialect.PV(v.PV, filepath.Join(pool.Path(), v.Name), claim, sc, at, policy)
 	}
 	pv := contract.CSIPV(v.PV, v.Name, pool.Name(), claim, sc, at, policy)
-	pv.Annotations[contract.AnnProvisionedBy] = b.provisioner
+	pv.Annotations[contract.AnnProvisionedBy] = b.Provisioner
 	if v.Migration.Finished() != nil {
 		pv.Spec.CSI.FSType = "" // as in contract.MigratedCSIPV
 	}

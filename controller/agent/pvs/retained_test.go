@@ -29,7 +29,7 @@ func newRetained(t *testing.T, className string) *retained {
 	k := &retained{PVs: newPVs(t)}
 	k.seen = validPV(k.PVs, className)
 	k.seen.UID, k.seen.CreationTimestamp, k.seen.Status.Phase = "pv-uid", metav1.Now(), corev1.VolumeBound
-	k.pool, k.name = k.backendOf(k.seen).names(k.seen)
+	k.pool, k.name = k.backendOf(k.seen).PoolOf(k.seen)
 	if _, err := k.pool.Create(volume.Spec{Name: k.name, Bytes: 1, PV: k.seen.Name, Owner: ownerOf(k.seen), Cluster: "c"}); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (p *PVs) Sweep(ctx context.Context) error {
 // validated.
 func (p *PVs) lacksLabel(pv *corev1.PersistentVolume) bool {
 	b := p.backendOf(pv)
-	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.node.Name()) && b.ofThisNode(pv)
+	return b != nil && pv.Labels[contract.LabelNode] != contract.LabelValue(p.node.Name()) && b.OfThisNode(pv)
 }
 
 // label writes the node label to the PVs that the last sweep found without it, so that the
@@ -78,7 +78,7 @@ func (p *PVs) label(ctx context.Context) (later bool) {
 	}
 	for _, pv := range *p.unlabelled.Load() {
 		b := p.backendOf(&pv)
-		if pool, _ := b.names(&pv); pool != nil && pool.Ready() != nil {
+		if pool, _ := b.PoolOf(&pv); pool != nil && pool.Ready() != nil {
 			later = later || pool.NotOffered() == "" // one that is not offered is not so until the next start
 			continue
 		}
@@ -124,10 +124,10 @@ func (p *PVs) checkUnlabelled(b *backend, pv *corev1.PersistentVolume) error {
 		}
 		return nil // sync decides later whether that is the next claim
 	}
-	if b.labelsUnchecked {
+	if b.labelsUnchecked() {
 		return nil
 	}
-	return b.adoptable(pv, pool, name)
+	return b.Adoptable(pv, pool, name)
 }
 
 // sweepForever labels the PVs of the last sweep, and then sweeps about once an hour, every

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
@@ -180,9 +181,9 @@ func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, c
 // isRemote reports whether a PV of any backend requires another node, and no mark of it is this
 // node's. It returns false for a PV that requires no node.
 func (p *PVs) isRemote(pv *corev1.PersistentVolume) bool {
-	if m := commonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
+	if m := backends.CommonMarks(pv, p.node); m.NodeUID || m.Label.Own || pv.Annotations[contract.AnnProvisionOnNode] == p.node.Name() {
 		return false
 	}
 	hostname, node := contract.Hostname(pv), contract.TopologyOf(pv)
-	return hostname != "" && !at(p.node).IsNamed(hostname) || node != "" && node != p.node.Name()
+	return hostname != "" && !backends.At(p.node).IsNamed(hostname) || node != "" && node != p.node.Name()
 }

@@ -38,7 +38,7 @@ func (p *PVs) Validate(ctx context.Context, pv *corev1.PersistentVolume, fresh b
 		maxAge = 0
 	}
 	if other := contract.MadeBy(pv, p.otherProvisioners); other != nil {
-		p.askNodes(ctx, p.rulesOf(other), pv, maxAge)
+		p.askNodes(ctx, p.foreign(other), pv, maxAge)
 		return p.validateOther(other, pv)
 	}
 	if b := p.backendOf(pv); b != nil {

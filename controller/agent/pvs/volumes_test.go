@@ -16,7 +16,7 @@ func TestVolumeOf(t *testing.T) {
 	for _, className := range []string{"now", "csi"} {
 		c := newPVs(t)
 		good := validPV(c, className)
-		pool, name := c.backendOf(good).names(good)
+		pool, name := c.backendOf(good).PoolOf(good)
 		if _, _, err := c.VolumeOf(good); !errors.Is(err, volume.ErrNotFound) {
 			t.Errorf("%s: %v, want that there is no volume yet", className, err)
 		}

@@ -101,12 +101,12 @@ func (o *otherNodes) lookUp(ctx context.Context, client kubernetes.Interface, n 
 // askNodes asks the API server about the Nodes that the marks of a PV name, if the marks disagree.
 // It reads the hostname and the former ones of this node if the affinity requires another one than the present.
 // What validate answers afterwards is as young as maxAge.
-func (p *PVs) askNodes(ctx context.Context, b rules, pv *corev1.PersistentVolume, maxAge time.Duration) {
-	marks := b.marks(pv)
+func (p *PVs) askNodes(ctx context.Context, b *backend, pv *corev1.PersistentVolume, maxAge time.Duration) {
+	marks := b.Marks(pv)
 	if a := marks.Affinity; a.Host && !a.Own && a.Value != "" {
 		p.node.ReadAgain(ctx, maxAge)
 		p.node.ReadFormer(ctx, maxAge)
-		marks = b.marks(pv)
+		marks = b.Marks(pv)
 	}
 	marks.Volume = true
 	identity.WhoseVolume(marks, func(n identity.Name) identity.Existence { return p.nodes.ask(ctx, p.client, n, maxAge) })
@@ -127,15 +127,6 @@ func (o *otherNodes) whose(marks identity.PV, node Node) error {
 	return errors.New(f.Why)
 }
 
-// commonMarks returns the marks that PVs of all backends have.
-func commonMarks(pv *corev1.PersistentVolume, node Node) identity.PV {
-	value := pv.Labels[contract.LabelNode]
-	return identity.PV{
-		NodeUID: node.UID() != "" && pv.Annotations[contract.AnnNodeUID] == node.UID(),
-		Label:   identity.Name{Mark: "label " + contract.LabelNode, Value: value, Own: value == contract.LabelValue(node.Name())},
-	}
-}
-
 // syncVanished handles a PV that the watch reported as deleted. The watch selects by the node label, so
 // the PV may be there with the label of another node, or without one. If it is this node's, syncVanished
 // writes the label again. A watch without the selector reports every PV of the cluster that changes as deleted; syncVanished
@@ -152,11 +143,11 @@ func (p *PVs) syncVanished(ctx context.Context, name string) error {
 	if b == nil || p.IsForeign(pv) { // such as after the way back of a migration
 		return nil
 	}
-	pool, directory := b.names(pv)
+	pool, directory := b.PoolOf(pv)
 	if pool != nil && pool.Ready() != nil {
 		return pool.Ready()
 	}
-	if !b.ofThisNode(pv) && !isRecorded(pool, directory, pv) {
+	if !b.OfThisNode(pv) && !isRecorded(pool, directory, pv) {
 		return nil
 	}
 	p.askNodes(ctx, b, pv, resync)

@@ -216,11 +216,8 @@ func TestHostnameChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.node = info
-		for i, b := range c.backends {
-			if h, ok := b.rules.(hostPath); ok {
-				h.node = info
-				c.backends[i].rules = h
-			}
+		for i, b := range backendsOf(t, info, c.pools) {
+			c.backends[i] = c.backend(b)
 		}
 		err := c.Delete(t.Context(), pv)
 		if (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {

@@ -1,4 +1,4 @@
-package provision
+package backends
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 )
 
 func TestFit(t *testing.T) {
-	b := examiner(t).backends
+	b := backendsOf(t)
 	for name, row := range map[string]struct {
 		class      string
 		parameters map[string]string
@@ -49,7 +49,7 @@ func TestFit(t *testing.T) {
 
 // The forms have only the pool local, and a class without a pool means another.
 func TestFitWithoutAPool(t *testing.T) {
-	b := examiner(t).backends
+	b := backendsOf(t)
 	sc := &storagev1.StorageClass{Provisioner: contract.CSIProvisioner}
 	sc.Name = "plain"
 	if got := b.noPool(sc, false); !strings.Contains(got, `no node has a pool "legacy", the pool of class "plain", which has no parameter storagePool`) {
@@ -59,13 +59,13 @@ func TestFitWithoutAPool(t *testing.T) {
 
 // A pool that is not ready lacks nothing that is known.
 func TestFitNotReady(t *testing.T) {
-	c := examiner(t)
-	if err := c.pools.Named("legacy").Close(); err != nil {
+	b := backendsOf(t)
+	if err := b.pools.Named("legacy").Close(); err != nil {
 		t.Fatal(err)
 	}
 	sc := classtest.Class("csi")
 	sc.Parameters = map[string]string{"quota": "required"}
-	if got := c.backends.Fit(sc, 1); got.Fits || got.Lack != "" {
+	if got := b.Fit(sc, 1); got.Fits || got.Lack != "" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package provision
+package backends
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 
 // HasPool reports whether this node has a pool of the class.
 func (s *Backends) HasPool(sc *storagev1.StorageClass) bool {
-	b := s.named(sc.Provisioner)
-	return b != nil && len(b.pools(sc)) > 0
+	b := s.Named(sc.Provisioner)
+	return b != nil && len(b.PoolsFor(sc)) > 0
 }
 
 // Fit returns what this node has for claims of a class of the CSI driver that request the

@@ -1,4 +1,4 @@
-package provision
+package backends
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	c := examiner(t)
+	b := backendsOf(t)
 	block := corev1.PersistentVolumeBlock
 	for what, row := range map[string]struct {
 		claim         func(*corev1.PersistentVolumeClaim)
@@ -32,14 +32,14 @@ func TestCheck(t *testing.T) {
 		"good mount option": {nil, func(s *storagev1.StorageClass) { s.MountOptions = []string{"noatime"} }, `"noatime"`, ""},
 	} {
 		for className, want := range map[string]string{"wait": row.hostPath, "csi": row.csi} {
-			claim, sc := classtest.Claim(testUID, className, ""), classtest.Class(className)
+			claim, sc := classtest.Claim("0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0", className, ""), classtest.Class(className)
 			if row.claim != nil {
 				row.claim(claim)
 			}
 			if row.class != nil {
 				row.class(sc)
 			}
-			err := c.backends.named(sc.Provisioner).check(claim, sc)
+			err := b.Named(sc.Provisioner).Check(claim, sc)
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %s: %v, want words %q", what, className, err, want)
 			}
