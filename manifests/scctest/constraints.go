@@ -43,7 +43,7 @@ func From(object map[string]any) (*Constraints, error) {
 	return c, nil
 }
 
-// Strategy says which values of a field are allowed: RunAsAny, or another type by its name.
+// Strategy defines which values of a field are allowed: RunAsAny, or another type by its name.
 type Strategy struct {
 	Type string `json:"type"`
 }

@@ -28,7 +28,7 @@ type answer struct {
 	next  time.Duration // the pause before the next check
 }
 
-// check records why the claim waits, unless an event says so already.
+// check records why the claim waits, unless there is an event about it already.
 func (r *unservedRecorder) check(ctx context.Context, p *pendingClaim) answer {
 	switch p.where {
 	case remoteByScheduler:

@@ -94,7 +94,7 @@ func (r *unservedRecorder) checkSpace(ctx context.Context, p *pendingClaim) answ
 	return answer{true, events.RepeatAfter}
 }
 
-// recent returns offers that were read recently enough to say whether a node has the bytes.
+// recent returns offers that were read recently enough to decide whether a node has the bytes.
 func (r *unservedRecorder) recent(sc *storagev1.StorageClass, bytes int64) (o offers, known bool) {
 	if o, known := r.known.Get(offersKey(sc)); known {
 		o := o.(offers)

@@ -36,7 +36,7 @@ type document struct {
 	TeardownCommand   json.RawMessage `json:"teardownCommand"`
 }
 
-// volumes says where the volumes of all classes, or of one, are.
+// volumes returns where the volumes of all classes, or of one, are.
 type volumes struct {
 	NodePathMap []struct {
 		Node  string  `json:"node"`

@@ -19,7 +19,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// The deletion of a PV cannot be undone, so the API server is asked before it whether it admits the PV that
+// The deletion of a PV cannot be reversed, so the API server is asked before it whether it admits the PV that
 // replaces it: before anything is written, because a migration that is cancelled later would write the old PV
 // twice at each attempt, and once more right before the deletion.
 

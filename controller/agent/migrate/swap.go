@@ -181,7 +181,7 @@ func (m *Migrator) unlessRefused(ctx context.Context, j *job, pv *corev1.Persist
 	return err
 }
 
-// finalize removes the finalizers of the deleted old PV. A deletion cannot be undone, so
+// finalize removes the finalizers of the deleted old PV. A deletion cannot be reversed, so
 // the migration can only go forward.
 func (m *Migrator) finalize(ctx context.Context, pv *corev1.PersistentVolume) (state, error) {
 	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {

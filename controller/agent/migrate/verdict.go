@@ -138,7 +138,7 @@ func note(v volume.Volume) string {
 	return v.Migration.Stopped
 }
 
-// kept returns a PV whose last migration ended with a note: it was promised the policy that it has. Older versions left
+// kept returns a PV whose last migration ended with a note: it keeps the policy that it has. Older versions left
 // AnnPolicy on it.
 func kept(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 	pv = pv.DeepCopy()

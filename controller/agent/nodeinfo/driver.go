@@ -66,7 +66,7 @@ func (d *Driver) Run(ctx context.Context) {
 	}
 }
 
-// Ready returns nil if the scheduler sees the driver, as far as is known, or an error that says what is missing.
+// Ready returns nil if the scheduler sees the driver, as far as is known, or an error that names what is missing.
 func (d *Driver) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 		klog.FromContext(ctx).V(2).Info("Cannot check whether the scheduler sees the driver", "err", err)
 		return false // what was found last stays
 	}
-	// Before the driver was registered nothing is lost, and Registration.Ready says what stands in the way.
+	// Before the driver was registered nothing is lost, and Registration.Ready returns what stands in the way.
 	if missing != nil && !d.seen && (d.registration == nil || d.registration.Ready() != nil) {
 		return false
 	}

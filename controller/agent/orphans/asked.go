@@ -86,7 +86,7 @@ type request struct {
 	done   chan error // has room for the answer, so that Run never waits for a caller that left
 }
 
-// Remove removes an orphan at once, without a grace period and whatever Delete says: an administrator named it. All other
+// Remove removes an orphan at once, without a grace period and whatever Config.Delete is: an administrator named it. All other
 // conditions are those of --orphans=delete, and are read from the API server. Run does it, between two of its checks.
 //
 // The error matches IsKept if a condition is not met, an ErrNotFound if the record does not exist or is another volume's,

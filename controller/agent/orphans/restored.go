@@ -76,7 +76,7 @@ func (o *Checker) Restored(ctx context.Context, n Named, from Restorer) (all Obj
 	return all, nil
 }
 
-// notes says what differs from the PV and the claim that the volume had.
+// notes returns what differs from the PV and the claim that the volume had.
 func notes(r record.Record, claim *corev1.PersistentVolumeClaim, exists bool) (all []string) {
 	if !exists && r.Owner.Name != claim.Name {
 		all = append(all, fmt.Sprintf("the volume was made for claim %s, whose name is not known or is taken: choose namespace and name, the same in PV and claim",

@@ -123,7 +123,7 @@ func (c *Controller) createAnew(ctx context.Context, b *backends.Backend, o lib.
 	return c.create(b, o)
 }
 
-// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and nobody
+// hostnameAge is how old the hostname of a new PV may be: a tool may change the label of a Node, and no user
 // can change the affinity of a PV. It spares a request for each of many claims.
 var hostnameAge = timing.Scaled(5 * time.Second)
 

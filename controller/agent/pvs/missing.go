@@ -13,7 +13,7 @@ import (
 )
 
 // reportPool reports on the PV that its pool has not been open on this node for reportAfter,
-// if the Node's annotation gives the volume up: the operator gives up only what both say.
+// if the Node's annotation gives the volume up: the operator gives up only what both name.
 func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error {
 	id := pv.Annotations[contract.AnnPool]
 	if id == "" || !identity.GivesUp(p.node.GiveUp(), p.node.UID(), pv.Annotations[contract.AnnNodeUID], id) {
@@ -23,7 +23,7 @@ func (p *PVs) reportPool(ctx context.Context, pv *corev1.PersistentVolume) error
 		return nil
 	}
 	if pool, _ := p.Names(pv); pool != nil && pool.NotOffered() != "" {
-		return nil // by a setting, which says nothing about its disk
+		return nil // by a setting, which proves nothing about its disk
 	}
 	return p.report(ctx, pv, identity.PoolMissing(p.node.UID()))
 }

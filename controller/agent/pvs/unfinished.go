@@ -152,7 +152,7 @@ func (p *PVs) abandoned(ctx context.Context, pool *volume.Pool, v volume.Volume)
 // Discard removes the volume that was made for a claim and does not fit what claim and class request
 // now, so that another one can be made. It removes an empty directory by rmdir(2), after the record,
 // and only if no PV ever named it: the record was never bound, is old enough to have a saved PV, and
-// the API server has no PV of that name. The error says why the volume stays.
+// the API server has no PV of that name. The error is why the volume stays.
 func (p *PVs) Discard(ctx context.Context, pool *volume.Pool, v volume.Volume, claim *corev1.PersistentVolumeClaim) error {
 	name := contract.PVName(claim)
 	switch {

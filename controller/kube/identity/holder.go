@@ -28,7 +28,7 @@ type Use struct {
 	Object string
 	// Pool is the pool that the object names. If it is "", Path is a directory on the node.
 	Pool, Path string
-	// Nodes and Hostnames are what the object says of its node.
+	// Nodes and Hostnames are the marks of its node that the object has.
 	Nodes, Hostnames []string
 	// Anywhere is set if the object does not require one node.
 	Anywhere bool

@@ -14,7 +14,7 @@ const (
 	Unclear Answer = iota
 	// Ours is the answer where the object is proven to be the one that is meant.
 	Ours
-	// Foreign is the answer where nothing says that it is.
+	// Foreign is the answer if no mark shows that it is.
 	Foreign
 )
 

@@ -17,7 +17,7 @@ type Name struct {
 type Existence int
 
 const (
-	// Unknown is the answer where nobody asked, or the question is forbidden.
+	// Unknown is the answer if the API server was not asked, or must not be.
 	Unknown Existence = iota
 	// Exists is the answer where another Node has the name.
 	Exists
@@ -77,7 +77,7 @@ func WhoseVolume(pv PV, other func(Name) Existence) Finding {
 	return Finding{Answer: Ours}
 }
 
-// differing returns the marks that speak against this node, in words.
+// differing returns the marks that name another node, in words.
 func (pv PV) differing(other func(Name) Existence) (all []string) {
 	names := append([]Name{pv.Affinity}, pv.Annotations...)
 	if !pv.Affinity.Own {

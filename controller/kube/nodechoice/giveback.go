@@ -17,7 +17,7 @@ import (
 )
 
 // GiveBack removes the scheduler's choice of a node from an unbound claim, so that the
-// scheduler chooses again, and records an event. why says what happened to the node.
+// scheduler chooses again, and records an event. why is what happened to the node.
 //
 // The caller has read the claim and the node from the API server. The claim is changed only
 // as it was read: if it was changed since, the error is a conflict.

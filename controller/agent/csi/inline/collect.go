@@ -33,7 +33,7 @@ const podsName = "pods"
 //
 // The kubelet keeps a pod's directory until it has unmounted all volumes of the
 // pod. A volume is deleted only if that directory is missing at two checks in a
-// row, and once more while nobody else works on the volume, and if no mount uses
+// row, and once more while no other call works on the volume, and if no mount uses
 // the volume. Nothing is deleted if the kubelet's directory cannot be read or
 // shows no pod at all: it is then more likely hidden than empty.
 type collector struct {

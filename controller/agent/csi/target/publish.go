@@ -43,7 +43,7 @@ func (t *Target) Publish(pool *volume.Pool, v Volume) error {
 	if err != nil || found.PV == "" || found.State != record.Ready {
 		return err
 	}
-	// The volume may have data from now on, so the record must say that no empty
+	// The volume may have data from now on, so the record must note that no empty
 	// directory may take its place.
 	_, err = pool.Bind(v.Name, volume.Binding{PV: found.PV})
 	return err
