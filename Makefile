@@ -26,7 +26,7 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimp
 export GORACE ?= atexit_sleep_ms=100
 
 .PHONY: help build test test-full test-help test-stale test-unit fuzz torture torture-power \
-  power bench lint lint-fast measure image push release deploy demo demo-disks demo-single-node \
+  power bench lint lint-fast lint-shell measure image push release deploy demo demo-disks demo-single-node \
   demo-local-path demo-operator bin/cluster cluster-up cluster-sync cluster-down clean
 
 help: ## list the targets
@@ -80,14 +80,18 @@ bench: ## the agent beside the limit of its control plane; FULL=1, or scale: SCA
 	  $(if $(FIGURES),--figures $(FIGURES)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 	  $(if $(DISK),--disk $(DISK)) $(if $(POOL),--pool $(abspath $(POOL))) $(if $(JSON),--json $(abspath $(JSON))) $(BENCH_FLAGS)
 
-lint: ## gofmt, vet and golangci-lint
+lint-shell: # the scripts
+	@e2e/packages.sh shellcheck
+	shellcheck -x -S warning $$(git ls-files '*.sh') .ci/run
+
+lint: lint-shell ## gofmt, vet, golangci-lint and shellcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
 	@test -x $(TOOLS)/golangci-lint || { echo "building golangci-lint $(LINT_VERSION), once"; \
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
 
-lint-fast: ## gofmt, vet and staticcheck
+lint-fast: lint-shell ## gofmt, vet, staticcheck and shellcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these files"; exit 1; }
 	@test -x $(TOOLS)/staticcheck-$(STATICCHECK) || { echo "building staticcheck $(STATICCHECK), once"; \
 	  GOBIN=$(TOOLS) go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) && \

@@ -56,6 +56,7 @@ found() {
     openssh-client) programs ssh ssh-keygen ;;
     prometheus) programs prometheus promtool ;;
     qemu-system-x86) programs qemu-system-x86_64 ;;
+    shellcheck) programs shellcheck ;;
     systemd) programs systemd-analyze ;;
     xfsprogs) programs mkfs.xfs ;;
     *) programs "$1" ;; # named as its program is

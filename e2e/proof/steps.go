@@ -40,7 +40,7 @@ var (
 // tier1 are the steps of `make test`, the cheap ones first.
 var tier1 = []step{
 	{name: "build", what: "the programs for this machine", commands: []string{"make --no-print-directory build"}},
-	{name: "lint", what: "gofmt, vet, staticcheck", commands: []string{"make --no-print-directory lint-fast"}},
+	{name: "lint", what: "gofmt, vet, staticcheck, shellcheck", commands: []string{"make --no-print-directory lint-fast"}},
 	{name: "unit", what: "values to values", packages: "@unit", args: []string{"-timeout=10m"}},
 	{name: "race", what: "the storage library with the race detector", packages: "@unit", args: raceCache},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity", packages: "@disk", memory: true, args: once},
@@ -52,7 +52,7 @@ var tier1 = []step{
 
 // tier2 are the shards of `make test-full`.
 var tier2 = []step{
-	{name: "lint", what: "golangci-lint", commands: []string{"make --no-print-directory lint"}},
+	{name: "lint", what: "golangci-lint, shellcheck", commands: []string{"make --no-print-directory lint"}},
 	{name: "race", what: "every unit test with the race detector", packages: "@unit", args: withRace},
 	{name: "fuzz", what: "every fuzz target for a moment", packages: "@unit", commands: []string{"e2e/fuzz.sh 8s"}},
 	{name: "disk", what: "real filesystems and mounts, csi-sanity, with the race detector", packages: "@disk", memory: true, args: withRace, envs: []string{race}},
