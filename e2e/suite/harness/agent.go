@@ -26,7 +26,7 @@ const quickExit = "GORACE=atexit_sleep_ms=100"
 
 // Options are the settings of one agent. The zero value is an agent of hostPath claims.
 type Options struct {
-	// Program replaces Env.Agent.
+	// Program replaces Env.Agent, or Env.Faulty; see Agent.RestartWith.
 	Program string
 	// Kubeconfig replaces the one with the agents' service account.
 	Kubeconfig string
@@ -122,12 +122,22 @@ func (a *Agent) RestartAs(o Options) {
 	a.RestartWith()
 }
 
-// RestartWith starts the agent again with additional variables.
+// killAt is the variable with the step at which an agent with the tag faults kills itself. One as it is released ignores it.
+const killAt = "HPP_KILL_AT="
+
+// RestartWith starts the agent again with additional variables. With killAt among them it starts Env.Faulty, unless
+// Options.Program is set.
 func (a *Agent) RestartWith(env ...string) {
 	s, o := a.scene, a.options
 	s.Helper()
+	all := slices.Concat(o.Env, env)
 	if o.Program == "" {
 		o.Program = s.Env.Agent
+		if slices.ContainsFunc(all, func(v string) bool { return strings.HasPrefix(v, killAt) }) {
+			var err error
+			o.Program, err = s.Env.Faulty()
+			s.must("build an agent that can be killed at a step", err)
+		}
 	}
 	if o.Kubeconfig == "" {
 		o.Kubeconfig = s.Kubeconfig
@@ -147,7 +157,7 @@ func (a *Agent) RestartWith(env ...string) {
 	}
 	a.cmd = exec.Command(o.Program, append(args, o.Flags...)...)
 	a.cmd.Dir, a.cmd.Stdout, a.cmd.Stderr = "/", log, log
-	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit, s.times()}, o.Env, env)
+	a.cmd.Env = slices.Concat([]string{"NODE_NAME=" + a.Node.Name, "PV_DIR=" + a.Pool, "PATH=" + os.Getenv("PATH"), quickExit, s.times()}, all)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	s.must("start agent", a.cmd.Start())
 	a.done = make(chan struct{})
