@@ -158,9 +158,6 @@ func TestProcessesDoNotImportEachOther(t *testing.T) {
 			t.Errorf("%s is in the folder of no process; what processes share is in controller/kube", p.ImportPath)
 		}
 		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			if p.ImportPath == module+"/controller/agent" && imported == module+"/controller/operator/agentenv" {
-				continue // its tests compare the two lists of settings
-			}
 			if other := process(imported); below(imported, module+"/controller") && other != own && other != "kube" {
 				t.Errorf("%s imports %s: what processes share is in controller/kube, and imports none of them", p.ImportPath, imported)
 			}

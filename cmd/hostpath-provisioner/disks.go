@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/disks"
 	"kubevirt.io/hostpath-provisioner/controller/disks/device"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 const inspectDisksHelp = `hostpath-provisioner disks inspect prints the devices of this node and what is
@@ -51,7 +52,7 @@ func offerDisks(ctx context.Context, args []string, out io.Writer) error {
 func inspectDisks(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("inspect", pflag.ContinueOnError)
 	format := flags.StringP("output", "o", "table", "table, json or yaml")
-	address := flags.String("metrics-addr", disks.DefaultAddress, "that of the process")
+	address := flags.String("metrics-addr", settings.DisksAddress, "that of the process")
 	flags.Usage = func() { fmt.Fprintf(out, inspectDisksHelp, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):

@@ -7,10 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"kubevirt.io/hostpath-provisioner/controller/agent"
-	"kubevirt.io/hostpath-provisioner/controller/disks"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/flags.md")
@@ -28,29 +25,31 @@ error has exit code 1.
 
 ` + "`hostpath-provisioner version`, or `--version` alone, prints the version. `inspect` is described in\n" +
 		"[operations.md](../operations.md), `migrate` in [migration.md](../migration.md).\n")
-	for _, s := range agent.Sections("the agent's") {
-		fmt.Fprintf(&b, "\n## %s\n\n| flag | environment | default | |\n|---|---|---|---|\n", s.Title)
-		s.Flags.VisitAll(func(f *pflag.Flag) { row(&b, f, agent.Variable(f.Name)) })
+	for _, s := range settings.Agent("the agent's") {
+		fmt.Fprintf(&b, "\n## %s\n", s.Title)
+		rows(&b, s)
 	}
-	b.WriteString("\n## The command disks\n\n`hostpath-provisioner disks` has flags of its own; see [raw-disks.md](../raw-disks.md).\n\n" +
-		"| flag | environment | default | |\n|---|---|---|---|\n")
-	(&disks.Options{}).Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			row(&b, f, disks.Variable(f.Name))
-		}
-	})
+	b.WriteString("\n## The command disks\n\n`hostpath-provisioner disks` has flags of its own; see [raw-disks.md](../raw-disks.md).\n")
+	for _, s := range settings.Disks() {
+		rows(&b, s)
+	}
 	return b.String()
 }
 
-// row writes a flag's row of a table.
-func row(b *strings.Builder, f *pflag.Flag, variable string) {
-	name := "--" + f.Name
-	if len(f.Name) == 1 {
-		name = "-" + f.Name
+// rows writes the table of a section.
+func rows(b *strings.Builder, section settings.Section) {
+	b.WriteString("\n| flag | environment | default | |\n|---|---|---|---|\n")
+	for _, s := range section.Settings {
+		if s.Ignored {
+			continue
+		}
+		name := "--" + s.Flag
+		if len(s.Flag) == 1 {
+			name = "-" + s.Flag
+		}
+		help := strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(s.Help)
+		fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", name, s.Variable(), s.Default, help)
 	}
-	usage := strings.TrimSuffix(f.Usage, " ["+variable+"]")
-	usage = strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(usage)
-	fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", name, variable, f.DefValue, usage)
 }
 
 func TestFlagReference(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 const migrateHelp = `hostpath-provisioner migrate prints which PVs of this node are, will be, or
@@ -29,7 +30,7 @@ Flags:
 func printPlan(ctx context.Context, args []string, out io.Writer) error {
 	flags := pflag.NewFlagSet("migrate", pflag.ContinueOnError)
 	format := flags.StringP("output", "o", "table", "table or json")
-	address := flags.String("http-address", agent.DefaultAddress, "address of the agent")
+	address := flags.String("http-address", settings.AgentAddress, "address of the agent")
 	flags.Usage = func() { fmt.Fprintf(out, migrateHelp, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):

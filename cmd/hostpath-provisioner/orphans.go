@@ -18,6 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent"
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
 )
 
@@ -47,7 +48,7 @@ func runOrphans(ctx context.Context, args []string, out io.Writer) error {
 	c := orphansCommand{out: out}
 	flags := pflag.NewFlagSet("orphans", pflag.ContinueOnError)
 	flags.StringVarP(&c.format, "output", "o", "table", "table or json, of the list")
-	flags.StringVar(&c.address, "http-address", agent.DefaultAddress, "address of the agent")
+	flags.StringVar(&c.address, "http-address", settings.AgentAddress, "address of the agent")
 	flags.StringVar(&c.pool, "pool", "", "directory of the volume's pool")
 	flags.Usage = func() { fmt.Fprintf(out, orphansHelp, flags.FlagUsages()) }
 	switch err := flags.Parse(args); {

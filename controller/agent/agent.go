@@ -1,8 +1,8 @@
-// Package agent is the node agent: it reads and validates flags and environment, and builds, joins
-// and runs the parts that they configure.
+// Package agent is the node agent: it reads its settings, whose table is in kube/settings, and
+// builds, joins and runs the parts that they configure.
 //
-//	options.go    the flags and their validation
-//	driver.go localpath.go migrate.go orphans.go provision.go serve.go    flags of one part each
+//	options.go    where each setting goes, and which need others
+//	driver.go localpath.go migrate.go orphans.go provision.go serve.go    settings of one part each
 //	compat.go     what dialects of other provisioners need
 //	orphans_serve.go    answers the command orphans
 //	pools.go      which directories are pools
@@ -39,6 +39,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/provision"
 	"kubevirt.io/hostpath-provisioner/controller/agent/pvs"
 	"kubevirt.io/hostpath-provisioner/controller/agent/resize"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -161,7 +162,7 @@ func (a *agent) newPools() (err error) {
 func (a *agent) newPool(at DataDir) (pool *volume.Pool, err error) {
 	c := volume.Config{
 		Name: at.Name, Path: at.Path, Mount: at.Mount, Inner: at.inner, NotOffered: at.notOffered(), Mode: a.mode, Label: a.selinuxLabel,
-		Reserve: a.reserveBytes, Overcommit: a.overcommit, PurgeRate: a.purgeRate, EnableBtrfsQuota: a.btrfsQuota,
+		Reserve: contract.WholeBytes(&a.reserve), Overcommit: a.overcommit, PurgeRate: a.purgeRate, EnableBtrfsQuota: a.btrfsQuota,
 		Holder: fmt.Sprintf("hostpath-provisioner (CSI driver) on node %s (host %s)", a.nodeName, hostname()),
 		Step:   step,
 	}
@@ -203,7 +204,7 @@ func (a *agent) newLoop() (err error) {
 	})
 	a.loop, err = provision.New(provision.Config{
 		Client: a.client, Events: a.recorder, Info: a.info, Claims: a.claims, PVs: a.pvs, Pools: a.pools, Backends: of,
-		ReclaimPolicy: a.policy, WholeDisk: a.wholeDisk, Metrics: a.library,
+		ReclaimPolicy: a.reclaimPolicy, WholeDisk: a.wholeDisk, Metrics: a.library,
 		Hold: a.hold, Changed: a.changed,
 	})
 	return err

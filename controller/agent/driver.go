@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
-
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi"
 	"kubevirt.io/hostpath-provisioner/controller/agent/csi/kubelet"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// driverOptions are the flags of the CSI driver. It accepts the arguments of the kubevirt CSI driver.
+// driverOptions are the flags of the CSI driver.
 type driverOptions struct {
 	endpoint   string
 	name       string
@@ -22,21 +19,6 @@ type driverOptions struct {
 	dataDirs   string
 	kubeletDir string
 	socketSeen string // by the kubelet; if it is empty the driver does not register itself
-}
-
-func (d *driverOptions) register(f *pflag.FlagSet, version string) {
-	f.StringVar(&d.endpoint, "endpoint", "",
-		"socket of the CSI driver, such as unix:///csi/csi.sock")
-	f.StringVar(&d.name, "drivername", contract.CSIProvisioner,
-		"name of the CSI driver, as classes and the CSIDriver object spell it")
-	f.StringVar(&d.nodeID, "nodeid", "",
-		"node ID of the CSI driver: the Node's name; --node-name without it")
-	f.StringVar(&d.version, "version", version,
-		"version that the CSI driver reports; --version alone prints the agent's")
-	f.StringVar(&d.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
-		"the kubelet's directory; volumes are mounted only below it, and the driver registers itself in its plugins_registry")
-	f.StringVar(&d.socketSeen, "kubelet-registration-path", "",
-		"path of the socket as the kubelet sees it. With it the driver registers itself with the kubelet; without it the registrar sidecar does")
 }
 
 // check refuses flags that need a CSI socket if there is none.

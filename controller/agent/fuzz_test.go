@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 // What --datadir accepts are pools with names and paths of their own, each of
 // which keeps clear of those inside it.
 func FuzzDataDirs(f *testing.F) {
-	for _, text := range []string{defaultPools, `[{"name":"local","path":"local-data-dir/csi","shared":false},
+	for _, text := range []string{settings.DefaultPools, `[{"name":"local","path":"local-data-dir/csi","shared":false},
 		{"name":"outer","path":"/srv/x/","snapshotPath":"/srv/x/snaps","snapshotProvider":"reflink"},{"name":"inner","path":"/srv/x/csi"}]`,
 		`[{"name":"a","path":"/"},{"name":"b","path":"../.."}]`, `[{"name":"a","path":"/a","snapshotPath":"/a"}]`, `[null]`, `{}`, `[]`, ``} {
 		f.Add(text)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/spf13/pflag"
-
 	"kubevirt.io/hostpath-provisioner/controller/agent/localpath"
 	"kubevirt.io/hostpath-provisioner/controller/agent/provision"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -20,26 +18,13 @@ import (
 
 // localPathOptions are the flags of an agent that stands in for the local-path provisioner.
 type localPathOptions struct {
-	config string
-	text   string // of namespaces
-
-	// Set by check, from config and text.
-	file       *localpath.File // nil without the flag
+	config     string
 	namespaces []string        // in which the provisioner itself may run
-}
-
-func (l *localPathOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&l.config, "local-path-config", "",
-		"config.json of the ConfigMap local-path-config, for --compat=local-path: more directories besides --pv-dir, and which of them serve a class. The agent starts again when they change")
-	f.StringVar(&l.text, "local-path-namespaces", localpath.DefaultNamespaces,
-		"namespaces, with commas between, in which a Deployment local-path-provisioner is the local-path provisioner: with --compat=local-path new claims wait while it runs. A Deployment of that name elsewhere is only an event")
+	file       *localpath.File // set by check, from config; nil without it
 }
 
 // check reads the configuration. The error names the key and what to do.
 func (l *localPathOptions) check(served []contract.Dialect, node string) (err error) {
-	if l.namespaces, err = localpath.ParseNamespaces(l.text); err != nil {
-		return fmt.Errorf("--local-path-namespaces: %w", err)
-	}
 	if l.config == "" {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/migrate"
@@ -16,36 +15,17 @@ import (
 
 // migrateOptions are the flags of the migration to CSI PVs.
 type migrateOptions struct {
-	text string
-	from string
-	used bool
-
-	// Set by check, from text and from.
 	mode   settings.MigrateMode
-	others []contract.Dialect
+	others []contract.Dialect // whose PVs are migrated, too
+	used   bool
 }
 
-func (m *migrateOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&m.text, "migrate-to-csi", string(settings.MigrateOff),
-		"replace hostPath PVs of this node by CSI PVs of the same directories: off, plan (show what would be done), run, back (make them hostPath PVs again), or annotated (only PVs that are annotated with run or back); needs --provision=hostpath,csi")
-	f.StringVar(&m.from, "migrate-from", "",
-		"also migrate PVs of these provisioners: hostpath, rancher.io/local-path, or both with a comma. The agent then reads all PVs of the cluster every few minutes")
-	f.BoolVar(&m.used, "migrate-used", false,
-		"also migrate volumes that pods use; without it they wait until the pods have gone")
-}
-
-// check parses the flags. The agent serves the claims of the given dialects and, with csi, those of
+// check validates the flags. The agent serves the claims of the given dialects and, with csi, those of
 // the CSI driver. The PVs of a served dialect are migrated without being named by --migrate-from.
-func (m *migrateOptions) check(served []contract.Dialect, csi bool) (err error) {
-	if m.mode, err = settings.ParseMigrateMode(m.text); err != nil {
-		return fmt.Errorf("--migrate-to-csi (MIGRATE_TO_CSI): %w", err)
-	}
+func (m *migrateOptions) check(served []contract.Dialect, csi bool) error {
 	if m.mode != settings.MigrateOff && (len(served) == 0 || !csi) {
 		return fmt.Errorf("--migrate-to-csi=%s (MIGRATE_TO_CSI) needs one process that serves both kinds of claims, from pools among which is PV_DIR: "+
 			"set --provision=hostpath,csi (PROVISION) and --endpoint, as manifests/examples/both-modes does", m.mode)
-	}
-	if m.others, err = contract.ParseProvisioners(m.from); err != nil {
-		return fmt.Errorf("--migrate-from (MIGRATE_FROM): %w", err)
 	}
 	m.others = slices.DeleteFunc(m.others, func(other contract.Dialect) bool {
 		return slices.ContainsFunc(served, func(d contract.Dialect) bool { return d.Provisioner == other.Provisioner })

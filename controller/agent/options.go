@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -23,11 +23,11 @@ type options struct {
 	pvDir         string
 	pvDirMount    string
 	prefix        bool
-	reclaimPolicy string
-	directoryMode string
+	reclaimPolicy corev1.PersistentVolumeReclaimPolicy
+	mode          record.Mode
 	selinuxLabel  string
-	reserve       string
-	capacity      string
+	reserve       resource.Quantity
+	wholeDisk     bool
 	overcommit    float64
 	btrfsQuota    bool
 	purgeRate     int
@@ -42,16 +42,35 @@ type options struct {
 	driver        driverOptions
 	orphans       orphanOptions
 
-	// Set by check, from the flags above.
-	mode         record.Mode
-	policy       corev1.PersistentVolumeReclaimPolicy
-	reserveBytes int64
-	wholeDisk    bool
-	layout       layout
+	layout layout // set by check, from the flags above
 }
 
-// DefaultAddress is the default of --http-address.
-const DefaultAddress = ":9898"
+// targets returns where the value of each flag goes.
+func (o *options) targets() map[string]any {
+	return map[string]any{
+		"node-name": &o.nodeName, "pv-dir": &o.pvDir, "pv-dir-mount": &o.pvDirMount, "datadir": &o.driver.dataDirs,
+		"reserve": &o.reserve, "overcommit": &o.overcommit, "enable-btrfs-quota": &o.btrfsQuota, "purge-rate": &o.purgeRate,
+
+		"provision": &o.provision.claims, "compat": &o.provision.compat,
+		"publish-capacity": &o.provision.publish, "namespace": &o.provision.namespace,
+		"local-path-config": &o.localPath.config, "local-path-namespaces": &o.localPath.namespaces,
+		"use-naming-prefix": &o.prefix, "reclaim-policy": &o.reclaimPolicy,
+		"directory-mode": &o.mode, "selinux-label": &o.selinuxLabel, "capacity": &o.wholeDisk,
+
+		"endpoint": &o.driver.endpoint, "drivername": &o.driver.name, "nodeid": &o.driver.nodeID,
+		"version": &o.driver.version, "kubelet-dir": &o.driver.kubeletDir, "kubelet-registration-path": &o.driver.socketSeen,
+
+		"orphans": &o.orphans.remove, "orphan-grace": &o.orphans.grace,
+
+		"migrate-to-csi": &o.migrate.mode, "migrate-from": &o.migrate.others, "migrate-used": &o.migrate.used,
+
+		"kubeconfig": &o.kubeconfig, "kube-api-qps": &o.qps,
+
+		"http-address": &o.address, "pprof-address": &o.pprof.address, "v": new(klog.Level),
+		"metrics-address": &o.metrics.address, "metrics-per-volume": &o.metrics.volumes, "metrics-auth": &o.metrics.tokens,
+		"metrics-cert-file": &o.metrics.cert, "metrics-key-file": &o.metrics.key, "metrics-tls-version": &o.metrics.tls,
+	}
+}
 
 // driverOnly reports whether the agent is in driver-only mode: it serves CSI calls and does not use
 // the API server.
@@ -63,24 +82,15 @@ func (o *options) driverOnly() bool {
 // for help.
 func parseOptions(version string, args []string, out io.Writer) (*options, error) {
 	o := &options{version: version}
-	sections := o.sections()
-	flags := pflag.NewFlagSet("hostpath-provisioner", pflag.ContinueOnError)
-	for _, s := range sections {
-		flags.AddFlagSet(s.Flags)
-	}
-	flags.Usage = func() { fmt.Fprintf(out, helpText, usages(sections)) }
-	if err := setFromEnvironment(flags); err != nil {
+	table := settings.Agent(version)
+	flags, err := settings.Parse(table, args, o.targets(), "the commands are disks, inspect, migrate and version",
+		func() { fmt.Fprintf(out, helpText, usages(table)) })
+	if flags == nil {
 		return nil, err
 	}
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("%w; --help lists the flags", err)
-	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unknown command %q; the commands are disks, inspect, migrate and version, and --help lists the flags", flags.Arg(0))
-	}
-	o.provision.set = o.provision.set || flags.Changed("provision")
+	_, set := os.LookupEnv(settings.Provision)
+	o.provision.set = set || flags.Changed("provision") || flags.Lookup("compat").Value.String() != ""
+	o.provision.pod = os.Getenv(settings.PodName)
 	if err := o.provision.check(o.driver.endpoint != "", o.prefix); err != nil {
 		return nil, err
 	}
@@ -88,8 +98,9 @@ func parseOptions(version string, args []string, out io.Writer) (*options, error
 	return o, o.check()
 }
 
-// check validates the options. The error names the flag and what to do.
-func (o *options) check() error {
+// check validates what no row of the table can: flags that need others, and paths. The error names
+// the flag and what to do.
+func (o *options) check() (err error) {
 	o.nodeName = cmp.Or(o.driver.nodeID, o.nodeName)
 	if missing := o.missing(); len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
@@ -97,39 +108,11 @@ func (o *options) check() error {
 	if err := errors.Join(o.driver.check(), o.orphans.check(o.driverOnly())); err != nil {
 		return err
 	}
-	switch o.policy = corev1.PersistentVolumeReclaimPolicy(o.reclaimPolicy); o.policy {
-	case "", corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain:
-	default:
-		return fmt.Errorf("reclaim policy %q (PV_RECLAIM_POLICY, --reclaim-policy) is neither Delete nor Retain", o.reclaimPolicy)
-	}
-	if o.policy != "" && o.driverOnly() {
+	if o.reclaimPolicy != "" && o.driverOnly() {
 		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	mode, err := record.ParseMode(o.directoryMode)
-	if err != nil {
-		return fmt.Errorf("--directory-mode: %w", err)
-	}
-	o.mode = mode
-	switch o.capacity {
-	case "request":
-	case "filesystem":
-		o.wholeDisk = true
-	default:
-		return fmt.Errorf("--capacity %q is neither request nor filesystem", o.capacity)
-	}
-	reserve, err := resource.ParseQuantity(o.reserve)
-	if err != nil || reserve.Sign() < 0 || contract.WholeBytes(&reserve) == math.MaxInt64 {
-		return fmt.Errorf("--reserve %q is not a quantity such as 10Gi", o.reserve)
-	}
-	o.reserveBytes = contract.WholeBytes(&reserve)
-	if o.overcommit <= 0 || math.IsNaN(o.overcommit) || math.IsInf(o.overcommit, 0) {
-		return fmt.Errorf("--overcommit %v is not a number above zero", o.overcommit)
-	}
-	if o.purgeRate < 0 || o.qps <= 0 {
-		return errors.New("--kube-api-qps must be above zero, --purge-rate not below")
-	}
-	if err := errors.Join(o.metrics.check(), o.pprof.check(), o.checkAuth()); err != nil {
+	if err := o.metrics.check(o.driverOnly()); err != nil {
 		return err
 	}
 	if err := o.migrate.check(o.provision.dialects, o.provision.csi); err != nil {

@@ -2,20 +2,76 @@ package agent
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 // clean takes away what the machine's environment would decide.
 func clean(t *testing.T) {
-	for _, name := range []string{"NODE_NAME", "PV_DIR", "PV_DIR_MOUNT", "USE_NAMING_PREFIX", "PV_RECLAIM_POLICY", "DATADIR", "PROVISION", "POD_NAME", "POD_NAMESPACE",
-		"MIGRATE_TO_CSI", "MIGRATE_USED", "COMPAT"} {
-		t.Setenv(name, "")
+	t.Setenv(settings.PodName, "")
+	for _, s := range rows() {
+		t.Setenv(s.Variable(), "")
+		os.Unsetenv(s.Variable()) // an empty PROVISION is set, too; t.Setenv puts it back
 	}
-	os.Unsetenv("PROVISION") // empty, it says something; t.Setenv puts it back
+}
+
+// rows returns the agent's settings.
+func rows() (all []settings.Setting) {
+	for _, section := range settings.Agent("test") {
+		all = append(all, section.Settings...)
+	}
+	return all
+}
+
+func TestEverySettingHasATarget(t *testing.T) {
+	flags := map[string]bool{}
+	targets := (&options{}).targets()
+	for _, s := range rows() {
+		flags[s.Flag] = true
+		if targets[s.Flag] == nil {
+			t.Errorf("the value of --%s goes nowhere", s.Flag)
+		}
+	}
+	for flag := range targets {
+		if !flags[flag] {
+			t.Errorf("there is no --%s", flag)
+		}
+	}
+}
+
+// The operator checks one value at a time. No two of the values that it passes on may end its agents together.
+func TestSettingsOfTheConfigMapFitTogether(t *testing.T) {
+	clean(t)
+	for name, value := range map[string]string{"NODE_NAME": "node-01", "PV_DIR": "/var/hpvolumes", settings.Provision: "hostpath,csi",
+		"HPP_ENDPOINT": "unix:///csi/csi.sock", "POD_NAMESPACE": "ns"} {
+		t.Setenv(name, value)
+	}
+	values := map[string]string{"HPP_RESERVE": "10Gi", "HPP_OVERCOMMIT": "2.5", "HPP_ENABLE_BTRFS_QUOTA": "true", "HPP_PURGE_RATE": "0x10",
+		"HPP_PUBLISH_CAPACITY": "False", "HPP_KUBE_API_QPS": "0.5", "HPP_METRICS_PER_VOLUME": "true", "HPP_CAPACITY": "filesystem",
+		"HPP_SELINUX_LABEL": "auto", "HPP_ORPHANS": "delete", "PV_RECLAIM_POLICY": "Retain", "MIGRATE_USED": "true", "HPP_DIRECTORY_MODE": "0770",
+		settings.MigrateToCSI: "run", "MIGRATE_FROM": "hostpath,rancher.io/local-path", "HPP_ORPHAN_GRACE": "0"}
+	for _, s := range rows() {
+		if value := values[s.Variable()]; s.ConfigMap != (value != "") {
+			t.Errorf("%s has the value %q here; may the ConfigMap have it: %v", s.Variable(), value, s.ConfigMap)
+		}
+	}
+	for name, value := range values {
+		t.Setenv(name, value)
+	}
+	o, err := parseOptions("v1", nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.purgeRate != 16 || o.qps != 0.5 || !o.wholeDisk || !o.orphans.remove || o.mode != 0o770 || o.migrate.mode != settings.MigrateRun ||
+		len(o.migrate.others) != 2 || o.orphans.grace != 0 || o.provision.publish || o.reclaimPolicy != "Retain" {
+		t.Errorf("%+v", o)
+	}
 }
 
 // Whoever sets up an agent learns of everything that is required at once.
@@ -74,10 +130,61 @@ func TestEnvironmentSetsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.nodeName != "node-01" || !o.prefix || o.policy != "Retain" || o.reserveBytes != 1<<30 {
+	if o.nodeName != "node-01" || !o.prefix || o.reclaimPolicy != "Retain" || o.reserve.String() != "1Gi" {
 		t.Errorf("%+v", o)
 	}
 	if o.mode != 0o2770 {
 		t.Errorf("mode %v", o.mode)
+	}
+}
+
+func TestSettingsFromTheEnvironment(t *testing.T) {
+	clean(t)
+	t.Setenv("NODE_NAME", "node-01")
+	t.Setenv("PV_DIR", t.TempDir())
+	t.Setenv("USE_NAMING_PREFIX", "tRUE")
+	t.Setenv("HPP_PURGE_RATE", "7")
+	t.Setenv("HPP_KUBE_API_QPS", "3")
+	t.Setenv("HPP_RESERVE", "")
+	o, err := parseOptions("test", []string{"--kube-api-qps=4"}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.prefix || o.purgeRate != 7 || o.qps != 4 || !o.reserve.IsZero() {
+		t.Errorf("prefix %v, purge rate %d, requests per second %v, reserve %s", o.prefix, o.purgeRate, o.qps, &o.reserve)
+	}
+	t.Setenv("HPP_PURGE_RATE", "fast")
+	if _, err := parseOptions("test", nil, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "HPP_PURGE_RATE") {
+		t.Errorf("error %v, want one that names the variable", err)
+	}
+}
+
+// An empty --compat counts as not given, and one that names nothing does not.
+func TestClaimsWithoutProvision(t *testing.T) {
+	for _, row := range []struct {
+		compat, provision string
+		want              string // of the provisioners; "" is an error
+	}{
+		{"", "-", "kubevirt.io/hostpath-provisioner"},
+		{"local-path", "-", "rancher.io/local-path"},
+		{"local-path", "hostpath", "kubevirt.io/hostpath-provisioner rancher.io/local-path"},
+		{"local-path", "", "rancher.io/local-path"},
+		{",", "-", ""},
+		{"", "", ""},
+	} {
+		clean(t)
+		if row.provision != "-" {
+			t.Setenv(settings.Provision, row.provision)
+		}
+		var got []string
+		o, err := parseOptions("test", []string{"--node-name=a", "--pv-dir=" + filepath.Join(t.TempDir(), "pool"), "--compat=" + row.compat}, io.Discard)
+		if err == nil {
+			for _, d := range o.provision.dialects {
+				got = append(got, d.Provisioner)
+			}
+		}
+		if strings.Join(got, " ") != row.want {
+			t.Errorf("--compat=%s, PROVISION %s: %q, %v; want %q", row.compat, row.provision, got, err, row.want)
+		}
 	}
 }

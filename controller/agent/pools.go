@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -19,9 +20,6 @@ import (
 
 // hostPathPool is the name of the pool in PV_DIR if --datadir names pools too.
 const hostPathPool = "hostpath"
-
-// defaultPools are the pools of driver-only mode without --datadir.
-const defaultPools = `[{"name":"` + contract.DefaultPool + `","path":"/csi-data-dir"}]`
 
 // layout has the directories of all pools, and which of them are for hostPath claims.
 type layout struct {
@@ -36,7 +34,7 @@ type layout struct {
 func (o *options) newLayout(localPaths []string, check func(*DataDir) error) (l layout, err error) {
 	switch {
 	case o.driverOnly():
-		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, defaultPools))
+		l.dirs, err = ParseDataDirs(cmp.Or(o.driver.dataDirs, settings.DefaultPools))
 	case o.driver.dataDirs != "":
 		l.dirs, err = ParseDataDirs(o.driver.dataDirs)
 	default:
@@ -257,5 +255,5 @@ func Pools(args []string) (dirs []DataDir, reserve int64, overcommit float64, er
 	if err != nil || o == nil {
 		return nil, 0, 0, cmp.Or(err, errors.New("the arguments ask for help"))
 	}
-	return slices.DeleteFunc(o.layout.dirs, func(d DataDir) bool { return d.leftOut != "" }), o.reserveBytes, o.overcommit, nil
+	return slices.DeleteFunc(o.layout.dirs, func(d DataDir) bool { return d.leftOut != "" }), contract.WholeBytes(&o.reserve), o.overcommit, nil
 }

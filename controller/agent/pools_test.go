@@ -65,7 +65,7 @@ func TestLayout(t *testing.T) {
 		args []string
 		want string
 	}{
-		"neither":            {[]string{node, "--pv-dir=" + outer, "--provision=nfs"}, `"nfs" is neither`},
+		"neither":            {[]string{node, "--pv-dir=" + outer, "--provision=nfs"}, `is "nfs"; set it to hostpath, csi`},
 		"nothing":            {[]string{node, "--pv-dir=" + outer, "--provision="}, "nothing is left to do"},
 		"csi without driver": {[]string{node, "--pv-dir=" + outer, csi}, "set --endpoint"},
 		"no namespace":       {[]string{node, socket, csi, "--pv-dir=" + outer}, "POD_NAMESPACE"},

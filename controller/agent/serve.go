@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,63 +13,32 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/httpserver"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
-// metricsOptions are the flags of /metrics over HTTPS. Names and defaults are those of the
-// kubevirt CSI driver, which had no flag for its port.
+// metricsOptions are the flags of /metrics over HTTPS.
 type metricsOptions struct {
-	address, cert, key, tls, auth string
-	volumes                       bool
+	address, cert, key, tls string
+	tokens                  bool // clients need a token to read metrics
+	volumes                 bool
 
 	secure *httpserver.Certificate // of address; see certificate
 }
 
-const driverMetricsAddress = ":8443"
-
-func (m *metricsOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&m.address, "metrics-address", "",
-		"address of /metrics over HTTPS; an empty one turns it off. In driver-only mode without --http-address it is "+driverMetricsAddress)
-	f.BoolVar(&m.volumes, "metrics-per-volume", false,
-		"serve the use and the quota of each volume: two series per volume of the node")
-	f.StringVar(&m.auth, "metrics-auth", "none",
-		"none, or token: /metrics is served on --metrics-address only, to clients whose token may get that URL")
-	f.StringVar(&m.cert, "metrics-cert-file", "",
-		"certificate of --metrics-address, PEM, read again when it changes; self-signed without it")
-	f.StringVar(&m.key, "metrics-key-file", "",
-		"key of --metrics-cert-file")
-	f.StringVar(&m.tls, "metrics-tls-version", "VersionTLS13",
-		"oldest accepted TLS version of --metrics-address, VersionTLS10 to VersionTLS13")
-}
-
-func (m *metricsOptions) check() error {
-	switch _, known := httpserver.TLSVersion(m.tls); {
-	case !known && m.tls != "":
-		return fmt.Errorf("--metrics-tls-version %q is none of VersionTLS10, VersionTLS11, VersionTLS12 and VersionTLS13", m.tls)
+// check validates flags that need others.
+func (m *metricsOptions) check(driverOnly bool) error {
+	switch {
 	case m.cert != "" && m.key == "":
 		return errors.New("--metrics-cert-file is given without --metrics-key-file; give both, or none for a self-signed certificate")
 	case m.key != "" && m.cert == "":
 		return errors.New("--metrics-key-file is given without --metrics-cert-file; give both, or none for a self-signed certificate")
-	case m.auth != "none" && m.auth != "token":
-		return fmt.Errorf("--metrics-auth %q is neither none nor token", m.auth)
-	}
-	return nil
-}
-
-// checkAuth returns an error if the agent cannot require tokens.
-func (o *options) checkAuth() error {
-	switch {
-	case !o.metrics.tokens():
-		return nil
-	case o.driverOnly():
+	case m.tokens && driverOnly:
 		return errors.New("--metrics-auth=token: in driver-only mode the agent does not use the API server; leave it out, or set --provision")
-	case o.metrics.address == "":
+	case m.tokens && m.address == "":
 		return errors.New("--metrics-auth=token needs --metrics-address: the agent accepts tokens over TLS only")
 	}
 	return nil
 }
-
-// tokens reports whether clients need a token to read metrics.
-func (m *metricsOptions) tokens() bool { return m.auth == "token" }
 
 // setAddresses sets the default addresses of driver-only mode. There, the liveness-probe sidecar
 // may have the port of --http-address, and Prometheus reads metrics from the port of the kubevirt
@@ -83,7 +51,7 @@ func (o *options) setAddresses(f *pflag.FlagSet) {
 		o.address = ""
 	}
 	if o.address == "" && !f.Changed("metrics-address") {
-		o.metrics.address = driverMetricsAddress
+		o.metrics.address = settings.DriverMetricsAddress
 	}
 }
 
@@ -106,7 +74,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 			return nil, fmt.Errorf("--http-address %s: %w", o.address, err)
 		}
 		open := gatherer
-		if o.metrics.tokens() {
+		if o.metrics.tokens {
 			open = nil // without TLS, others could read the token
 		}
 		handler := wrap(httpserver.Handler(open, checks))
@@ -118,7 +86,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 			return nil, err
 		}
 		handler := httpserver.MetricsHandler(gatherer)
-		if o.metrics.tokens() {
+		if o.metrics.tokens {
 			reviews, err := NewClient(o.kubeconfig, o.nodeName, httpserver.ReviewQPS)
 			if err != nil {
 				return nil, err
@@ -133,7 +101,7 @@ func (o *options) listen(gatherer prometheus.Gatherer, checks []httpserver.Check
 // certificate returns the certificate of the address, the same at every call.
 func (m *metricsOptions) certificate() *httpserver.Certificate {
 	if m.secure == nil {
-		version, _ := httpserver.TLSVersion(m.tls) // check refused unknown ones
+		version, _ := httpserver.TLSVersion(m.tls) // no name is the newest
 		m.secure = httpserver.TLS{CertFile: m.cert, KeyFile: m.key, Hosts: ownHosts(os.Getenv), MinVersion: version}.Certificate()
 	}
 	return m.secure
@@ -169,26 +137,8 @@ func ownHosts(env func(string) string) []string {
 	return hosts
 }
 
-// pprofOptions is the flag of the profiles. They are off by default, because they show what the
-// process has in memory.
+// pprofOptions is the flag of the profiles.
 type pprofOptions struct{ address string }
-
-func (p *pprofOptions) register(f *pflag.FlagSet) {
-	f.StringVar(&p.address, "pprof-address", "",
-		"address of /debug/pprof/, for go tool pprof; without a host, such as :6060, on loopback only; an empty one turns it off. Profiles show what the process holds in memory")
-}
-
-func (p *pprofOptions) check() error {
-	if p.address == "" {
-		return nil
-	}
-	host, port, err := net.SplitHostPort(p.address)
-	if err != nil || port == "" {
-		return fmt.Errorf("--pprof-address %q is not an address such as :6060", p.address)
-	}
-	p.address = net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
-	return nil
-}
 
 // listen opens the address and returns the function that serves it, or none if it is empty.
 func (p *pprofOptions) listen() ([]func(context.Context) error, error) {

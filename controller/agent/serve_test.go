@@ -55,7 +55,7 @@ func TestMetricsAuth(t *testing.T) {
 	}{
 		"agent":          {append(agent, "--metrics-address=:1"), ""},
 		"without TLS":    {agent, "--metrics-address"},
-		"other":          {append(agent, "--metrics-auth=basic"), `"basic" is neither none nor token`},
+		"other":          {append(agent, "--metrics-auth=basic"), `--metrics-auth (HPP_METRICS_AUTH) is "basic"; set it to none or token`},
 		"plain driver":   {driver, "--provision"},
 		"driver, claims": {append(driver, "--provision=csi", "--namespace=ns", "--metrics-address=:1"), ""},
 	} {

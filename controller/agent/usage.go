@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
@@ -87,10 +88,10 @@ answer.
 `
 
 // usages returns the flags of each section, as --help shows them.
-func usages(sections []Section) string {
+func usages(sections []settings.Section) string {
 	var b strings.Builder
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n%s:\n%s", s.Title, s.Flags.FlagUsagesWrapped(100))
+		fmt.Fprintf(&b, "\n%s:\n%s", s.Title, s.Flags().FlagUsagesWrapped(100))
 	}
 	return b.String()
 }

@@ -1,7 +1,7 @@
-// Package disks is the agent of raw disks: its flags and environment are read and checked, and its
-// parts are built, joined and run.
+// Package disks is the agent of raw disks: it reads its settings, whose table is in kube/settings,
+// and builds, joins and runs its parts.
 //
-//	options.go  the flags, and what is wrong with them
+//	options.go  where each setting goes, and which are missing
 //	disks.go    the parts
 //
 // It shares the program with the agent of directories, and nothing else: it needs a privileged

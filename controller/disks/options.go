@@ -1,20 +1,17 @@
 package disks
 
 import (
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
-// Options are the flags. Names, variables and defaults are those of cybozu's
-// local-pv-provisioner, so that its manifests carry over.
+// Options are the flags.
 type Options struct {
 	// Node is the name of the Node.
 	Node string
@@ -27,12 +24,6 @@ type Options struct {
 	namespace, configMap string
 	interval             time.Duration
 }
-
-// DefaultAddress is that of --metrics-addr.
-const DefaultAddress = ":8080"
-
-// ignored are flags of the older program that have no meaning here.
-var ignored = []string{"development", "zap-devel", "zap-encoder", "zap-log-level", "zap-stacktrace-level", "zap-time-encoding"}
 
 const helpText = `hostpath-provisioner disks offers the unused disks of one node as local PVs, and
 wipes a disk between two tenants. It runs on every node, in a privileged
@@ -58,58 +49,22 @@ Exit code: 0 after SIGTERM or SIGINT, 2 if the command line or a setting is
 wrong, 1 after any other error.
 `
 
-// Flags returns the flags, which set o.
-func (o *Options) Flags() *pflag.FlagSet {
-	f := pflag.NewFlagSet("disks", pflag.ContinueOnError)
-	f.SortFlags = false
-	f.StringVar(&o.Node, "node-name", "", "name of the Node that this process runs on; required")
-	f.StringVar(&o.namespace, "namespace-name", "", "namespace of the ConfigMaps; required")
-	f.StringVar(&o.configMap, "default-pv-spec-configmap", "", "ConfigMap of a Node without the annotation; without it such a Node offers nothing")
-	f.DurationVar(&o.interval, "polling-interval", 5*time.Minute, "longest time between two scans of the devices; new devices and changes of ConfigMaps are noticed at once")
-	f.StringVar(&o.Address, "metrics-addr", DefaultAddress, "address of /healthz, /readyz, /status, /metrics and /devices")
-	f.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig file; without it the service account of the pod is used")
-	f.Float32Var(&o.QPS, "kube-api-qps", 20, "requests per second to the API server; five times as many at once")
-	var logging flag.FlagSet
-	klog.InitFlags(&logging)
-	f.AddGoFlag(logging.Lookup("v"))
-	for _, name := range ignored {
-		f.String(name, "", "accepted and ignored")
-		f.Lookup(name).NoOptDefVal = "true"
-		f.Lookup(name).Hidden = true
+// targets returns where the value of each flag goes.
+func (o *Options) targets() map[string]any {
+	return map[string]any{
+		"node-name": &o.Node, "namespace-name": &o.namespace, "default-pv-spec-configmap": &o.configMap, "polling-interval": &o.interval,
+		"metrics-addr": &o.Address, "kubeconfig": &o.Kubeconfig, "kube-api-qps": &o.QPS, "v": new(klog.Level),
 	}
-	f.VisitAll(func(f *pflag.Flag) { f.Usage += " [" + Variable(f.Name) + "]" })
-	return f
-}
-
-// Variable returns the environment variable that sets a flag.
-func Variable(flag string) string {
-	return "LP_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // Parse reads the environment and the command line. It returns nil options if it only printed help
 // to out. Every error is one of the command line or a setting.
 func Parse(args []string, out io.Writer) (*Options, error) {
-	o := &Options{}
-	flags := o.Flags()
-	flags.Usage = func() { fmt.Fprintf(out, helpText, flags.FlagUsagesWrapped(100)) }
-	var wrong error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if value := os.Getenv(Variable(f.Name)); value != "" && wrong == nil {
-			if err := flags.Set(f.Name, value); err != nil {
-				wrong = fmt.Errorf("environment variable %s: %w", Variable(f.Name), err)
-			}
-		}
-	})
-	if wrong != nil {
-		return nil, wrong
-	}
-	switch err := flags.Parse(args); {
-	case errors.Is(err, pflag.ErrHelp):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("%w; --help lists the flags", err)
-	case flags.NArg() > 0:
-		return nil, fmt.Errorf("unknown command %q; the command is inspect, and --help lists the flags", flags.Arg(0))
+	o, table := &Options{}, settings.Disks()
+	flags, err := settings.Parse(table, args, o.targets(), "the command is inspect",
+		func() { fmt.Fprintf(out, helpText, table[0].Flags().FlagUsagesWrapped(100)) })
+	if flags == nil {
+		return nil, err
 	}
 	return o, o.check()
 }
@@ -122,11 +77,8 @@ func (o *Options) check() error {
 	if o.namespace == "" {
 		missing = append(missing, "the namespace of the ConfigMaps: set LP_NAMESPACE_NAME (metadata.namespace by the downward API) or --namespace-name")
 	}
-	switch {
-	case len(missing) > 0:
+	if len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
-	case o.interval <= 0 || o.QPS <= 0:
-		return errors.New("--polling-interval and --kube-api-qps must be above zero")
 	}
 	return nil
 }

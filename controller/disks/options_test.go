@@ -7,14 +7,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 func clean(t *testing.T) {
-	(&Options{}).Flags().VisitAll(func(f *pflag.Flag) {
-		t.Setenv(Variable(f.Name), "")
-		os.Unsetenv(Variable(f.Name)) // t.Setenv puts it back
-	})
+	for _, s := range settings.Disks()[0].Settings {
+		t.Setenv(s.Variable(), "")
+		os.Unsetenv(s.Variable()) // t.Setenv puts it back
+	}
+}
+
+func TestEverySettingHasATarget(t *testing.T) {
+	targets := (&Options{}).targets()
+	for _, s := range settings.Disks()[0].Settings {
+		if _, is := targets[s.Flag]; is == s.Ignored {
+			t.Errorf("--%s has a target: %v", s.Flag, is)
+		}
+		delete(targets, s.Flag)
+	}
+	if len(targets) > 0 {
+		t.Errorf("no flag for %v", targets)
+	}
 }
 
 // The older program's manifests set everything by these variables.

@@ -6,7 +6,8 @@
 //
 //	desired.go    the objects that a resource asks for
 //	pools.go      the pools, volumes and mounts of the agent; claimpools has the disks of pools on claims
-//	tune.go       settings of the ConfigMap, which agentenv validates
+//	configmap.go  which settings the ConfigMap may have
+//	tune.go       what these settings change
 //	retain.go     what PVs use although the resource does not name it
 //	apply.go      compares an object with the cluster's, and applies it
 //	takeover.go   takes fields over from others, and replaces what cannot be changed

@@ -35,7 +35,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
-	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/nodegone"
 	"kubevirt.io/hostpath-provisioner/controller/operator/tlsprofile"
@@ -161,7 +160,7 @@ func (s Settings) cached() cache.Options {
 	cached.ByObject[&corev1.PersistentVolume{}] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&storagev1.CSIStorageCapacity{}] = cache.ByObject{Namespaces: own, Transform: cache.TransformStripManagedFields()}
 	cached.ByObject[&batchv1.Job{}] = cache.ByObject{Namespaces: own, Label: marked}
-	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(agentenv.ConfigMap)}
+	cached.ByObject[&corev1.ConfigMap{}] = cache.ByObject{Namespaces: own, Field: named(configMap)}
 	cached.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: own, Field: named(admission.Secret)}
 	return cached
 }

@@ -18,7 +18,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
-	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
@@ -49,7 +48,7 @@ type layout struct {
 	templates map[pool]*corev1.PersistentVolumeClaimSpec
 	claims    claimpools.Result
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
-	tuned   []agentenv.Variable
+	tuned   []variable
 	invalid []string
 	// without are nodes that get no agent yet, because the pod of a former agent is there.
 	without []string

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
-	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
 )
 
 // kubeletDir is the kubelet's directory in agent.yaml.
@@ -24,9 +23,9 @@ const kubeletDir = "/var/lib/kubelet"
 // settings returns the data of the ConfigMap, nil if there is none.
 func (r *Reconciler) settings(ctx context.Context) (map[string]string, error) {
 	var found corev1.ConfigMap
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: agentenv.ConfigMap}, &found)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: configMap}, &found)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read ConfigMap %s: %w", agentenv.ConfigMap, err)
+		return nil, fmt.Errorf("read ConfigMap %s: %w", configMap, err)
 	}
 	return found.Data, nil
 }
@@ -45,8 +44,8 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	var l layout
-	l.tuned, _ = agentenv.Parse(data)
-	if d, err := time.ParseDuration(l.value(agentenv.NodeGoneGrace)); err == nil {
+	l.tuned, _ = parseConfigMap(data)
+	if d, err := time.ParseDuration(l.value(graceKey)); err == nil {
 		return d, nil
 	}
 	return defaultNodeGoneGrace, nil
@@ -54,19 +53,19 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 
 // tune adds the settings of the ConfigMap to the layout.
 func (l *layout) tune(data map[string]string) {
-	l.tuned, l.invalid = agentenv.Parse(data)
-	if mode := l.value(agentenv.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(settings.MigrateOff) {
-		l.tuned = slices.DeleteFunc(l.tuned, func(o agentenv.Variable) bool { return o.Name == agentenv.MigrateToCSI })
+	l.tuned, l.invalid = parseConfigMap(data)
+	if mode := l.value(settings.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(settings.MigrateOff) {
+		l.tuned = slices.DeleteFunc(l.tuned, func(v variable) bool { return v.name == settings.MigrateToCSI })
 		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only then there are hostPath volumes",
-			agentenv.ConfigMap, agentenv.MigrateToCSI, mode))
+			configMap, settings.MigrateToCSI, mode))
 	}
 }
 
 // value returns the value of a setting, "" if it is not set.
 func (l *layout) value(name string) string {
-	for _, o := range l.tuned {
-		if o.Name == name {
-			return o.Value
+	for _, v := range l.tuned {
+		if v.name == name {
+			return v.value
 		}
 	}
 	return ""
@@ -76,12 +75,12 @@ func (l *layout) value(name string) string {
 // replaced where it is: in the arguments, and in the pod's volumes and mounts.
 func (l *layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
-	for _, o := range l.tuned {
-		if o.Name != agentenv.KubeletDir && o.Name != agentenv.NodeGoneGrace {
-			set(agent, o.Name, o.Value)
+	for _, v := range l.tuned {
+		if _, is := ownSettings[v.name]; !is {
+			set(agent, v.name, v.value)
 		}
 	}
-	to := l.value(agentenv.KubeletDir)
+	to := l.value(settings.KubeletDir)
 	if to == "" {
 		return
 	}
@@ -108,7 +107,7 @@ func below(path, dir string) string {
 
 // migrates reports whether the agents may replace PVs.
 func (l *layout) migrates() bool {
-	mode := l.value(agentenv.MigrateToCSI)
+	mode := l.value(settings.MigrateToCSI)
 	return mode != "" && mode != string(settings.MigrateOff)
 }
 

@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/operator/agentenv"
+	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 )
 
 // tuned returns the layout of a resource with these settings, and its objects.
-func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, settings map[string]string) (layout, map[string]runtime.Object) {
+func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, data map[string]string) (layout, map[string]runtime.Object) {
 	t.Helper()
 	cr := &v1beta1.HostPathProvisioner{Spec: spec}
 	l := layoutOf(cr)
-	l.tune(settings)
+	l.tune(data)
 	objects, err := Settings{Namespace: "ns", Image: "image:v1"}.desired(cr, l)
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +33,13 @@ func tuned(t *testing.T, spec v1beta1.HostPathProvisionerSpec, settings map[stri
 
 func TestKubeletDir(t *testing.T) {
 	_, objects := tuned(t, v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/var/lib/kubelet2"}},
-		map[string]string{agentenv.KubeletDir: "/data/kubelet", "HPP_PURGE_RATE": "3", agentenv.NodeGoneGrace: "1h"})
+		map[string]string{settings.KubeletDir: "/data/kubelet", "HPP_PURGE_RATE": "3", graceKey: "1h"})
 	text, err := yaml.Marshal(objects["DaemonSet"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for words, want := range map[string]int{
-		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, agentenv.KubeletDir: 0, agentenv.NodeGoneGrace: 0, "name: HPP_PURGE_RATE": 1,
+		"/var/lib/kubelet\n": 0, "/var/lib/kubelet/": 0, "/var/lib/kubelet2": 4, settings.KubeletDir: 0, graceKey: 0, "name: HPP_PURGE_RATE": 1,
 		"--kubelet-dir=/data/kubelet\n": 1, "--kubelet-registration-path=/data/kubelet/plugins/csi-hostpath/csi.sock": 1,
 		"mountPath: /data/kubelet/": 2, "path: /data/kubelet/": 3,
 	} {
@@ -52,8 +52,8 @@ func TestKubeletDir(t *testing.T) {
 // Agents migrate only where they serve both kinds of volumes, and then have the permissions of the example.
 func TestMigrationSettings(t *testing.T) {
 	pools := v1beta1.HostPathProvisionerSpec{StoragePools: []v1beta1.StoragePool{{Name: "a", Path: "/a"}}}
-	settings := map[string]string{agentenv.MigrateToCSI: "run"}
-	l, _ := tuned(t, pools, settings)
+	data := map[string]string{settings.MigrateToCSI: "run"}
+	l, _ := tuned(t, pools, data)
 	if len(l.tuned) != 0 || len(l.invalid) != 1 || !strings.Contains(l.invalid[0], `MIGRATE_TO_CSI is "run"; set it to off`) {
 		t.Errorf("%+v", l)
 	}
@@ -70,8 +70,8 @@ func TestMigrationSettings(t *testing.T) {
 		t.Errorf("%v, %v, want the rules of the example %v", err, migrateRules, want.Rules)
 	}
 	path := v1beta1.HostPathProvisionerSpec{PathConfig: &v1beta1.PathConfig{Path: "/a"}}
-	rules := func(settings map[string]string) int {
-		_, objects := tuned(t, path, settings)
+	rules := func(data map[string]string) int {
+		_, objects := tuned(t, path, data)
 		var role rbacv1.ClusterRole
 		text, err := yaml.Marshal(objects["ClusterRole"])
 		if err == nil {
@@ -82,7 +82,7 @@ func TestMigrationSettings(t *testing.T) {
 		}
 		return len(role.Rules)
 	}
-	if with, without := rules(settings), rules(map[string]string{agentenv.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 8 {
+	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 8 {
 		t.Errorf("%d rules with migration, %d without", with, without)
 	}
 }

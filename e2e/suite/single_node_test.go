@@ -180,7 +180,7 @@ func singlePolicy(t *testing.T, own *harness.Env) {
 	m := newMachine(t, own, harness.Options{})
 	m.a.RestartWith("PV_RECLAIM_POLICY=Keep")
 	m.Eventually("refused", func() error {
-		if m.a.Ended() != "exit status 2" || !strings.Contains(m.a.Log(), "neither Delete nor Retain") {
+		if m.a.Ended() != "exit status 2" || !strings.Contains(m.a.Log(), "set it to Delete or Retain") {
 			return fmt.Errorf("ended %q: %s", m.a.Ended(), m.a.Log())
 		}
 		return nil

@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,27 +23,6 @@ import (
 // deployment is the name of the local-path provisioner's Deployment, whose namespace
 // differs: kube-system with k3s, local-path-storage elsewhere. Helm gives it other names.
 const deployment = "local-path-provisioner"
-
-// DefaultNamespaces are those in which its own manifests, k3s and kind run it.
-const DefaultNamespaces = "kube-system,local-path-storage"
-
-// ParseNamespaces returns the namespaces of a comma-separated list, of which there is at
-// least one.
-func ParseNamespaces(text string) (all []string, err error) {
-	for name := range strings.SplitSeq(text, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		if why := content.IsDNS1123Label(name); len(why) > 0 {
-			return nil, fmt.Errorf("%q is not the name of a namespace: %s", name, why[0])
-		}
-		all = append(all, name)
-	}
-	if all == nil {
-		return nil, errors.New("it names no namespace; the default is " + DefaultNamespaces)
-	}
-	return all, nil
-}
 
 // Original watches for the local-path provisioner itself: its Deployment, and the helper
 // pods that it starts on this node. It and the agents would both serve each new claim of

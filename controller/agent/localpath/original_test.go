@@ -108,10 +108,8 @@ func TestOriginalRunning(t *testing.T) {
 			})
 			recorder := events.New(client, "node-01")
 			t.Cleanup(recorder.Close)
-			namespaces, err := localpath.ParseNamespaces(cmp.Or(row.namespaces, localpath.DefaultNamespaces))
-			if err != nil {
-				t.Fatal(err)
-			}
+			namespaces := strings.Split(cmp.Or(row.namespaces, "kube-system,local-path-storage"), ",")
+			var err error
 			o := localpath.NewOriginal(client, recorder, "node-01", namespaces, func() {})
 			if err := o.Running(); err == nil {
 				t.Error("it is known before it runs")
@@ -130,24 +128,5 @@ func TestOriginalRunning(t *testing.T) {
 			}
 			t.Errorf("%v, want words %q; the event %q, want words %q", err, row.want, warned.Load(), row.warns)
 		})
-	}
-}
-
-func TestParseNamespaces(t *testing.T) {
-	for text, want := range map[string]string{
-		localpath.DefaultNamespaces: "kube-system local-path-storage",
-		" storage ,":                "storage",
-		"":                          "it names no namespace",
-		",":                         "it names no namespace",
-		"a,b/c":                     `"b/c" is not the name of a namespace`,
-	} {
-		all, err := localpath.ParseNamespaces(text)
-		got := strings.Join(all, " ")
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.HasPrefix(got, want) || err == nil && got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
 	}
 }

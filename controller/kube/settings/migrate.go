@@ -1,10 +1,4 @@
-// Package settings has the settings that agents and the operator parse alike.
 package settings
-
-import (
-	"fmt"
-	"slices"
-)
 
 // MigrateMode is what an agent does about PVs without the annotation contract.AnnMigrate.
 type MigrateMode string
@@ -18,12 +12,3 @@ const (
 	MigrateBack      MigrateMode = "back"      // those CSI PVs are replaced by hostPath PVs
 	MigrateAnnotated MigrateMode = "annotated" // nothing; PVs with the annotation are migrated
 )
-
-// ParseMigrateMode parses a mode. The error lists the modes.
-func ParseMigrateMode(text string) (MigrateMode, error) {
-	all := []MigrateMode{MigrateOff, MigratePlan, MigrateRun, MigrateBack, MigrateAnnotated}
-	if !slices.Contains(all, MigrateMode(text)) {
-		return MigrateOff, fmt.Errorf("%q is none of %q", text, all)
-	}
-	return MigrateMode(text), nil
-}

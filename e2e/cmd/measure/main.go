@@ -32,8 +32,8 @@ type tree struct {
 	flags         int
 }
 
-// agent is the package with the flags of the agent; other commands have their own.
-const agent = "controller/agent"
+// table is the file with the flags of the agent; other commands have their own.
+const table = "controller/kube/settings/agent.go"
 
 func main() {
 	root := "."
@@ -71,10 +71,11 @@ func (t *tree) walk(root, top string) error {
 		if err != nil {
 			return err
 		}
-		dir, err := filepath.Rel(root, filepath.Dir(path))
+		path, err = filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
+		dir := filepath.Dir(path)
 		if t.packages[dir] == nil {
 			t.packages[dir] = &pkg{dir: dir}
 		}
@@ -84,7 +85,7 @@ func (t *tree) walk(root, top string) error {
 		for _, d := range file.Decls {
 			p.exported += exported(d)
 		}
-		t.inspect(dir, file)
+		t.inspect(path, file)
 		return nil
 	})
 }
@@ -128,21 +129,16 @@ func receiver(t ast.Expr) bool {
 	return ok && name.IsExported()
 }
 
-// inspect looks for the largest interface, and for flags: calls of methods such as
-// StringVar of a pflag.FlagSet that is named f.
-func (t *tree) inspect(dir string, file *ast.File) {
+// inspect looks for the largest interface, and for flags: the rows of the agent's table.
+func (t *tree) inspect(path string, file *ast.File) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.TypeSpec:
 			if i, ok := n.Type.(*ast.InterfaceType); ok && i.Methods.NumFields() > t.methods {
-				t.methods, t.interfaceName = i.Methods.NumFields(), dir+"."+n.Name.Name
+				t.methods, t.interfaceName = i.Methods.NumFields(), filepath.Dir(path)+"."+n.Name.Name
 			}
-		case *ast.CallExpr:
-			call, ok := n.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			if set, ok := call.X.(*ast.Ident); ok && set.Name == "f" && dir == agent && (strings.HasSuffix(call.Sel.Name, "Var") || call.Sel.Name == "AddGoFlag") {
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Flag" && path == table {
 				t.flags++
 			}
 		}
