@@ -27,7 +27,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 	if s.Bytes < 0 {
 		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a size cannot be negative", ErrInvalid, s.Bytes))
 	}
-	return ask(p.on, op, s.Name, func(c *call) (Volume, error) {
+	return resultOf(p.withVolume, op, s.Name, func(c *call) (Volume, error) {
 		if r, ok := p.records.Get(s.Name); ok {
 			if differ(r.Owner.UID, s.Owner.UID) || differ(r.PV, s.PV) {
 				return Volume{}, recordedFor(r, s.Owner, s.PV)
@@ -70,7 +70,7 @@ func recordedFor(r record.Record, owner record.Owner, pv string) error {
 // Adoptable checks a directory without a record, and reports whether it is empty. The
 // errors are those of Adopt; ErrConflict also if there is a record.
 func (p *Pool) Adoptable(name string) (empty bool, err error) {
-	return ask(p.on, "check directory", name, func(c *call) (bool, error) {
+	return resultOf(p.withVolume, "check directory", name, func(c *call) (bool, error) {
 		if r, ok := p.records.Get(name); ok {
 			return false, fmt.Errorf("%w: it is recorded for %v and PV %q", ErrConflict, r.Owner, r.PV)
 		}
@@ -90,11 +90,7 @@ func (p *Pool) Adoptable(name string) (empty bool, err error) {
 // Born returns when the directory of a volume was created, the zero time if its filesystem
 // does not know; see statx(2). It follows no link.
 func (p *Pool) Born(name string) (time.Time, error) {
-	const op = "read the birth time of directory"
-	if err := p.checkName(name); err != nil {
-		return time.Time{}, fault.Failed(op, name, err)
-	}
-	return ask(p.enter, op, name, func(c *call) (time.Time, error) {
+	return resultOf(p.withName, "read the birth time of directory", name, func(c *call) (time.Time, error) {
 		var st unix.Statx_t
 		if err := unix.Statx(c.Base, name, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BTIME, &st); err != nil {
 			return time.Time{}, fault.Path("statx", name, err)
@@ -118,7 +114,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 	if b.PV == "" {
 		return false, fault.Failed(op, name, fmt.Errorf("%w: the PV has no name", ErrInvalid))
 	}
-	return ask(p.on, op, name, func(c *call) (bool, error) {
+	return resultOf(p.withVolume, op, name, func(c *call) (bool, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return false, ErrNotFound
@@ -155,7 +151,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 	if b.PV == "" || b.Owner.UID == "" || from == "" {
 		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three are required", ErrInvalid, b.PV, from, b.Owner))
 	}
-	return p.on(op, name, func(c *call) error {
+	return p.withVolume(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		switch {
 		case !ok:
@@ -208,7 +204,7 @@ func bind(r record.Record, b Binding) record.Record {
 //
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.
 func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Record, error) {
-	return ask(p.onAny, "note orphan", name, func(c *call) (record.Record, error) {
+	return resultOf(p.withAnyVolume, "note orphan", name, func(c *call) (record.Record, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return record.Record{}, ErrNotFound

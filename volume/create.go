@@ -39,7 +39,7 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
-	return ask(p.onAny, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
+	return resultOf(p.withAnyVolume, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
 }
 
 func (p *Pool) create(c *call, s Spec) (Volume, error) {

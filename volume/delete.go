@@ -31,7 +31,7 @@ func (p *Pool) Delete(name string) error {
 // is returned with nothing removed. may must not call the pool. DeleteIf waits for may without
 // a bound.
 func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
-	return p.onAny("delete volume", name, func(c *call) error {
+	return p.withAnyVolume("delete volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return absent(c, name)
@@ -178,7 +178,7 @@ func (p *Pool) moveRecord(c *call, r record.Record) error {
 // The error is ErrNotEmpty if the volume has files: it stays ready, and a person has to
 // decide. The error is ErrConflict if a PV uses it.
 func (p *Pool) RollBack(name string) error {
-	return p.on("roll back volume", name, func(c *call) error {
+	return p.withVolume("roll back volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return absent(c, name)

@@ -18,7 +18,7 @@ import (
 //   - fault.SpaceError, which is an ErrNoSpace: the new bytes are not available.
 //   - ErrNoQuotas: a quota is required, and the filesystem enforces none any more.
 func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
-	return ask(p.on, "expand volume", name, func(c *call) (Volume, error) {
+	return resultOf(p.withVolume, "expand volume", name, func(c *call) (Volume, error) {
 		r, ok := p.records.Get(name)
 		if !ok {
 			return Volume{}, ErrNotFound

@@ -35,7 +35,7 @@ func (p *Pool) BeginMigration(name string, m record.Migration) (*migration.Hold,
 // volume that is adopted only because its PV is migrated: Release removes the record, and
 // so may FinishReturn. The error is ErrConflict if there is a record.
 func (p *Pool) AdoptMigrating(s Spec, m record.Migration) (*migration.Hold, error) {
-	return ask(p.on, "adopt volume", s.Name, func(c *call) (*migration.Hold, error) {
+	return resultOf(p.withVolume, "adopt volume", s.Name, func(c *call) (*migration.Hold, error) {
 		if r, ok := p.records.Get(s.Name); ok {
 			return nil, recordedFor(r, s.Owner, s.PV)
 		}
@@ -71,7 +71,7 @@ func (p *Pool) journal(c *call, r *record.Record, m record.Migration, adopted bo
 
 // Migrations returns the holds on volumes whose PV is being replaced, by name.
 func (p *Pool) Migrations() ([]*migration.Hold, error) {
-	return ask(p.enter, "list migrations", p.path, func(*call) (all []*migration.Hold, err error) {
+	return resultOf(p.withPool, "list migrations", p.path, func(*call) (all []*migration.Hold, err error) {
 		for _, r := range p.records.InPlace() {
 			if r.Held() != nil {
 				all = append(all, p.hold(r))
@@ -90,7 +90,7 @@ func (p *Pool) hold(r record.Record) *migration.Hold {
 // migrate changes a record's journal, and at its end the PV's UID, or removes the record
 // if change asks for that.
 func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record) (remove bool, err error)) error {
-	return p.on(op, name, func(c *call) error {
+	return p.withVolume(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound

@@ -82,29 +82,38 @@ type call struct {
 
 func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.enforcing} }
 
-// enter calls do with the open pool; see pooldir.Opener.Do.
-func (p *Pool) enter(op, name string, do func(*call) error) error {
+// withPool calls do with the open pool; see pooldir.Opener.Do.
+func (p *Pool) withPool(op, name string, do func(*call) error) error {
 	return fault.Failed(op, name, p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
 }
 
-// visit is enter for a call that reads many volumes; see pooldir.Opener.DoInSteps.
-func (p *Pool) visit(op, name string, do func(*call) error) error {
+// withPoolInSteps is withPool for a call that visits many volumes; see
+// pooldir.Opener.DoInSteps.
+func (p *Pool) withPoolInSteps(op, name string, do func(*call) error) error {
 	return fault.Failed(op, name, p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
 }
 
-// long is visit for work that takes as long as it makes progress; see
+// withPoolInLongSteps is withPoolInSteps for work that takes as long as it makes progress; see
 // pooldir.Opener.DoInLongSteps.
-func (p *Pool) long(ctx context.Context, op, name string, do func(context.Context, *call) error) error {
+func (p *Pool) withPoolInLongSteps(ctx context.Context, op, name string, do func(context.Context, *call) error) error {
 	return fault.Failed(op, name, p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
 		return do(ctx, p.newCall(c, d))
 	}))
 }
 
-// on calls do for one volume: the name is valid, the pool is open, no other call works on
-// the volume, and it was recovered. The error is ErrSetAside while its deletion is begun and
-// not finished. See bounded.Calls for calls that the disk does not answer.
-func (p *Pool) on(op, name string, do func(*call) error) error {
-	return p.onAny(op, name, func(c *call) error {
+// withName is withPool for the name of a volume. It does not lock the volume.
+func (p *Pool) withName(op, name string, do func(*call) error) error {
+	if err := p.checkName(name); err != nil {
+		return fault.Failed(op, name, err)
+	}
+	return p.withPool(op, name, do)
+}
+
+// withVolume is withName while no other call works on the volume, after its recovery. The error
+// is ErrSetAside if its deletion was begun and not finished. See bounded.Calls for calls that
+// the disk does not answer.
+func (p *Pool) withVolume(op, name string, do func(*call) error) error {
+	return p.withAnyVolume(op, name, func(c *call) error {
 		if r, ok := p.records.Get(name); ok && r.InTrash() {
 			return ErrSetAside
 		}
@@ -112,32 +121,39 @@ func (p *Pool) on(op, name string, do func(*call) error) error {
 	})
 }
 
-// onAny is on, also for a volume that is set aside.
-func (p *Pool) onAny(op, name string, do func(*call) error) error {
-	err := p.checkName(name)
-	if err == nil {
-		err = p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return p.locked(p.newCall(c, d), name, do) })
-	}
-	return fault.Failed(op, name, err)
+// withAnyVolume is withVolume, also for a volume that is set aside.
+func (p *Pool) withAnyVolume(op, name string, do func(*call) error) error {
+	return p.withName(op, name, func(c *call) error {
+		unlock, err := p.names.Lock(c.Call, name)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if err := p.records.Damage(name); err != nil {
+			return err
+		}
+		if err := p.recover(c, name); err != nil {
+			return err
+		}
+		if err := c.StillWanted(); err != nil {
+			return err
+		}
+		return do(c)
+	})
 }
 
-// locked calls do while no other call works on the volume, after its recovery.
-func (p *Pool) locked(c *call, name string, do func(*call) error) error {
-	unlock, err := p.names.Lock(c.Call, name)
+// resultOf returns the result of do, which it passes to one of the functions above. With an
+// error it returns the zero value: do may be under way still, and then owns its variables.
+func resultOf[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
+	var result, none T
+	err := with(op, name, func(c *call) (err error) {
+		result, err = do(c)
+		return err
+	})
 	if err != nil {
-		return err
+		return none, err
 	}
-	defer unlock()
-	if err := p.records.Damage(name); err != nil {
-		return err
-	}
-	if err := p.recover(c, name); err != nil {
-		return err
-	}
-	if err := c.StillWanted(); err != nil {
-		return err
-	}
-	return do(c)
+	return result, nil
 }
 
 // begin announces the first change of a call to the disk. It returns an error if the caller

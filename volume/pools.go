@@ -14,7 +14,9 @@ import (
 // volume's name is unique among them, so that a name alone finds its volume.
 // Methods may be called from many goroutines.
 type Pools struct {
-	all   []*Pool
+	all []*Pool
+	// names has the locks of Create and Delete. Under one of them a call waits for a disk no
+	// longer than its pool's Patience.
 	names bounded.NameLocks
 }
 
@@ -143,18 +145,11 @@ func (s *Pools) first(op, name string, has func(*Pool) bool, get func(*Pool) (Vo
 	return nil, Volume{}, err
 }
 
-// lock makes calls for one name wait for each other. Each of them waits for a disk no longer
-// than its pool's Patience.
-func (s *Pools) lock(name string) (unlock func()) {
-	unlock, _ = s.names.Lock(nil, name)
-	return unlock
-}
-
 // Create creates a volume in a pool, as the pool's Create does. The error is ErrConflict if
 // another pool has a volume of its name. A pool that cannot answer does not count: it must
 // not keep the others from working.
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
-	defer s.lock(spec.Name)()
+	defer s.names.LockUnbounded(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
 		return Volume{}, fault.Failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
 			ErrConflict, other.Name(), in.Name()))
@@ -169,7 +164,7 @@ func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 // deleted or has no record, and returns no pool. A pool that is not offered cannot answer:
 // the volume may be another program's there.
 func (s *Pools) Delete(name string, want func(Volume) bool) (*Pool, error) {
-	defer s.lock(name)()
+	defer s.names.LockUnbounded(name)()
 	p, v, err := s.Find(name)
 	switch {
 	case err == nil && want != nil && !want(v):

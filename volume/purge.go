@@ -19,7 +19,7 @@ import (
 // and the directories above it, and returns an error.
 func (p *Pool) Purge(ctx context.Context) (more bool, err error) {
 	left := 0
-	err = p.long(ctx, "purge pool", p.path, func(ctx context.Context, c *call) error {
+	err = p.withPoolInLongSteps(ctx, "purge pool", p.path, func(ctx context.Context, c *call) error {
 		emptying, end, err := p.trash.Begin(c.Call, c.Dir, c.quotas)
 		if err != nil {
 			return err

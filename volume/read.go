@@ -16,29 +16,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// ask returns the result of do, which it passes to enter, visit or on. With an error it
-// returns the zero value: do may be under way still, and then owns its variables.
-func ask[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
-	var result, none T
-	err := with(op, name, func(c *call) (err error) {
-		result, err = do(c)
-		return err
-	})
-	if err != nil {
-		return none, err
-	}
-	return result, nil
-}
-
 // Get returns the volume if it is ready or bound; one that is being created or deleted is
 // ErrNotFound, and ErrSetAside if the deletion was not finished. Missing reports whether its directory is gone. The error is ErrDamaged if
 // the record cannot be understood.
 func (p *Pool) Get(name string) (Volume, error) {
-	const op = "get volume"
-	if err := p.checkName(name); err != nil {
-		return Volume{}, fault.Failed(op, name, err)
-	}
-	return ask(p.enter, op, name, func(c *call) (Volume, error) {
+	return resultOf(p.withName, "get volume", name, func(c *call) (Volume, error) {
 		if err := p.records.Damage(name); err != nil {
 			return Volume{}, err
 		}
@@ -56,7 +38,7 @@ func (p *Pool) Get(name string) (Volume, error) {
 // ByPV returns the volume that the PV names, as Get does. The error is ErrNotFound for a
 // name that is in no record, such as "".
 func (p *Pool) ByPV(pv string) (Volume, error) {
-	return ask(p.enter, "get volume of PV", pv, func(c *call) (Volume, error) {
+	return resultOf(p.withPool, "get volume of PV", pv, func(c *call) (Volume, error) {
 		found := p.records.Sorted(func(r record.Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
 		if len(found) == 0 {
 			return Volume{}, ErrNotFound
@@ -67,7 +49,7 @@ func (p *Pool) ByPV(pv string) (Volume, error) {
 
 // List returns the volumes that are ready or bound, by name.
 func (p *Pool) List() ([]Volume, error) {
-	return ask(p.visit, "list volumes", p.path, func(c *call) (all []Volume, err error) {
+	return resultOf(p.withPoolInSteps, "list volumes", p.path, func(c *call) (all []Volume, err error) {
 		for _, r := range p.records.InPlace() {
 			c.Progress()
 			v, err := p.found(c, r)
@@ -126,7 +108,7 @@ type Pinned struct {
 // file or a link is in the directory's place, ErrInUse if something is mounted over it; or
 // it is the error of do.
 func (p *Pool) Pin(name string, do func(Pinned) error) error {
-	return p.on("use volume", name, func(c *call) error {
+	return p.withVolume("use volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
@@ -163,7 +145,7 @@ type Unrecorded struct {
 // not create them and changes none of them. Pools inside this one do not count, nor do
 // names that no volume can have.
 func (p *Pool) Unrecorded() ([]Unrecorded, error) {
-	return ask(p.visit, "list directories without a record", p.path, func(c *call) (all []Unrecorded, err error) {
+	return resultOf(p.withPoolInSteps, "list directories without a record", p.path, func(c *call) (all []Unrecorded, err error) {
 		names, err := c.Children()
 		if err != nil {
 			return nil, err
@@ -210,11 +192,7 @@ func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err erro
 // record. A volume that is being deleted has none, as Get has no volume: Delete decides
 // first, and then moves the directory into the trash.
 func (p *Pool) HasDirectory(name string) (bool, error) {
-	const op = "check directory"
-	if err := p.checkName(name); err != nil {
-		return false, fault.Failed(op, name, err)
-	}
-	return ask(p.enter, op, name, func(c *call) (bool, error) {
+	return resultOf(p.withName, "check directory", name, func(c *call) (bool, error) {
 		if r, ok := p.records.Get(name); ok && !r.InPlace() {
 			return false, nil
 		}
@@ -251,7 +229,7 @@ func (p *Pool) Damaged() []string { return p.records.Damaged() }
 // reason. The error is of the operating system, if it does not list mounts.
 func (p *Pool) Health() ([]health.Health, error) {
 	const op = "check volumes"
-	all, err := ask(p.visit, op, p.path, func(c *call) ([]health.Health, error) {
+	all, err := resultOf(p.withPoolInSteps, op, p.path, func(c *call) ([]health.Health, error) {
 		return health.Check(healthPool{p, c}, c.Dir, c.Progress)
 	})
 	if errors.Is(err, ErrNotReady) {

@@ -112,7 +112,7 @@ func (p *Pool) sweep(dir int, name string, parent int) error {
 // The joined errors have the volumes that are as before, and the reasons; ErrInUse is among
 // them if a deletion waits for an unmount.
 func (p *Pool) Recover() error {
-	return p.visit("recover pool", p.path, func(c *call) error {
+	return p.withPoolInSteps("recover pool", p.path, func(c *call) error {
 		var errs []error
 		for _, r := range p.records.Unfinished() {
 			c.Progress()

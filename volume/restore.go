@@ -17,7 +17,7 @@ import (
 // The error is ErrNotFound if there is no volume, or if its deletion was decided, ErrConflict
 // if something else has the place of its directory.
 func (p *Pool) Restore(name string) error {
-	return p.onAny("bring back volume", name, func(c *call) error {
+	return p.withAnyVolume("bring back volume", name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		switch {
 		case !ok || r.State == record.Deleting:

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
@@ -20,7 +19,7 @@ import (
 // Space returns what the pool has in all and available. Create refuses by the same
 // numbers.
 func (p *Pool) Space() (space.Space, error) {
-	return ask(p.enter, "measure pool", p.path, func(c *call) (space.Space, error) {
+	return resultOf(p.withPool, "measure pool", p.path, func(c *call) (space.Space, error) {
 		st, err := p.meter(c)
 		if err != nil {
 			return space.Space{}, err
@@ -95,7 +94,7 @@ func (p *Pool) readCounter(c *call, r record.Record) (written int64, ok bool) {
 // Usages returns what the volumes that are in place use, by name. Counters of the kernel
 // may be a second old; a volume without one has the result of the last Measure.
 func (p *Pool) Usages() ([]space.Usage, error) {
-	return ask(p.enter, "list the usage of volumes", p.path, func(c *call) (all []space.Usage, err error) {
+	return resultOf(p.withPool, "list the usage of volumes", p.path, func(c *call) (all []space.Usage, err error) {
 		p.readCounters(c)
 		for _, r := range p.records.InPlace() {
 			all = append(all, p.ledger.Usage(r))
@@ -109,11 +108,7 @@ func (p *Pool) Usages() ([]space.Usage, error) {
 //
 // The error is ErrNotFound if there is no volume, ErrNoQuotas if it has no quota.
 func (p *Pool) QuotaUsage(name string) (quota.Usage, error) {
-	const op = "read the usage of volume"
-	if err := p.checkName(name); err != nil {
-		return quota.Usage{}, fault.Failed(op, name, err)
-	}
-	return ask(p.enter, op, name, func(c *call) (quota.Usage, error) {
+	return resultOf(p.withName, "read the usage of volume", name, func(c *call) (quota.Usage, error) {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return quota.Usage{}, ErrNotFound
@@ -142,7 +137,7 @@ const (
 // new volume twice, and new data in any other counts from the second call on. A volume that
 // cannot be walked counts as empty, and is in the joined errors.
 func (p *Pool) Measure(ctx context.Context) error {
-	return p.long(ctx, "measure volumes", p.path, func(ctx context.Context, c *call) error {
+	return p.withPoolInLongSteps(ctx, "measure volumes", p.path, func(ctx context.Context, c *call) error {
 		f := p.filesystems.Load()
 		p.readCounters(c)
 		pace, elsewhere := c.Paced(measurePace()), c.quotas.CountedElsewhere()

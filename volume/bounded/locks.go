@@ -54,12 +54,17 @@ func (l *NameLocks) Lock(c *Call, name string) (unlock func(), err error) {
 	l.mu.Lock()
 	n := l.join(name)
 	l.mu.Unlock()
-	release, err := n.Take(c)
-	if err != nil {
+	if _, err := n.Take(c); err != nil {
 		l.leave(name, n)
 		return nil, err
 	}
-	return func() { release(); l.leave(name, n) }, nil
+	return func() { n.release(); l.leave(name, n) }, nil
+}
+
+// LockUnbounded is Lock for a caller that is no Call, and waits for as long as the lock is taken.
+func (l *NameLocks) LockUnbounded(name string) (unlock func()) {
+	unlock, _ = l.Lock(nil, name) // the only error is that of a Call whose caller has left
+	return unlock
 }
 
 // TryLock is Lock if no call holds the lock or waits for it; otherwise ok is false.
