@@ -80,8 +80,6 @@ var arrows = []struct {
 	{from: "volume/enforce", may: []string{"golang.org/x/sys", module + "/volume/fault", module + "/volume/pooldir",
 		module + "/volume/quota", module + "/volume/record", module + "/volume/tree"},
 		why: "quotas are set without a way to change records"},
-	{from: "volume/migration", may: []string{module + "/volume/record"},
-		why: "a hold changes one record"},
 	{from: "volume/inspect", may: []string{"golang.org/x/sys", module + "/volume/bounded", module + "/volume/enforce",
 		module + "/volume/fault", module + "/volume/file", module + "/volume/pooldir", module + "/volume/quota",
 		module + "/volume/record", module + "/volume/space", module + "/volume/trash"},

@@ -38,10 +38,7 @@ func (p *Pool) Adopt(s Spec) (Volume, error) {
 			return Volume{}, err
 		}
 		r := adoptedRecord(s)
-		if err := p.begin(c, "adopt.record"); err != nil {
-			return Volume{}, err
-		}
-		return p.volume(c, r, false), p.put(c, r)
+		return p.volume(c, r, false), p.putFirst(c, "adopt.record", r)
 	})
 }
 
@@ -131,10 +128,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 			p.records.Defer(bound)
 			return true, nil
 		}
-		if err := p.begin(c, "bind.record"); err != nil {
-			return false, err
-		}
-		return true, p.put(c, bound)
+		return true, p.putFirst(c, "bind.record", bound)
 	})
 }
 
@@ -159,7 +153,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		case !r.InPlace() || r.Ephemeral || r.PV != b.PV || r.Owner.UID != from && r.Owner.UID != b.Owner.UID:
 			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State, r.Owner, r.PV, from, b.PV)
 		}
-		if err := r.Held(); err != nil {
+		if err := r.Migrating(); err != nil {
 			return err
 		}
 		p.see(name)
@@ -168,10 +162,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		if to = bind(to, b); to == r {
 			return nil
 		}
-		if err := p.begin(c, "transfer.record"); err != nil {
-			return err
-		}
-		return p.put(c, to)
+		return p.putFirst(c, "transfer.record", to)
 	})
 }
 
@@ -221,9 +212,6 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 		default:
 			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.Orphan.Unseen}
 		}
-		if err := p.begin(c, "orphan.record"); err != nil {
-			return r, err
-		}
-		return r, p.put(c, r)
+		return r, p.putFirst(c, "orphan.record", r)
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -66,11 +65,12 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	case "begin migration":
 		return "", done(beginAs(p, o.name, journal), volume.ErrMigrating)
 	case "cut over":
-		return "", onHold(p, o.name, (*migration.Hold).CutOver)
+		return "", p.AdvanceMigration(o.name, record.CutOver())
 	case "finish migration":
-		return "", done(onHold(p, o.name, func(h *migration.Hold) error { return h.Finish("uid", "") }), volume.ErrConflict)
+		return "", done(p.AdvanceMigration(o.name, record.FinishMigration("uid", "")), volume.ErrConflict)
 	case "cancel migration":
-		return "", done(onHold(p, o.name, (*migration.Hold).Release), volume.ErrConflict)
+		// The record may have gone with its journal.
+		return "", done(done(p.AdvanceMigration(o.name, record.CancelMigration()), volume.ErrConflict), volume.ErrNotFound)
 	case "purge":
 		more, err := p.Purge(context.Background())
 		return fmt.Sprint("more: ", more), err

@@ -144,7 +144,7 @@ func (g ground) emptied(t *testing.T, s scene) {
 	all, err := p.List()
 	ok(t, err)
 	for _, v := range all {
-		if v.Held() != nil { // it would not be deleted
+		if v.Migrating() != nil { // it would not be deleted
 			_, err := w.do(p, op{do: "cancel migration", name: v.Name})
 			ok(t, err)
 			if v.Adopted { // nothing is left but the directory

@@ -36,7 +36,7 @@ func (p *Pool) DeleteIf(name string, may func(Volume) error) error {
 		if !ok {
 			return absent(c, name)
 		}
-		if err := r.Held(); err != nil {
+		if err := r.Migrating(); err != nil {
 			return err
 		}
 		v, err := p.found(c, r)
@@ -199,10 +199,7 @@ func (p *Pool) RollBack(name string) error {
 func (p *Pool) rollBack(c *call, ready record.Record) error {
 	r := ready
 	r.State = record.Creating
-	if err := p.begin(c, "rollback.record"); err != nil {
-		return err
-	}
-	if err := p.put(c, r); err != nil {
+	if err := p.putFirst(c, "rollback.record", r); err != nil {
 		return err
 	}
 	p.step("rollback.rmdir")

@@ -26,8 +26,7 @@
 //
 // The packages below have one duty each: pooldir opens the pool's directory, record defines
 // and stores records, space accounts for allocated and available bytes, enforce sets the
-// quotas of volumes, migration holds volumes whose PV is replaced, health checks published
-// volumes, inspect describes pools, trash removes deleted volumes, bounded makes calls on a
-// disk that may hang, file writes durable files, and quota, tree and mount use the
-// filesystem and the kernel.
+// quotas of volumes, health checks published volumes, inspect describes pools, trash removes
+// deleted volumes, bounded makes calls on a disk that may hang, file writes durable files, and
+// quota, tree and mount use the filesystem and the kernel.
 package volume

@@ -26,22 +26,15 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 		if err := c.CheckPlain(name); err != nil {
 			return Volume{}, err
 		}
-		if err := expandable(r, bytes); err != nil {
-			return Volume{}, err
+		switch {
+		case r.Ephemeral:
+			return Volume{}, fmt.Errorf("%w: it is ephemeral, and keeps the size that its pod requested", ErrInvalid)
+		case bytes < r.Bytes:
+			return Volume{}, fmt.Errorf("%w: %d bytes requested, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
 		}
 		r, err := p.expand(c, r, bytes)
 		return p.volume(c, r, false), err
 	})
-}
-
-func expandable(r record.Record, bytes int64) error {
-	switch {
-	case r.Ephemeral:
-		return fmt.Errorf("%w: it is ephemeral, and keeps the size that its pod requested", ErrInvalid)
-	case bytes < r.Bytes:
-		return fmt.Errorf("%w: %d bytes requested, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
-	}
-	return nil
 }
 
 // expand records the size before it raises the quota: after a crash between the two the
@@ -55,10 +48,7 @@ func (p *Pool) expand(c *call, before record.Record, bytes int64) (record.Record
 		}
 		defer release()
 		r.Bytes = bytes
-		if err := p.begin(c, "expand.record"); err != nil {
-			return before, err
-		}
-		if err := p.put(c, r); err != nil {
+		if err := p.putFirst(c, "expand.record", r); err != nil {
 			return before, err
 		}
 	}

@@ -3,109 +3,90 @@ package volume
 import (
 	"fmt"
 
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// BeginMigration holds a volume while its PV is replaced. It writes a journal with To, Old
-// and New of the given one. It checks the volume's directory and does not change it.
+// BeginMigration begins to replace the PV of a volume by another PV of the same directory. It
+// writes a journal with To, Old and New of the given one, and returns the record with it. Until
+// the migration is over, also after a restart, calls that would delete the volume, or transfer
+// it to another claim, return ErrMigrating. It checks the volume's directory and does not change
+// it.
 //
 // The error is ErrNotFound if the volume or its directory is not there, ErrConflict or
 // ErrInUse if something else is in the directory's place, ErrConflict if no PV was seen
-// yet, ErrMigrating if the volume is held already, ErrInvalid if the PVs are too long to be
-// read again.
-func (p *Pool) BeginMigration(name string, m record.Migration) (*migration.Hold, error) {
-	err := p.migrate("begin the migration of volume", name, "begin", func(c *call, r *record.Record) (bool, error) {
+// yet, ErrMigrating if the volume is being migrated already, ErrInvalid if the PVs are too long
+// to be read again.
+func (p *Pool) BeginMigration(name string, m record.Migration) (record.Record, error) {
+	return resultOf(p.withVolume, "begin the migration of volume", name, func(c *call) (record.Record, error) {
+		r, ok := p.records.Get(name)
 		switch {
-		case r.Held() != nil:
-			return false, ErrMigrating
+		case !ok || !r.InPlace():
+			return r, ErrNotFound
+		case r.Migrating() != nil:
+			return r, ErrMigrating
 		case r.State != record.Bound || r.Ephemeral:
-			return false, fmt.Errorf("%w: no PV names it", ErrConflict)
+			return r, fmt.Errorf("%w: no PV names it", ErrConflict)
 		}
-		return false, p.journal(c, r, m, r.Migration != nil && r.Migration.Adopted)
+		return p.putJournal(c, "migrate.begin", r, m, r.Migration != nil && r.Migration.Adopted)
 	})
-	if err != nil {
-		return nil, err
-	}
-	r, _ := p.records.Get(name)
-	return p.hold(r), nil
 }
 
 // AdoptMigrating is Adopt and BeginMigration in one write, so that nothing is left of a
-// volume that is adopted only because its PV is migrated: Release removes the record, and
-// so may FinishReturn. The error is ErrConflict if there is a record.
-func (p *Pool) AdoptMigrating(s Spec, m record.Migration) (*migration.Hold, error) {
-	return resultOf(p.withVolume, "adopt volume", s.Name, func(c *call) (*migration.Hold, error) {
+// volume that is adopted only because its PV is migrated: CancelMigration removes the record,
+// and so may FinishReturn. The error is ErrConflict if there is a record.
+func (p *Pool) AdoptMigrating(s Spec, m record.Migration) (record.Record, error) {
+	return resultOf(p.withVolume, "adopt volume", s.Name, func(c *call) (record.Record, error) {
 		if r, ok := p.records.Get(s.Name); ok {
-			return nil, recordedFor(r, s.Owner, s.PV)
+			return r, recordedFor(r, s.Owner, s.PV)
 		}
 		if err := adoptable(c, s.Name); err != nil {
-			return nil, err
+			return record.Record{}, err
 		}
-		r := adoptedRecord(s)
-		if err := p.journal(c, &r, m, true); err != nil {
-			return nil, err
-		}
-		if err := p.begin(c, "adopt.record"); err != nil {
-			return nil, err
-		}
-		if err := p.put(c, r); err != nil {
-			return nil, err
-		}
-		return p.hold(r), nil
+		return p.putJournal(c, "adopt.record", adoptedRecord(s), m, true)
 	})
 }
 
-// journal checks the volume's directory, and adds the journal to the record.
-func (p *Pool) journal(c *call, r *record.Record, m record.Migration, adopted bool) error {
+// putJournal checks the volume's directory, and writes the record with the journal.
+func (p *Pool) putJournal(c *call, step string, r record.Record, m record.Migration, adopted bool) (record.Record, error) {
 	if err := c.CheckPlain(r.Name); err != nil {
-		return err
+		return r, err
 	}
 	m = record.Migration{To: m.To, Old: m.Old, New: m.New, Adopted: adopted, Began: now()}
 	m.Changed = m.Began
 	if err := r.Begin(m); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return nil
+	return r, p.putFirst(c, step, r)
 }
 
-// Migrations returns the holds on volumes whose PV is being replaced, by name.
-func (p *Pool) Migrations() ([]*migration.Hold, error) {
-	return resultOf(p.withPool, "list migrations", p.path, func(*call) (all []*migration.Hold, err error) {
-		for _, r := range p.records.InPlace() {
-			if r.Held() != nil {
-				all = append(all, p.hold(r))
-			}
-		}
-		return all, nil
-	})
-}
-
-func (p *Pool) hold(r record.Record) *migration.Hold {
-	return migration.New(r, func(op, step string, do func(*record.Record) (bool, error)) error {
-		return p.migrate(op, r.Name, step, func(_ *call, r *record.Record) (bool, error) { return do(r) })
-	})
-}
-
-// migrate changes a record's journal, and at its end the PV's UID, or removes the record
-// if change asks for that.
-func (p *Pool) migrate(op, name, step string, change func(*call, *record.Record) (remove bool, err error)) error {
-	return p.withVolume(op, name, func(c *call) error {
+// AdvanceMigration changes the journal of a volume whose PV is being replaced, and at its end
+// the UID of the volume's PV, or removes the record. It does nothing if the record has the
+// change.
+//
+// The error is ErrNotFound if there is no volume, ErrConflict if it is not being migrated.
+func (p *Pool) AdvanceMigration(name string, by record.MigrationChange) error {
+	return p.withVolume(by.Op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
 		if !ok || !r.InPlace() {
 			return ErrNotFound
 		}
-		before := r
-		remove, err := change(c, &r)
-		if err != nil || r.Migration == before.Migration {
+		next, remove, err := by.Apply(r, now())
+		switch {
+		case err != nil || next == r:
+			return err
+		case !remove:
+			return p.putFirst(c, "migrate."+by.Step, next)
+		}
+		if err := p.begin(c, "migrate."+by.Step); err != nil {
 			return err
 		}
-		if err := p.begin(c, "migrate."+step); err != nil {
-			return err
-		}
-		if remove {
-			return p.drop(c, name)
-		}
-		return p.put(c, r)
+		return p.drop(c, name)
+	})
+}
+
+// Migrations returns the records of the volumes whose PV is being replaced, by name.
+func (p *Pool) Migrations() ([]record.Record, error) {
+	return resultOf(p.withPool, "list migrations", p.path, func(*call) ([]record.Record, error) {
+		return p.records.Sorted(func(r record.Record) bool { return r.InPlace() && r.Migrating() != nil }), nil
 	})
 }

@@ -1,7 +1,6 @@
 package volume_test
 
 import (
-	"cmp"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -9,36 +8,22 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/inspect"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 var journal = record.Migration{To: "csi", Old: []byte(`{"metadata":{"name":"pv-v"}}`), New: []byte(`{}`)}
 
 func begin(p *volume.Pool) error   { return beginAs(p, "v", journal) }
-func cutOver(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).CutOver) }
-func release(p *volume.Pool) error { return onHold(p, "v", (*migration.Hold).Release) }
-func finish(p *volume.Pool) error {
-	return onHold(p, "v", func(h *migration.Hold) error { return h.Finish("uid", "") })
-}
+func cutOver(p *volume.Pool) error { return p.AdvanceMigration("v", record.CutOver()) }
+func cancel(p *volume.Pool) error  { return p.AdvanceMigration("v", record.CancelMigration()) }
+func finish(p *volume.Pool) error  { return p.AdvanceMigration("v", record.FinishMigration("uid", "")) }
 func stop(p *volume.Pool, why string) error {
-	return onHold(p, "v", func(h *migration.Hold) error { return h.Stop(why) })
+	return p.AdvanceMigration("v", record.StopMigration(why))
 }
 
 func beginAs(p *volume.Pool, name string, m record.Migration) error {
 	_, err := p.BeginMigration(name, m)
 	return err
-}
-
-// onHold calls do with the hold on a volume. The error is ErrConflict if there is none.
-func onHold(p *volume.Pool, name string, do func(*migration.Hold) error) error {
-	holds, err := p.Migrations()
-	for _, h := range holds {
-		if h.Volume.Name == name {
-			return do(h)
-		}
-	}
-	return cmp.Or(err, volume.ErrConflict)
 }
 
 // bound is a pool with the bound volume "v".
@@ -86,11 +71,13 @@ func TestMigration(t *testing.T) {
 	if m := report.Volumes[0].Migration; m == nil || m.To != "csi" || m.Stopped == "" {
 		t.Errorf("inspect says %+v", m)
 	}
-	holds, err := p.Migrations()
-	ok(t, err)
-	ok(t, holds[0].Finish("uid", ""))
-	is(t, holds[0].CutOver(), volume.ErrConflict)
-	is(t, holds[0].Stop("x"), volume.ErrConflict)
+	open, err := p.Migrations()
+	if err != nil || len(open) != 1 || open[0].Name != "v" {
+		t.Errorf("migrations %+v, %v", open, err)
+	}
+	ok(t, finish(p))
+	is(t, cutOver(p), volume.ErrConflict)
+	is(t, stop(p, "x"), volume.ErrConflict)
 	p = reopened(t, p)
 	if m := journalOf(t, p); m.Finished() != m || m.Stopped != "" || m.New != nil || !strings.Contains(string(m.Old), "pv-v") {
 		t.Errorf("journal %+v, want the old PV alone", m)
@@ -120,12 +107,12 @@ func TestMigrationBack(t *testing.T) {
 	ok(t, errors.Join(begin(p), cutOver(p), finish(p)))
 	back := record.Migration{To: "hostpath", Old: []byte(`{"back":true}`), New: []byte(`{}`)}
 	ok(t, beginAs(p, "v", back))
-	ok(t, release(p))
+	ok(t, cancel(p))
 	p = reopened(t, p)
 	if m := journalOf(t, p); m == nil || m.To != "csi" || m.Step != record.MigrationDone || !strings.Contains(string(m.Old), "pv-v") {
 		t.Fatalf("journal %+v, want the first one's", m)
 	}
-	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back", true) })))
+	ok(t, errors.Join(beginAs(p, "v", back), cutOver(p), p.AdvanceMigration("v", record.FinishReturn("back", true))))
 	p = reopened(t, p)
 	if m := journalOf(t, p); m != nil {
 		t.Errorf("journal %+v, want none", m)
@@ -146,12 +133,12 @@ func TestMigrationRefused(t *testing.T) {
 	if v, err := p.Get("v"); err != nil || v.Migration != nil {
 		t.Errorf("a refused journal is kept: %v", err)
 	}
-	h, err := p.BeginMigration("v", journal)
-	ok(t, err)
-	ok(t, h.Release())
-	is(t, h.Release(), volume.ErrConflict)
-	is(t, h.Finish("uid", ""), volume.ErrConflict)
-	if holds, err := p.Migrations(); err != nil || len(holds) > 0 {
-		t.Errorf("holds %+v, %v", holds, err)
+	ok(t, begin(p))
+	ok(t, cancel(p))
+	is(t, cancel(p), volume.ErrConflict)
+	is(t, finish(p), volume.ErrConflict)
+	is(t, p.AdvanceMigration("w", record.CutOver()), volume.ErrNotFound)
+	if open, err := p.Migrations(); err != nil || len(open) > 0 {
+		t.Errorf("migrations %+v, %v", open, err)
 	}
 }

@@ -61,8 +61,8 @@ func TestOlderPool(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, v.Record, err)
 		}
 	}
-	if holds, err := p.Migrations(); err != nil || len(holds) != 1 {
-		t.Errorf("migrations to continue: %d, %v; want that of pvc-migrating", len(holds), err)
+	if open, err := p.Migrations(); err != nil || len(open) != 1 {
+		t.Errorf("migrations to continue: %d, %v; want that of pvc-migrating", len(open), err)
 	}
 
 	if v, err := p.Expand("pvc-bound", 16*mib); err != nil || v.Bytes != 16*mib {

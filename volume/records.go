@@ -15,6 +15,14 @@ func (p *Pool) put(c *call, records ...record.Record) error {
 	return p.records.Put(c.Records, p.steps("record"), records...)
 }
 
+// putFirst is put for the first change of a call to the disk; see begin.
+func (p *Pool) putFirst(c *call, step string, r record.Record) error {
+	if err := p.begin(c, step); err != nil {
+		return err
+	}
+	return p.put(c, r)
+}
+
 // drop removes a record from the disk, then from memory.
 func (p *Pool) drop(c *call, name string) error {
 	return p.records.Drop(c.Records, p.steps("record"), name)
@@ -45,8 +53,9 @@ func (p *Pool) load(c *call, notes []string) error {
 		}
 	}
 	p.ledger.Reset() // first: another pool must not count old use for new records
-	p.resetNotes(notes)
-	p.resetSeen()
+	p.mu.Lock()
+	p.notes, p.seen = notes, map[string]bool{}
+	p.mu.Unlock()
 	p.quotas.Reset()
 	p.records.Reset(all)
 	p.ledger.ReadAgain()
@@ -73,12 +82,6 @@ func (p *Pool) wasSeen(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.seen[name]
-}
-
-func (p *Pool) resetSeen() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen = map[string]bool{}
 }
 
 // Some calls defer a record: they change it in memory, and the next purge writes it, so

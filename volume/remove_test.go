@@ -8,7 +8,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -195,12 +194,12 @@ func TestAdoptToMigrate(t *testing.T) {
 		end    func(*volume.Pool) error
 		stays  bool
 	}{
-		"cancelled":         {false, release, false},
+		"cancelled":         {false, cancel, false},
 		"there, and back":   {false, thereAndBack(true), false},
 		"back, and ours":    {false, thereAndBack(false), true},
 		"there":             {false, finish, true},
-		"back is cancelled": {false, func(p *volume.Pool) error { return errors.Join(finish(p), begin(p), release(p)) }, true},
-		"before, cancelled": {true, release, true},
+		"back is cancelled": {false, func(p *volume.Pool) error { return errors.Join(finish(p), begin(p), cancel(p)) }, true},
+		"before, cancelled": {true, cancel, true},
 		"before, and back":  {true, thereAndBack(true), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +250,6 @@ func TestAdoptToMigrate(t *testing.T) {
 // thereAndBack finishes a migration, and one back.
 func thereAndBack(forget bool) func(*volume.Pool) error {
 	return func(p *volume.Pool) error {
-		return errors.Join(finish(p), begin(p), onHold(p, "v", func(h *migration.Hold) error { return h.FinishReturn("back", forget) }))
+		return errors.Join(finish(p), begin(p), p.AdvanceMigration("v", record.FinishReturn("back", forget)))
 	}
 }

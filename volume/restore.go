@@ -25,16 +25,15 @@ func (p *Pool) Restore(name string) error {
 		case !r.Aside:
 			return nil
 		}
-		if there, err := file.Exists(c.Base, name); there || err != nil {
-			return occupied(err)
-		}
-		if err := p.begin(c, "restore.record"); err != nil {
+		if there, err := file.Exists(c.Base, name); err != nil {
 			return err
+		} else if there {
+			return errOccupied
 		}
 		// The new name in the trash comes first: nothing may take the volume for one that is
 		// being deleted once its directory is in place.
 		r.Returning, r.Trash, r.Aside, r.Flushed = r.Trash, rand.Text(), false, false
-		if err := p.put(c, r); err != nil {
+		if err := p.putFirst(c, "restore.record", r); err != nil {
 			return err
 		}
 		return p.bringBack(c, r)
@@ -45,12 +44,7 @@ func (p *Pool) Restore(name string) error {
 // name. Their directories are in the trash under the name in the record. It reads no disk.
 func (p *Pool) SetAside() []record.Record { return p.records.InTrash() }
 
-func occupied(err error) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: something else has the place of its directory; move that away", ErrConflict)
-}
+var errOccupied = fmt.Errorf("%w: something else has the place of its directory; move that away", ErrConflict)
 
 // bringBack renames a directory back from the trash, if that was not done before. The record
 // has the name there.
@@ -63,7 +57,7 @@ func (p *Pool) bringBack(c *call, r record.Record) error {
 		p.step("restore.rename")
 		switch err := unix.Renameat2(c.Trash, r.Returning, c.Base, r.Name, unix.RENAME_NOREPLACE); {
 		case err == unix.EEXIST:
-			return occupied(nil)
+			return errOccupied
 		case err != nil:
 			return fault.Path("rename", r.Returning, err)
 		}

@@ -63,7 +63,7 @@ func TestTransferWaits(t *testing.T) {
 	ok(t, err)
 	ok(t, begin(p))
 	is(t, p.Transfer("v", was, to), volume.ErrMigrating)
-	ok(t, release(p))
+	ok(t, cancel(p))
 	ok(t, p.Delete("v"))
 	is(t, p.Transfer("v", was, to), volume.ErrNotFound)
 	s := spec("w", 1)

@@ -83,26 +83,86 @@ func (m *Migration) Finished() *Migration {
 	return m
 }
 
-// Advance replaces the journal of a migration that is under way by the result of change,
-// which gets a copy. It does nothing if change returns the copy with the same step and
-// reason.
-func (r *Record) Advance(change func(*Migration) *Migration) error {
-	if r.Held() == nil {
-		return fmt.Errorf("%w: it is not being migrated", fault.ErrConflict)
-	}
-	copied := *r.Migration
-	next := change(&copied)
-	if next == &copied && copied.Step == r.Migration.Step && copied.Stopped == r.Migration.Stopped {
-		return nil
-	}
-	r.Migration = next
-	return nil
+// A MigrationChange changes the journal of a migration that is under way.
+type MigrationChange struct {
+	Op, Step string // what it does, for errors, and its name
+	// change gets a record whose journal is a copy.
+	change func(*Record)
+	// forget is set if a record that was created for its journal goes with it.
+	forget bool
 }
 
-// Held returns ErrMigrating while the volume's PV is being replaced, and nil otherwise.
-// Until then only the holder acts on the volume's PVs: both may be missing for a moment,
+// CutOver writes that the old PV is about to be removed. It changes nothing if that was
+// written before.
+func CutOver() MigrationChange {
+	return MigrationChange{Op: "cut over the PV of volume", Step: "cutover", change: func(r *Record) {
+		if r.Migration.Step != MigrationCutover {
+			r.Migration.Step, r.Migration.Stopped = MigrationCutover, ""
+		}
+	}}
+}
+
+// StopMigration notes why the migration cannot continue, or with "" that it does. It changes
+// nothing if that is noted.
+func StopMigration(why string) MigrationChange {
+	return MigrationChange{Op: "stop the migration of volume", Step: "stop", change: func(r *Record) { r.Migration.Stopped = why }}
+}
+
+// FinishMigration ends the migration: the caller has seen the new PV, whose UID the record
+// gets. The journal keeps the old one, for a way back, and a note of what is left to do, which
+// may be "".
+func FinishMigration(uid, note string) MigrationChange {
+	return MigrationChange{Op: opFinish, Step: "finish", change: func(r *Record) {
+		r.PVUID = uid
+		m := r.Migration
+		m.Step, m.Stopped, m.New, m.Before = MigrationDone, note, nil, nil
+	}}
+}
+
+// FinishReturn is FinishMigration for a migration that restored the PV of the one before. It
+// keeps the journal of neither. With forget, which the caller sets if another program manages
+// the directory, the same write removes a record that the migration before created; others
+// stay.
+func FinishReturn(uid string, forget bool) MigrationChange {
+	return MigrationChange{Op: opFinish, Step: "finish", forget: forget, change: func(r *Record) {
+		r.PVUID, r.Migration = uid, nil
+	}}
+}
+
+const opFinish = "finish the migration of volume"
+
+// CancelMigration ends the migration and restores the journal of before. If this migration
+// created the record, the same write removes it. The caller has seen that the old PV is there
+// and stays the volume's.
+func CancelMigration() MigrationChange {
+	return MigrationChange{Op: "cancel the migration of volume", Step: "cancel", forget: true,
+		change: func(r *Record) { r.Migration = r.Migration.Before }}
+}
+
+// Apply returns the record with the change, and whether to remove it: if no journal is left
+// and it was created for one, unless it has a quota, which would outlive it. The record is the
+// same if it has the change already. The error is ErrConflict if no migration is under way.
+func (c MigrationChange) Apply(r Record, now time.Time) (changed Record, remove bool, err error) {
+	if r.Migrating() == nil {
+		return r, false, fmt.Errorf("%w: it is not being migrated", fault.ErrConflict)
+	}
+	before, copied := r.Migration, *r.Migration
+	r.Migration = &copied
+	c.change(&r)
+	switch {
+	case r.Migration != &copied: // it is over
+	case copied.Step != before.Step:
+		copied.Changed = now
+	case copied.Stopped == before.Stopped:
+		r.Migration = before
+	}
+	return r, c.forget && before.Adopted && r.Migration == nil && r.QuotaID == 0, nil
+}
+
+// Migrating returns ErrMigrating while the volume's PV is being replaced, and nil otherwise.
+// Until then only the migrator acts on the volume's PVs: both may be missing for a moment,
 // or name different backends.
-func (r Record) Held() error {
+func (r Record) Migrating() error {
 	if m := r.Migration; m != nil && m.Step != MigrationDone {
 		return fmt.Errorf("%w to a %s PV (%s)", fault.ErrMigrating, r.Migration.To, r.Migration.Step)
 	}

@@ -58,7 +58,7 @@ func (p *manyPVs) Validate(_ context.Context, pv *corev1.PersistentVolume, _ boo
 func many(t *testing.T, n int) (*Migrator, *manyPVs) {
 	t.Helper()
 	m, j := begun(t, func(*corev1.PersistentVolume) {})
-	if err := j.hold.Release(); err != nil {
+	if err := j.advance(record.CancelMigration()); err != nil {
 		t.Fatal(err)
 	}
 	pvs := &manyPVs{pool: j.pool}
@@ -128,8 +128,8 @@ func TestRefusedBeforeItBegins(t *testing.T) {
 				if w := writes(m); len(w) > 0 {
 					t.Errorf("writes of PVs: %q", w)
 				}
-				if holds, err := pvs.pool.Migrations(); err != nil || len(holds) > 0 {
-					t.Errorf("%d journals, %v", len(holds), err)
+				if open, err := pvs.pool.Migrations(); err != nil || len(open) > 0 {
+					t.Errorf("%d journals, %v", len(open), err)
 				}
 				want := Waiting
 				if row.permanent {
@@ -228,9 +228,9 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold, err := pvs.pool.BeginMigration(pv.Name, record.Migration{To: toCSI, Old: data, New: data})
+	_, err = pvs.pool.BeginMigration(pv.Name, record.Migration{To: toCSI, Old: data, New: data})
 	if err == nil {
-		err = hold.Finish("new", "the claim was deleted")
+		err = pvs.pool.AdvanceMigration(pv.Name, record.FinishMigration("new", "the claim was deleted"))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestStalePolicyGoesFirst(t *testing.T) {
 	if err != nil || now.Annotations[contract.AnnPolicy] != "" || now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		t.Errorf("policy %s, annotations %v, %v", now.Spec.PersistentVolumeReclaimPolicy, now.Annotations, err)
 	}
-	if v, err := pvs.pool.Get(pv.Name); err != nil || v.Held() != nil {
+	if v, err := pvs.pool.Get(pv.Name); err != nil || v.Migrating() != nil {
 		t.Errorf("journal %+v, %v", v.Migration, err)
 	}
 }

@@ -47,7 +47,7 @@ func TestPolicyThatMayNotComeBack(t *testing.T) {
 				t.Errorf("%s: %s, want %s", f.Verdict, f.Reason, want)
 			}
 			if err := j.pool.Delete(pvName); !errors.Is(err, volume.ErrMigrating) {
-				t.Errorf("it is not held: %v", err)
+				t.Errorf("it is not being migrated: %v", err)
 			}
 			admits.Store(true)
 			if err := m.one(t.Context(), f); !errors.Is(err, errCancelled) {

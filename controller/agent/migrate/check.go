@@ -13,7 +13,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
+	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
 // candidate is a PV of this node with its verdict.
@@ -30,13 +30,13 @@ type candidate struct {
 func (m *Migrator) check(ctx context.Context) (all []candidate) {
 	open := map[string]bool{}
 	for _, pool := range m.pools.All() {
-		holds, err := pool.Migrations()
+		records, err := pool.Migrations()
 		if err != nil {
 			continue // not ready, which package monitor reports
 		}
-		for _, h := range holds {
-			all = append(all, m.inProgress(pool, h))
-			open[h.Volume.PV] = true
+		for _, r := range records {
+			all = append(all, m.inProgress(pool, r))
+			open[r.PV] = true
 		}
 	}
 	if m.mode == settings.MigrateOff {
@@ -79,9 +79,9 @@ func (n *node) candidate(s subject) candidate {
 	return f
 }
 
-// inProgress returns the candidate of a volume that a migration holds.
-func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
-	v := volume.Volume{Record: h.Volume, Path: pool.Path() + "/" + h.Volume.Name}
+// inProgress returns the candidate of a volume that is being migrated.
+func (m *Migrator) inProgress(pool *volume.Pool, r record.Record) candidate {
+	v := volume.Volume{Record: r, Path: pool.Path() + "/" + r.Name}
 	f := candidate{subject: subject{pool: pool, v: v}, Entry: Entry{
 		PV: v.PV, Claim: v.Owner.Namespace + "/" + v.Owner.Name, Directory: v.Path,
 		To: v.Migration.To, Verdict: Moving, Reason: string(v.Migration.Step),
@@ -89,7 +89,7 @@ func (m *Migrator) inProgress(pool *volume.Pool, h *migration.Hold) candidate {
 	if v.Migration.Stopped != "" {
 		f.Verdict, f.Reason = Stopped, v.Migration.Stopped
 	}
-	job, err := readJob(pool, h)
+	job, err := readJob(pool, r)
 	if err != nil {
 		f.Verdict, f.Reason = Stopped, err.Error()
 		return f

@@ -14,7 +14,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/settings"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -34,9 +33,9 @@ func (f *foreignPVs) Validate(_ context.Context, pv *corev1.PersistentVolume, _ 
 	}
 	return f.pool, volume.Volume{Record: record.Record{Name: pv.Name, PV: pv.Name, Bytes: 10 * mib}, Path: filepath.Join(f.pool.Path(), pv.Name)}, nil
 }
-func (f *foreignPVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, *migration.Hold, error) {
-	hold, err := f.pool.AdoptMigrating(adoption(pv.Name), m)
-	return f.pool, hold, err
+func (f *foreignPVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, record.Record, error) {
+	r, err := f.pool.AdoptMigrating(adoption(pv.Name), m)
+	return f.pool, r, err
 }
 
 func adoption(name string) volume.Spec {
@@ -110,7 +109,7 @@ func TestRecordOfBeforeStays(t *testing.T) {
 			m.mode = mode
 			for range 2 {
 				m.work(t.Context(), m.check(t.Context()))
-				if v, err := pvs.pool.Get(name); err != nil || v.Held() != nil {
+				if v, err := pvs.pool.Get(name); err != nil || v.Migrating() != nil {
 					t.Errorf("%+v, %v", v.Record, err)
 				}
 			}

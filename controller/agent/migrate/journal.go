@@ -13,7 +13,6 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
@@ -21,7 +20,6 @@ import (
 // job is a migration with an open journal.
 type job struct {
 	pool    *volume.Pool
-	hold    *migration.Hold
 	volume  string // the directory's name
 	step    record.MigrationStep
 	to      string
@@ -35,19 +33,22 @@ type job struct {
 	touched  bool // the claim was annotated, or may not be
 }
 
-// readJob reads the journal of a volume that a migration holds. Another version or a
-// person may have written it.
-func readJob(pool *volume.Pool, h *migration.Hold) (*job, error) {
-	name, journal := h.Volume.Name, h.Volume.Migration
-	j := &job{pool: pool, hold: h, volume: name, step: journal.Step, to: journal.To, stopped: journal.Stopped}
+// advance writes a change of the journal.
+func (j *job) advance(by record.MigrationChange) error { return j.pool.AdvanceMigration(j.volume, by) }
+
+// readJob reads the journal of a volume that is being migrated. Another version or a person
+// may have written it.
+func readJob(pool *volume.Pool, r record.Record) (*job, error) {
+	name, journal := r.Name, r.Migration
+	j := &job{pool: pool, volume: name, step: journal.Step, to: journal.To, stopped: journal.Stopped}
 	var errs [2]error
 	j.old, errs[0] = parsePV(journal.Old)
 	j.new, errs[1] = parsePV(journal.New)
 	err := errors.Join(errs[:]...)
 	switch {
 	case err != nil:
-	case j.old.Name != h.Volume.PV || j.new.Name != j.old.Name:
-		err = fmt.Errorf("its PVs are %q and %q, and the volume's is %q", j.old.Name, j.new.Name, h.Volume.PV)
+	case j.old.Name != r.PV || j.new.Name != j.old.Name:
+		err = fmt.Errorf("its PVs are %q and %q, and the volume's is %q", j.old.Name, j.new.Name, r.PV)
 	case j.old.UID == "":
 		err = errors.New("its old PV has no UID")
 	case j.to != toCSI && j.to != toHostPath:

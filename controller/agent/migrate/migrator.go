@@ -18,7 +18,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -50,7 +49,7 @@ type PVs interface {
 	// can be taken over. They may be some minutes old. Validate accepts them too;
 	// before Adopt creates a record, with the journal, such a volume has no state.
 	Migratable() []*corev1.PersistentVolume
-	Adopt(*corev1.PersistentVolume, record.Migration) (*volume.Pool, *migration.Hold, error)
+	Adopt(*corev1.PersistentVolume, record.Migration) (*volume.Pool, record.Record, error)
 	// IsForeign reports whether another provisioner created a PV, and the agent does
 	// not serve the PVs of that provisioner.
 	IsForeign(*corev1.PersistentVolume) bool

@@ -57,13 +57,13 @@ func (m *Migrator) Stranded() error {
 func Open(pools *volume.Pools) error {
 	var all []string
 	for _, pool := range pools.All() {
-		holds, err := pool.Migrations()
+		records, err := pool.Migrations()
 		if err != nil {
 			continue // not ready, which is a check of its own
 		}
-		for _, h := range holds {
+		for _, r := range records {
 			all = append(all, fmt.Sprintf("the PV %s of volume %s/%s is being replaced: %s",
-				h.Volume.PV, pool.Path(), h.Volume.Name, unserved(h.Volume.Migration.To)))
+				r.PV, pool.Path(), r.Name, unserved(r.Migration.To)))
 		}
 	}
 	if all == nil {

@@ -54,17 +54,17 @@ func (m *Migrator) begin(f candidate) (*job, error) {
 	}
 	journal := record.Migration{To: f.To, Old: old, New: next}
 	if f.v.State == "" {
-		pool, hold, err := m.pvs.Adopt(f.pv, journal)
+		pool, r, err := m.pvs.Adopt(f.pv, journal)
 		if err != nil {
 			return nil, fmt.Errorf("take over PV %s: %w", f.PV, err)
 		}
-		return readJob(pool, hold)
+		return readJob(pool, r)
 	}
-	hold, err := f.pool.BeginMigration(f.v.Name, journal)
+	r, err := f.pool.BeginMigration(f.v.Name, journal)
 	if err != nil {
 		return nil, err
 	}
-	return readJob(f.pool, hold)
+	return readJob(f.pool, r)
 }
 
 // move runs a migration to its end, or until a person has to act. Before the cutover it
@@ -155,7 +155,7 @@ func (m *Migrator) cutOver(ctx context.Context, j *job, pv *corev1.PersistentVol
 	case pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
 		return again, m.unlessRefused(ctx, j, pv, m.retain(ctx, pv))
 	case j.step == record.MigrationPrepared:
-		if err := j.hold.CutOver(); err != nil {
+		if err := j.advance(record.CutOver()); err != nil {
 			return over, unwritten(err)
 		}
 		j.step = record.MigrationCutover
@@ -236,11 +236,11 @@ func (m *Migrator) finish(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	var err error
 	if j.to == toHostPath {
 		foreign := m.pvs.IsForeign(pv)
-		if err = j.hold.FinishReturn(string(pv.UID), foreign); foreign {
+		if err = j.advance(record.FinishReturn(string(pv.UID), foreign)); foreign {
 			m.pvs.SweepSoon() // so that the plan shows it
 		}
 	} else {
-		err = j.hold.Finish(string(pv.UID), note)
+		err = j.advance(record.FinishMigration(string(pv.UID), note))
 	}
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (m *Migrator) cancel(ctx context.Context, j *job, pv *corev1.PersistentVolu
 			return over, err
 		}
 	}
-	if err := j.hold.Release(); err != nil {
+	if err := j.advance(record.CancelMigration()); err != nil {
 		return over, unwritten(err)
 	}
 	if m.pvs.IsForeign(j.old) {
@@ -295,7 +295,7 @@ func (m *Migrator) stop(ctx context.Context, j *job, why string) error {
 		klog.FromContext(ctx).Error(nil, "A migration stopped", "PV", j.old.Name, "why", why)
 	}
 	m.halted(ctx, j, why)
-	if err := j.hold.Stop(why); err != nil {
+	if err := j.advance(record.StopMigration(why)); err != nil {
 		return errors.Join(errStopped, err)
 	}
 	return errStopped

@@ -132,7 +132,7 @@ func TestEditedPVIsNotReplaced(t *testing.T) {
 				t.Errorf("the PV has policy %s, want %s", got, want)
 			}
 			v, err := j.pool.Get(pvName)
-			if err != nil || (v.Held() != nil) == row.gaveUp {
+			if err != nil || (v.Migrating() != nil) == row.gaveUp {
 				t.Errorf("journal %+v, %v", v.Migration, err)
 			}
 		})
@@ -146,7 +146,7 @@ func TestDeletedPVIsRetainedBeforeItGoes(t *testing.T) {
 		now := metav1.Now()
 		pv.DeletionTimestamp = &now
 	})
-	if err := j.hold.CutOver(); err != nil {
+	if err := j.advance(record.CutOver()); err != nil {
 		t.Fatal(err)
 	}
 	j.step = record.MigrationCutover

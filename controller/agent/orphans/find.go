@@ -101,7 +101,7 @@ func pvOf(r record.Record) string { return cmp.Or(r.PV, r.Name) }
 // It does nothing for an inline volume, which has no PV and which the CSI driver
 // checks, and during a migration, in which the PV is replaced.
 func (o *Checker) update(ctx context.Context, pool *volume.Pool, v volume.Volume, s localPVs) (record.Record, error) {
-	if v.Ephemeral || v.Held() != nil {
+	if v.Ephemeral || v.Migrating() != nil {
 		return v.Record, nil
 	}
 	why := ""

@@ -28,7 +28,7 @@ func removable(r record.Record, cluster string, grace time.Duration, now time.Ti
 		return "its PV was never seen, so its reclaim policy is not known"
 	case r.Ephemeral:
 		return "it is an ephemeral inline volume"
-	case r.Held() != nil:
+	case r.Migrating() != nil:
 		return "its PV is being replaced"
 	case r.Adopted:
 		return "its directory was adopted"

@@ -73,7 +73,7 @@ func (p *PVs) sync(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return err
-	case v.Held() != nil:
+	case v.Migrating() != nil:
 		return nil // the migration handles both PVs
 	}
 	v, err = p.reconcileClaim(ctx, b, pv, pool, v)
@@ -169,7 +169,7 @@ func (p *PVs) warnUnserved(ctx context.Context, pv *corev1.PersistentVolume) {
 	if pool == nil || backends.CheckPool(pv, pool) != nil {
 		return
 	}
-	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Held() != nil {
+	if v, err := pool.Get(directory); err != nil || v.PV != pv.Name || v.Migrating() != nil {
 		return
 	}
 	p.events.Warn(ctx, events.PV(pv), "unserved", events.VolumeRefused, fmt.Sprintf(

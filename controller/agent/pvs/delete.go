@@ -106,8 +106,8 @@ func (p *PVs) deletable(pv *corev1.PersistentVolume, claim *corev1.PersistentVol
 		return d, err
 	case err != nil:
 		return d, err
-	case v.Held() != nil:
-		return d, fmt.Errorf("PV %s: %w", pv.Name, v.Held())
+	case v.Migrating() != nil:
+		return d, fmt.Errorf("PV %s: %w", pv.Name, v.Migrating())
 	}
 	if err := d.backend.matches(v, pv); err != nil {
 		return d, err

@@ -9,7 +9,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/agent/backends"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/volume"
-	"kubevirt.io/hostpath-provisioner/volume/migration"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -114,18 +113,18 @@ func (p *PVs) validateOther(other *contract.Dialect, pv *corev1.PersistentVolume
 
 // Adopt creates a record for the directory of a PV of another provisioner that has none, and begins its migration in the
 // same write. It allocates the PV's capacity. The errors are those of Validate and AdoptMigrating.
-func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, *migration.Hold, error) {
+func (p *PVs) Adopt(pv *corev1.PersistentVolume, m record.Migration) (*volume.Pool, record.Record, error) {
 	other := contract.MadeBy(pv, p.otherProvisioners)
 	if other == nil {
-		return nil, nil, fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
+		return nil, record.Record{}, fmt.Errorf("PV %s is not of a provisioner whose PVs may be migrated", pv.Name)
 	}
 	pool, v, err := p.validateOther(other, pv)
 	if err != nil {
-		return nil, nil, err
+		return nil, record.Record{}, err
 	}
-	hold, err := pool.AdoptMigrating(p.adoption(pv, v.Name, v.Bytes), m)
+	r, err := pool.AdoptMigrating(p.adoption(pv, v.Name, v.Bytes), m)
 	if err == nil {
 		p.changed(pool)
 	}
-	return pool, hold, err
+	return pool, r, err
 }

@@ -136,7 +136,7 @@ func TestAdoptWhatThePVHas(t *testing.T) {
 	if _, _, err := c.Adopt(pv, record.Migration{To: "csi"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, v, err := c.Validate(t.Context(), pv, true); err != nil || v.Bytes != 10<<20 || v.Held() == nil {
+	if _, v, err := c.Validate(t.Context(), pv, true); err != nil || v.Bytes != 10<<20 || v.Migrating() == nil {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

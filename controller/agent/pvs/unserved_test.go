@@ -43,14 +43,14 @@ func TestUnservedPV(t *testing.T) {
 		elsewhere bool // the directory is another agent's
 		recorded  string
 		migrated  bool // by MIGRATE_FROM
-		held      bool
+		migrating bool
 		id        string
 		want      string // "" if there is no event
 	}{
 		"the other agent's":        {elsewhere: true},
 		"its own, of before":       {recorded: "pvc-" + testUID, want: "no more"},
 		"it is to be migrated":     {recorded: "pvc-" + testUID, migrated: true},
-		"it is being migrated":     {recorded: "pvc-" + testUID, held: true},
+		"it is being migrated":     {recorded: "pvc-" + testUID, migrating: true},
 		"another PV's volume":      {recorded: "pvc-other"},
 		"no volume":                {},
 		"a volume of another pool": {recorded: "pvc-" + testUID, id: "6e0c"},
@@ -83,7 +83,7 @@ func TestUnservedPV(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if row.held {
+				if row.migrating {
 					if _, err := pool.BeginMigration(name, record.Migration{}); err != nil {
 						t.Fatal(err)
 					}

@@ -17,8 +17,8 @@ import (
 // returned. It is an ErrMigrating while the PV is being replaced.
 func (p *PVs) VolumeOf(pv *corev1.PersistentVolume) (*volume.Pool, volume.Volume, error) {
 	pool, v, err := p.volumeOf(pv)
-	if err == nil && v.Held() != nil {
-		err = fmt.Errorf("PV %s: %w", pv.Name, v.Held())
+	if err == nil && v.Migrating() != nil {
+		err = fmt.Errorf("PV %s: %w", pv.Name, v.Migrating())
 	}
 	return pool, v, err
 }
@@ -56,7 +56,7 @@ func (p *PVs) CheckRecorded(pv *corev1.PersistentVolume) error {
 	case errors.Is(err, volume.ErrNotReady):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded: %w; if the pool never returns: "+
 			"kubectl patch pv %s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", policy, err, pv.Name)
-	case err == nil && v.Held() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
+	case err == nil && v.Migrating() == nil && (v.State != record.Bound || v.ReclaimPolicy != policy):
 		return fmt.Errorf("the finalizer stays until the reclaim policy %s is recorded; the record has %q", policy, v.ReclaimPolicy)
 	}
 	return nil
