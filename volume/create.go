@@ -58,8 +58,8 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 		return Volume{}, err
 	}
 	if !ok {
-		if there, err := file.Exists(c.Base, s.Name); there || err != nil {
-			return Volume{}, taken(err)
+		if err := absent(c, s.Name); err != nil {
+			return Volume{}, err
 		}
 		release, err := p.allocate(c, s.Name, s.Bytes, s.Bytes)
 		if err != nil {
@@ -77,20 +77,15 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 	return p.volume(c, r, false), nil
 }
 
-func taken(err error) error {
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
-}
+var errTaken = fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
 
 // absent returns nil for a volume without a record if nothing has its name.
 func absent(c *call, name string) error {
 	there, err := file.Exists(c.Base, name)
-	if there || err != nil {
-		return taken(err)
+	if there {
+		return errTaken
 	}
-	return nil
+	return err
 }
 
 func newRecord(s Spec, state record.State) record.Record {
@@ -168,7 +163,7 @@ func (p *Pool) place(c *call, name string) (placed bool, err error) {
 	p.step("create.rename")
 	err = unix.Renameat2(c.Staging, name, c.Base, name, unix.RENAME_NOREPLACE)
 	if err == unix.EEXIST {
-		return false, taken(nil)
+		return false, errTaken
 	}
 	if err != nil {
 		return false, fault.Path("rename", name, err)

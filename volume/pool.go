@@ -179,13 +179,6 @@ func (p *Pool) NotOffered() string { return p.config.NotOffered }
 // ID returns the pool's identity, a UUID; "" until it was open for the first time.
 func (p *Pool) ID() string { return p.dir.ID() }
 
-// resetNotes replaces all notes.
-func (p *Pool) resetNotes(notes []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.notes = notes
-}
-
 func (p *Pool) note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

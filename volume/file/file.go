@@ -25,22 +25,24 @@ const MaxBytes = 1 << 20
 
 // IsDir reports whether name in dir is a directory, not a link to one.
 func IsDir(dir int, name string) (bool, error) {
-	var st unix.Stat_t
-	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
-		return false, nil
-	}
-	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Path("stat", name, err)
+	kind, err := kindOf(dir, name)
+	return kind == unix.S_IFDIR, err
 }
 
 // Exists reports whether dir has an entry of that name, of any type.
 func Exists(dir int, name string) (bool, error) {
+	kind, err := kindOf(dir, name)
+	return kind != 0, err
+}
+
+// kindOf returns the type bits of an entry's mode, 0 if there is none.
+func kindOf(dir int, name string) (uint32, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	if err == unix.ENOENT {
-		return false, nil
+		return 0, nil
 	}
-	return err == nil, fault.Path("stat", name, err)
+	return st.Mode & unix.S_IFMT, fault.Path("stat", name, err)
 }
 
 // IsEmpty reports whether the directory name in dir has no entries. It returns true, too,
@@ -176,17 +178,13 @@ func Flush(fds ...int) error {
 }
 
 // RemoveDir removes an empty directory. It does nothing if there is none.
-func RemoveDir(dir int, name string) error {
-	err := unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-	if err == unix.ENOENT {
-		return nil
-	}
-	return fault.Path("remove", name, err)
-}
+func RemoveDir(dir int, name string) error { return unlink(dir, name, unix.AT_REMOVEDIR) }
 
 // Remove removes a file. It does nothing if there is none.
-func Remove(dir int, name string) error {
-	err := unix.Unlinkat(dir, name, 0)
+func Remove(dir int, name string) error { return unlink(dir, name, 0) }
+
+func unlink(dir int, name string, flags int) error {
+	err := unix.Unlinkat(dir, name, flags)
 	if err == unix.ENOENT {
 		return nil
 	}

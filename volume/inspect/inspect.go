@@ -205,7 +205,10 @@ func unrecorded(d *pooldir.Dir, known *record.Store) ([]Unrecorded, error) {
 	}
 	var all []Unrecorded
 	for _, name := range names {
-		if known.Has(name) || fault.CheckName(name) != nil || holdsPool(d, name) {
+		if known.Has(name) || fault.CheckName(name) != nil {
+			continue
+		}
+		if pool, err := d.HoldsPool(name); pool && err == nil {
 			continue
 		}
 		is, err := file.IsDir(d.Base, name)
@@ -251,9 +254,4 @@ func trashEntries(d *pooldir.Dir) ([]TrashEntry, error) {
 	}
 	slices.SortFunc(all, func(a, b TrashEntry) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil
-}
-
-func holdsPool(d *pooldir.Dir, name string) bool {
-	is, err := d.HoldsPool(name)
-	return is && err == nil
 }

@@ -16,12 +16,9 @@ func Of(path string) (Info, error) {
 	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &st); err != nil {
 		return Info{}, fmt.Errorf("statx %s: %w", path, err)
 	}
-	all, err := Self()
-	if err != nil {
-		return Info{}, err
-	}
-	if info, ok := ByID(all, int(st.Mnt_id)); ok {
-		return info, nil
+	info, ok, err := Find(int(st.Mnt_id))
+	if ok || err != nil {
+		return info, err
 	}
 	return Info{}, fmt.Errorf("mount %d of %s is not in /proc/self/mountinfo", st.Mnt_id, path)
 }

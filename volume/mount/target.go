@@ -164,11 +164,10 @@ func (t *Target) Inspect() (At, error) {
 	if id == above { // the step down to the target crossed no mount
 		return at, nil
 	}
-	all, err := Self()
-	if err != nil {
+	if at.Info, at.Mounted, err = Find(id); err != nil {
 		return At{}, err
 	}
-	if at.Info, at.Mounted = ByID(all, id); !at.Mounted {
+	if !at.Mounted {
 		return At{}, fmt.Errorf("mount %d at %q is not in mountinfo", id, t.Path)
 	}
 	return at, nil

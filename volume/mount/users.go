@@ -12,6 +12,13 @@ func ByID(all []Info, id int) (Info, bool) {
 	return Info{}, false
 }
 
+// Find returns the mount of this process with an ID of statx(2) or /proc/pid/fdinfo.
+func Find(id int) (info Info, ok bool, err error) {
+	all, err := Self()
+	info, ok = ByID(all, id)
+	return info, ok, err
+}
+
 // Users returns the points of the mounts that use the directory dir or anything below it: mounts on
 // it or in it, through any mount of its filesystem, and bind mounts of it. dir is a path as this
 // process sees it, and id its mount.

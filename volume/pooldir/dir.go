@@ -93,11 +93,6 @@ func openBase(path string) (int, error) {
 	return fd, fault.Path("open", path, err)
 }
 
-// openPrivate opens the private directory. It returns -1 if there is none.
-func openPrivate(base int) (int, error) {
-	return openDir(base, PrivateName)
-}
-
 // openDir opens a directory of the agent. It returns -1 if there is none.
 func openDir(parent int, name string) (int, error) {
 	fd, err := tree.OpenDir(parent, name)
@@ -238,11 +233,10 @@ func LooseMode(base int, path string) []string {
 // filesystemOf returns the name of a mount's filesystem. It reads mountinfo and not stat, because
 // every subvolume of a btrfs has its own st_dev.
 func filesystemOf(mountID uint64) (string, error) {
-	all, err := mount.Self()
+	i, ok, err := mount.Find(int(mountID))
 	if err != nil {
 		return "", err
 	}
-	i, ok := mount.ByID(all, int(mountID))
 	if !ok {
 		return "", fmt.Errorf("%w: its mount is not in /proc/self/mountinfo any more", fault.ErrNotReady)
 	}

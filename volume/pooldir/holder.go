@@ -92,12 +92,8 @@ func (d *Dir) Held() bool {
 	if err != nil {
 		return false
 	}
-	mounts, err := mount.Self()
-	if err != nil {
-		return false
-	}
-	home, ok := mount.ByID(mounts, int(lock.mount))
-	if !ok {
+	home, ok, err := mount.Find(int(lock.mount))
+	if err != nil || !ok {
 		return false
 	}
 	f, err := os.Open("/proc/locks")

@@ -26,7 +26,7 @@ func (o *Opener) open(c *bounded.Call, d *Dir) (err error) {
 		return err
 	}
 	if d.Base >= 0 {
-		if d.Private, err = openPrivate(d.Base); err != nil {
+		if d.Private, err = openDir(d.Base, PrivateName); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (d *Dir) openToRead(path string) (err error) {
 	if d.Base < 0 {
 		return fmt.Errorf("%w: there is no directory; the path is wrong, or its disk is not mounted", fault.ErrNotReady)
 	}
-	if d.Private, err = openPrivate(d.Base); err != nil {
+	if d.Private, err = openDir(d.Base, PrivateName); err != nil {
 		return err
 	}
 	if d.Private >= 0 {

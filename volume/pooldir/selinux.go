@@ -33,12 +33,8 @@ func (o *Opener) chooseLabel(d *Dir) (string, error) {
 // "seclabel" (selinux_sb_show_options in security/selinux/hooks.c). A filesystem that is mounted
 // with context= has not, and supports none. The caller has located the directory.
 func (d *Dir) labelled() (bool, error) {
-	all, err := mount.Self()
-	if err != nil {
-		return false, err
-	}
-	home, ok := mount.ByID(all, int(d.at.mount))
-	return ok && home.SuperOption("seclabel"), nil
+	home, ok, err := mount.Find(d.MountID())
+	return ok && home.SuperOption("seclabel"), err
 }
 
 // Labels returns the SELinux labels of the volumes' directories, by their names, also of a Dir that

@@ -45,14 +45,11 @@ func (d *Dir) whole() error {
 
 // alive returns an ErrNotReady if the filesystem has stopped writing after an error; see CheckWrites.
 func (d *Dir) alive() error {
-	all, err := mount.Self()
-	if err != nil {
+	home, ok, err := mount.Find(d.MountID())
+	if err != nil || !ok {
 		return err
 	}
-	if home, ok := mount.ByID(all, int(d.at.mount)); ok {
-		return CheckWrites(home)
-	}
-	return nil
+	return CheckWrites(home)
 }
 
 // CheckWrites returns an ErrNotReady if the filesystem of the pool's mount has stopped writing after

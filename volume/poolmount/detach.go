@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
@@ -44,7 +45,7 @@ func Detach(path string, o Owner) error {
 	case failed != nil:
 		return failed
 	case !at.Mounted: // the directory may not be empty
-		return p.forget()
+		return file.Remove(int(p.above.Fd()), recordName)
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: %s is in use: %s", ErrBusy, path, usersOf(at.Info))
 	case errors.Is(err, mount.ErrOther) && r.Root != "" && r.Owner != o:

@@ -96,12 +96,3 @@ func (p *place) write(r record) error {
 	}
 	return err
 }
-
-// forget removes the record.
-func (p *place) forget() error {
-	err := unix.Unlinkat(int(p.above.Fd()), recordName, 0)
-	if err == unix.ENOENT {
-		return nil
-	}
-	return err
-}

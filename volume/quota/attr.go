@@ -35,14 +35,14 @@ type Attr struct {
 // error is ENOTTY or EOPNOTSUPP on a filesystem without attributes.
 func GetAttr(fd int) (Attr, error) {
 	var a Attr
-	return a, ioctl(fd, fsGetXattr, &a)
+	return a, ioctl(fd, fsGetXattr, unsafe.Pointer(&a))
 }
 
 // SetAttr writes the attributes of the inode that fd has open. Clearing Immutable or AppendOnly
 // requires CAP_LINUX_IMMUTABLE; other changes require the owner.
 func SetAttr(fd int, a Attr) error {
 	a.Flags &^= hasAttr
-	return ioctl(fd, fsSetXattr, &a)
+	return ioctl(fd, fsSetXattr, unsafe.Pointer(&a))
 }
 
 // ClearFlags clears flags of the inode that fd has open, and reports whether any of them was set.
@@ -55,8 +55,8 @@ func ClearFlags(fd int, flags uint32) (changed bool, err error) {
 	return true, SetAttr(fd, a)
 }
 
-func ioctl(fd int, request uintptr, a *Attr) error {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(unsafe.Pointer(a)))
+func ioctl(fd int, request uintptr, data unsafe.Pointer) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(data))
 	if errno != 0 {
 		return errno
 	}

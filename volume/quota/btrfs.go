@@ -54,7 +54,7 @@ func subvolume(parent int, request uintptr, name string) error {
 		return unix.ENAMETOOLONG
 	}
 	copy(a.Name[:], name)
-	return btrfsIoctl(parent, request, unsafe.Pointer(&a))
+	return ioctl(parent, request, unsafe.Pointer(&a))
 }
 
 // subvolumeOf returns the ID of the subvolume whose root directory fd has open. ok is false for
@@ -68,7 +68,7 @@ func subvolumeOf(fd int) (id uint64, ok bool, err error) {
 		Tree, Object uint64
 		_            [4080]byte
 	}{Object: rootInode}
-	err = btrfsIoctl(fd, btrfsInoLookup, unsafe.Pointer(&a))
+	err = ioctl(fd, btrfsInoLookup, unsafe.Pointer(&a))
 	return a.Tree, err == nil, err
 }
 
@@ -80,7 +80,7 @@ func subvolumeExists(fd int, id uint64) (bool, error) {
 		Tree uint64
 		_    [4088]byte
 	}{Tree: id}
-	err := btrfsIoctl(fd, btrfsTreeSearch, unsafe.Pointer(&a))
+	err := ioctl(fd, btrfsTreeSearch, unsafe.Pointer(&a))
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
@@ -94,46 +94,38 @@ func IsSubvolume(inode uint64) bool { return inode == rootInode }
 // whether it was read-only. The error is ENOTTY or EINVAL for any other directory.
 func ClearReadOnly(fd int) (changed bool, err error) {
 	var flags uint64
-	if err := btrfsIoctl(fd, btrfsGetFlags, unsafe.Pointer(&flags)); err != nil || flags&subvolumeReadOnly == 0 {
+	if err := ioctl(fd, btrfsGetFlags, unsafe.Pointer(&flags)); err != nil || flags&subvolumeReadOnly == 0 {
 		return false, err
 	}
 	flags &^= subvolumeReadOnly
-	return true, btrfsIoctl(fd, btrfsSetFlags, unsafe.Pointer(&flags))
+	return true, ioctl(fd, btrfsSetFlags, unsafe.Pointer(&flags))
 }
 
 func createGroup(fd int, group uint64) error {
 	a := struct{ Create, Group uint64 }{1, group}
-	return btrfsIoctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
+	return ioctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
 }
 
 func removeGroup(fd int, group uint64) error {
 	a := struct{ Create, Group uint64 }{0, group}
-	return btrfsIoctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
+	return ioctl(fd, btrfsGroupCreate, unsafe.Pointer(&a))
 }
 
 func assignGroup(fd int, subvolume, group uint64) error {
 	a := struct{ Assign, From, To uint64 }{1, subvolume, group}
-	return btrfsIoctl(fd, btrfsGroupAssign, unsafe.Pointer(&a))
+	return ioctl(fd, btrfsGroupAssign, unsafe.Pointer(&a))
 }
 
 func limitGroup(fd int, group uint64, bytes int64) error {
 	a := struct{ Group, Flags, MaxReferenced, MaxExclusive, ReservedReferenced, ReservedExclusive uint64 }{
 		Group: group, Flags: limitReferenced, MaxReferenced: uint64(bytes),
 	}
-	return btrfsIoctl(fd, btrfsGroupLimit, unsafe.Pointer(&a))
+	return ioctl(fd, btrfsGroupLimit, unsafe.Pointer(&a))
 }
 
 func enableSquota(fd int) error {
 	a := struct{ Command, Status uint64 }{Command: enableSimple}
-	return btrfsIoctl(fd, btrfsQuotaControl, unsafe.Pointer(&a))
-}
-
-func btrfsIoctl(fd int, request uintptr, data unsafe.Pointer) error {
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(data))
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return ioctl(fd, btrfsQuotaControl, unsafe.Pointer(&a))
 }
 
 // btrfsSysfs shows the state in the kernel's memory. The trees on disk, which an ioctl could search,
@@ -147,7 +139,7 @@ func groupsDir(fd int) (string, error) {
 		FSID           [16]byte
 		_              [992]byte
 	}
-	if err := btrfsIoctl(fd, btrfsFSInfo, unsafe.Pointer(&a)); err != nil {
+	if err := ioctl(fd, btrfsFSInfo, unsafe.Pointer(&a)); err != nil {
 		return "", fmt.Errorf("read the filesystem's ID: %w", err)
 	}
 	id := a.FSID

@@ -90,7 +90,7 @@ const (
 func snapshot(dir, of int, name string) error {
 	a := volArgs2{FD: uint64(of)}
 	copy(a.Name[:], name)
-	return btrfsIoctl(dir, btrfsSnapCreate2, unsafe.Pointer(&a))
+	return ioctl(dir, btrfsSnapCreate2, unsafe.Pointer(&a))
 }
 
 // The hole that squota.go names: a tenant that means to can make a subvolume
@@ -105,7 +105,7 @@ func TestDiskBtrfsSubvolumeThatJoinsNothing(t *testing.T) {
 		var none [9]uint64 // struct btrfs_qgroup_inherit without a qgroup
 		a := volArgs2{Flags: 4, Size: uint64(unsafe.Sizeof(none)), Inherit: uint64(uintptr(unsafe.Pointer(&none)))}
 		copy(a.Name[:], "free")
-		return btrfsIoctl(fd, btrfsSubvolCreate2, unsafe.Pointer(&a))
+		return ioctl(fd, btrfsSubvolCreate2, unsafe.Pointer(&a))
 	})
 	if n, err := fill(v + "/free/f"); n < 8*mib || err != nil {
 		t.Errorf("wrote %d bytes, %v: the kernel holds it now", n, err)

@@ -19,7 +19,7 @@ const (
 // Meter stores the readings of the counters of l, which the caller took, and reads and
 // stores those of all other pools on its filesystem. The caller holds no lock of f.
 func (f *Filesystems) Meter(c *bounded.Call, filesystem string, l *Ledger, all []Reading) {
-	for _, p := range f.others(l) {
+	for _, p := range f.others(l, l.where()) {
 		all = p.Read(c, all)
 	}
 	f.Read(filesystem, all)

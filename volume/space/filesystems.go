@@ -35,9 +35,8 @@ func NewFilesystems(pools ...Member) *Filesystems {
 	return &Filesystems{pools: pools, rises: map[string]*rise{}}
 }
 
-// others returns the other pools on the filesystem of l.
-func (f *Filesystems) others(l *Ledger) (all []Member) {
-	at := l.where()
+// others returns the pools but that of l on a filesystem; none for "".
+func (f *Filesystems) others(l *Ledger, at string) (all []Member) {
 	for _, p := range f.pools {
 		if other := p.Ledger(); other != l && at != "" && other.where() == at {
 			all = append(all, p)
@@ -50,7 +49,7 @@ func (f *Filesystems) others(l *Ledger) (all []Member) {
 // measured use of their volumes. The caller holds mu.
 func (f *Filesystems) elsewhere(l *Ledger) others {
 	var ledgers []*Ledger
-	for _, p := range f.others(l) {
+	for _, p := range f.others(l, l.where()) {
 		ledgers = append(ledgers, p.Ledger())
 	}
 	return sumOf(ledgers)
@@ -60,10 +59,8 @@ func (f *Filesystems) elsewhere(l *Ledger) others {
 // ID, in its own pool and in the other pools of the process.
 func (f *Filesystems) Recorded(l *Ledger, at string, id uint64) int {
 	n := l.records.WithQuotaID(id)
-	for _, p := range f.pools {
-		if other := p.Ledger(); other != l && at != "" && other.where() == at {
-			n += other.records.WithQuotaID(id)
-		}
+	for _, p := range f.others(l, at) {
+		n += p.Ledger().records.WithQuotaID(id)
 	}
 	return n
 }

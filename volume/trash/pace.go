@@ -12,20 +12,8 @@ import (
 // fine enough to wait for every file.
 const purgeSlack = 5 * time.Millisecond
 
-// removalPace is the pace of removals, which it announces.
+// removalPace waits so that the rate is not exceeded, and announces the removal.
 func (t *Trash) removalPace() tree.Pace {
-	pace := t.pace()
-	return func(ctx context.Context) error {
-		if err := pace(ctx); err != nil {
-			return err
-		}
-		t.step("purge.remove")
-		return nil
-	}
-}
-
-// pace returns a function that waits so that the rate is not exceeded.
-func (t *Trash) pace() tree.Pace {
 	var next time.Time
 	return func(ctx context.Context) error {
 		if t.rate > 0 {
@@ -40,6 +28,7 @@ func (t *Trash) pace() tree.Pace {
 			}
 			next = next.Add(time.Second / time.Duration(t.rate))
 		}
+		t.step("purge.remove")
 		return nil
 	}
 }
