@@ -48,7 +48,7 @@ func adoptable(c *call, name string) error {
 	if err := c.CheckPlain(name); err != nil {
 		return err
 	}
-	if pool, err := c.HoldsPool(name); pool || err != nil {
+	if pool, err := c.ContainsPool(name); pool || err != nil {
 		return errors.Join(fmt.Errorf("%w: it is a pool, whose volumes it may have (%s)", ErrConflict, pooldir.PrivateName), err)
 	}
 	return nil

@@ -42,7 +42,7 @@ func TestChangesAreAnnounced(t *testing.T) {
 	for _, name := range strings.Fields(changes) {
 		bare[name] = true
 	}
-	for _, dir := range []string{"quota", "tree", "file", "record", "pooldir", "trash", "enforce", "."} {
+	for _, dir := range []string{"quota", "tree", "file", "record", "pooldir", "trash", "volumequota", "."} {
 		funcs := functions(t, dir)
 		for found := -1; found != len(bare); {
 			found = len(bare)

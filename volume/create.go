@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/tree"
+	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
 // Create creates the volume, or returns it if it exists for the same claim with the same
@@ -36,7 +36,7 @@ func (p *Pool) Create(s Spec) (Volume, error) {
 	if err := s.Mode.Check(); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
-	if err := enforce.Validate(s.Quota, s.Inodes); err != nil {
+	if err := volumequota.Validate(s.Quota, s.Inodes); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
 	}
 	return resultOf(p.withAnyVolume, op, s.Name, func(c *call) (Volume, error) { return p.create(c, s) })
@@ -54,7 +54,7 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 			return p.volume(c, known, false), nil
 		}
 	}
-	if err := enforce.Check(c.quotas.Support, s.Quota, s.Inodes); err != nil {
+	if err := volumequota.Check(c.quotas.Support, s.Quota, s.Inodes); err != nil {
 		return Volume{}, err
 	}
 	if !ok {

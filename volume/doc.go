@@ -25,7 +25,7 @@
 // quota policies are package record's.
 //
 // The packages below have one duty each: pooldir opens the pool's directory, record defines
-// and stores records, space accounts for allocated and available bytes, enforce sets the
+// and stores records, space accounts for allocated and available bytes, volumequota sets the
 // quotas of volumes, health checks published volumes, inspect describes pools, trash removes
 // deleted volumes, bounded makes calls on a disk that may hang, file writes durable files, and
 // quota, tree and mount use the filesystem and the kernel.

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
+	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
 // Open opens the pool: it creates the directory if only the path's last element is
@@ -69,7 +69,7 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 	if err != nil {
 		return err
 	}
-	p.enforcing = quotas
+	p.openQuotas = quotas
 	return p.recoverAll(p.newCall(c, d), notes)
 }
 
@@ -77,10 +77,10 @@ func (p *Pool) prepare(c *bounded.Call, d *pooldir.Dir) error {
 type call struct {
 	*bounded.Call
 	*pooldir.Dir
-	quotas *enforce.Dir
+	quotas *volumequota.Dir
 }
 
-func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.enforcing} }
+func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, d, p.openQuotas} }
 
 // withPool calls do with the open pool; see pooldir.Opener.Do.
 func (p *Pool) withPool(op, name string, do func(*call) error) error {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
+	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
 // Config configures a pool. New validates it.
@@ -74,8 +74,8 @@ type Pool struct {
 	path   string // absolute and clean
 
 	dir *pooldir.Opener // keeps the directory open
-	// enforcing is written while the directory is opened, and read in calls on it.
-	enforcing *enforce.Dir
+	// openQuotas is written while the directory is opened, and read in calls on it.
+	openQuotas *volumequota.Dir
 
 	filesystems atomic.Pointer[space.Filesystems] // the pools of the process, this one among them
 	siblings    atomic.Pointer[[]*Pool]           // the same, as NewPools joined them
@@ -84,7 +84,7 @@ type Pool struct {
 
 	records *record.Store
 	ledger  *space.Ledger
-	quotas  *enforce.Quotas
+	quotas  *volumequota.Quotas
 
 	mu    sync.Mutex      // guards what follows
 	notes []string        // of recovery, for an administrator
@@ -112,7 +112,7 @@ func New(c Config) (*Pool, error) {
 	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step), seen: map[string]bool{}}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
-	p.quotas = enforce.New(enforce.Config{
+	p.quotas = volumequota.New(volumequota.Config{
 		Records: p.records, EnableBtrfs: c.EnableBtrfsQuota, Step: c.Step, Note: p.note,
 		Recorded: func(filesystem string, id uint64) int { return p.filesystems.Load().Recorded(p.ledger, filesystem, id) },
 	})
@@ -171,7 +171,9 @@ func (p *Pool) Quotas() quota.Support { return p.quotas.Support() }
 
 // CheckQuota returns ErrNoQuotas if Create would, with the filesystem as it was when the
 // pool was opened last.
-func (p *Pool) CheckQuota(s Spec) error { return enforce.Check(p.quotas.Support(), s.Quota, s.Inodes) }
+func (p *Pool) CheckQuota(s Spec) error {
+	return volumequota.Check(p.quotas.Support(), s.Quota, s.Inodes)
+}
 
 // NotOffered returns why the pool is not served, as configured; "" if it is served.
 func (p *Pool) NotOffered() string { return p.config.NotOffered }

@@ -178,7 +178,7 @@ func (p *Pool) unrecorded(c *call, name string) (u Unrecorded, ok bool, err erro
 	if p.records.Has(name) {
 		return u, false, nil
 	}
-	if pool, err := c.HoldsPool(name); pool && err == nil {
+	if pool, err := c.ContainsPool(name); pool && err == nil {
 		return u, false, nil
 	}
 	if ok, err = file.IsDir(c.Base, name); !ok || err != nil {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubevirt.io/hostpath-provisioner/volume/bounded"
-	"kubevirt.io/hostpath-provisioner/volume/enforce"
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
@@ -22,6 +21,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 	"kubevirt.io/hostpath-provisioner/volume/space"
 	"kubevirt.io/hostpath-provisioner/volume/trash"
+	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
 // Setting is what an agent knows of a pool besides its directory. The zero value of all but Path is that of an agent without
@@ -158,7 +158,7 @@ func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *
 	for _, r := range records.Sorted(func(record.Record) bool { return true }) {
 		c.Progress()
 		there, err := file.IsDir(d.Base, r.Name)
-		u, none := enforce.Usage(enforcer, d.Base, r)
+		u, none := volumequota.Usage(enforcer, d.Base, r)
 		if none != nil {
 			u = quota.Usage{}
 		} else {
@@ -208,7 +208,7 @@ func unrecorded(d *pooldir.Dir, known *record.Store) ([]Unrecorded, error) {
 		if known.Has(name) || fault.CheckName(name) != nil {
 			continue
 		}
-		if pool, err := d.HoldsPool(name); pool && err == nil {
+		if pool, err := d.ContainsPool(name); pool && err == nil {
 			continue
 		}
 		is, err := file.IsDir(d.Base, name)

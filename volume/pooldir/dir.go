@@ -171,8 +171,8 @@ func (d *Dir) Children() ([]string, error) {
 	return names, err
 }
 
-// HoldsPool reports whether a child of the pool is a pool of its own.
-func (d *Dir) HoldsPool(name string) (bool, error) {
+// ContainsPool reports whether a child of the pool is a pool of its own.
+func (d *Dir) ContainsPool(name string) (bool, error) {
 	return file.Exists(d.Base, name+"/"+PrivateName)
 }
 

@@ -90,5 +90,5 @@ func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, 
 	if err := f.spaceLocked(filesystem, l, st).Check(wanted); err != nil {
 		return nil, err
 	}
-	return l.Hold(name, bytes), nil
+	return l.Reserve(name, bytes), nil
 }

@@ -200,9 +200,9 @@ func (l *Ledger) IsEmpty() bool {
 	return l.records.IsEmpty() && len(l.reserved) == 0
 }
 
-// Hold reserves bytes for a volume whose record does not have them, not yet or no longer,
+// Reserve reserves bytes for a volume whose record does not have them, not yet or no longer,
 // until release. What its record has counts once.
-func (l *Ledger) Hold(name string, bytes int64) (release func()) {
+func (l *Ledger) Reserve(name string, bytes int64) (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reserved[name] = bytes

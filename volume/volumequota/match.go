@@ -1,4 +1,4 @@
-package enforce
+package volumequota
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
-// Package enforce sets the quotas of recorded volumes, and checks that they are in force.
+// Package volumequota sets the quotas of recorded volumes, and checks that they are in force.
 // Package quota has the kernel's mechanisms; it knows directories and IDs, and no records.
-package enforce
+package volumequota
 
 import (
 	"fmt"
