@@ -25,7 +25,8 @@ import (
 func (p *Pool) Adopt(s Spec) (Volume, error) {
 	const op = "adopt volume"
 	if s.Bytes < 0 {
-		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a size cannot be negative", ErrInvalid, s.Bytes))
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a size cannot be negative",
+			ErrInvalid, s.Bytes))
 	}
 	return resultOf(p.withVolume, op, s.Name, func(c *call) (Volume, error) {
 		if r, ok := p.records.Get(s.Name); ok {
@@ -49,7 +50,8 @@ func adoptable(c *call, name string) error {
 		return err
 	}
 	if pool, err := c.ContainsPool(name); pool || err != nil {
-		return errors.Join(fmt.Errorf("%w: it is a pool, whose volumes it may have (%s)", ErrConflict, pooldir.PrivateName), err)
+		return errors.Join(fmt.Errorf("%w: it is a pool, whose volumes it may have (%s)", ErrConflict, pooldir.PrivateName),
+			err)
 	}
 	return nil
 }
@@ -100,9 +102,9 @@ func (p *Pool) Born(name string) (time.Time, error) {
 }
 
 // Bind records that a PV names the volume: the PV's name and reclaim policy, the claim if it
-// was not known, and UID and cluster as the binding says. The volume is no orphan then. Bind reports whether the
-// record changed, and does nothing if it has all of that. The write is deferred to the next
-// Purge, because the PV has the same content.
+// was not known, and the UID and the cluster of the binding. The volume is no orphan then.
+// Bind reports whether the record changed, and does nothing if the record has all of that.
+// The write is deferred to the next Purge, because the PV has the same content.
 //
 // The error is ErrNotFound if there is no volume, ErrConflict if the volume is another PV's
 // or another claim's.
@@ -143,7 +145,8 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 func (p *Pool) Transfer(name, from string, b Binding) error {
 	const op = "transfer volume to another claim"
 	if b.PV == "" || b.Owner.UID == "" || from == "" {
-		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three are required", ErrInvalid, b.PV, from, b.Owner))
+		return fault.Failed(op, name, fmt.Errorf("%w: PV %q, from the claim %q to %v; all three are required", ErrInvalid,
+			b.PV, from, b.Owner))
 	}
 	return p.withVolume(op, name, func(c *call) error {
 		r, ok := p.records.Get(name)
@@ -151,7 +154,8 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		case !ok:
 			return ErrNotFound
 		case !r.InPlace() || r.Ephemeral || r.PV != b.PV || r.Owner.UID != from && r.Owner.UID != b.Owner.UID:
-			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State, r.Owner, r.PV, from, b.PV)
+			return fmt.Errorf("%w: it is %s, recorded for %v and PV %q, not for claim %s and PV %q", ErrConflict, r.State,
+				r.Owner, r.PV, from, b.PV)
 		}
 		if err := r.Migrating(); err != nil {
 			return err
@@ -190,7 +194,7 @@ func bind(r record.Record, b Binding) record.Record {
 // removes the note, as Bind does. It does nothing if the record has all of that.
 //
 // A bound volume in place that neither Bind nor Transfer has seen since the pool was opened
-// is noted as Unseen: its PV went while no agent looked, maybe with another policy than the
+// is noted as Unseen: its PV went while no agent ran, maybe with another policy than the
 // recorded one.
 //
 // It also works on a volume that is set aside. The error is ErrNotFound if there is no volume.

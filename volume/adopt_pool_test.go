@@ -7,7 +7,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// A directory that is another agent's pool is no volume: it is not adopted, and not deleted with all volumes in it.
+// A directory that is another agent's pool is no volume: it is not adopted, and not deleted with
+// all volumes in it.
 func TestPoolsAreNotAdopted(t *testing.T) {
 	outer := newPool(t)
 	inner := opened(t, volume.Config{Path: filepath.Join(outer.Path(), "csi"), Holder: "another agent"})

@@ -215,7 +215,8 @@ func (a *account) told(o op, err error) {
 	}
 }
 
-// powerGoes notes that the power goes right after the call, before a purge. The disk need not know yet that a deletion was decided.
+// powerGoes notes that the power goes right after the call, before a purge. The disk need not know
+// yet that a deletion was decided.
 func (a *account) powerGoes(after op) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,8 +10,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A caller that was told "not ready" may have changed its mind when the disk answers: the deletion goes no further than the trash,
-// after any other call, purge or start, until Delete is called again, or Restore.
+// A caller that was told "not ready" may have changed its mind when the disk answers: the deletion
+// goes no further than the trash, after any other call, purge or start, until Delete is called
+// again, or Restore.
 func TestDeleteStopsWhenItsCallerHasLeft(t *testing.T) {
 	for _, row := range []struct {
 		at    string
@@ -106,7 +107,8 @@ func TestSetAside(t *testing.T) {
 	is(t, p.Restore("w"), volume.ErrNotFound)
 }
 
-// A disk that needs longer for a flush than a caller waits gets its deletions done: what was flushed is not flushed again.
+// A disk that needs longer for a flush than a caller waits gets its deletions done: what was
+// flushed is not flushed again.
 func TestDeleteOnASlowDisk(t *testing.T) {
 	p, disk := newHanging(t, "slow")
 	ok(t, p.Open())

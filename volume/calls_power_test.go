@@ -54,11 +54,13 @@ type caller struct {
 	serial    atomic.Int64
 
 	life *life // of the process with the pool
-	// killAt counts the steps that announce a flush, or what follows one, until the process is killed; 0 is never.
+	// killAt counts the steps that announce a flush, or what follows one, until the process is killed;
+	// 0 is never.
 	killAt int
 }
 
-// call makes a call. Its error is the pool's, and killed is set if the process with the pool died in it.
+// call makes a call. Its error is the pool's, and killed is set if the process with the pool died
+// in it.
 func (c *caller) call(n note) (killed bool, err error) {
 	var data []byte
 	if n.File != "" {

@@ -31,7 +31,8 @@ import (
 func (p *Pool) Create(s Spec) (Volume, error) {
 	const op = "create volume"
 	if s.Bytes <= 0 {
-		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a volume has at least one", ErrInvalid, s.Bytes))
+		return Volume{}, fault.Failed(op, s.Name, fmt.Errorf("%w: %d bytes requested; a volume has at least one",
+			ErrInvalid, s.Bytes))
 	}
 	if err := s.Mode.Check(); err != nil {
 		return Volume{}, fault.Failed(op, s.Name, err)
@@ -77,7 +78,8 @@ func (p *Pool) create(c *call, s Spec) (Volume, error) {
 	return p.volume(c, r, false), nil
 }
 
-var errTaken = fmt.Errorf("%w: there is a directory or file of this name without a record; it is no volume of this agent", ErrConflict)
+var errTaken = fmt.Errorf("%w: there is a directory or file of this name without a record; "+
+	"it is no volume of this agent", ErrConflict)
 
 // absent returns nil for a volume without a record if nothing has its name.
 func absent(c *call, name string) error {
@@ -109,7 +111,8 @@ func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 		return false, fmt.Errorf("%w: exists for PV %s, requested for PV %s", ErrConflict, r.PV, s.PV)
 	}
 	if r.Ephemeral != s.Ephemeral {
-		return false, fmt.Errorf("%w: exists with ephemeral %v, requested with ephemeral %v", ErrConflict, r.Ephemeral, s.Ephemeral)
+		return false, fmt.Errorf("%w: exists with ephemeral %v, requested with ephemeral %v", ErrConflict, r.Ephemeral,
+			s.Ephemeral)
 	}
 	if !r.Adopted && (r.Quota != s.Quota || r.Inodes != s.Inodes) {
 		return false, fmt.Errorf("%w: exists with the quota %v (inodes: %d), requested with %v (inodes: %d)",
@@ -126,8 +129,8 @@ func (p *Pool) same(c *call, r record.Record, s Spec) (there bool, err error) {
 		return false, pooldir.NotDir(err)
 	}
 	if r.State == record.Bound {
-		return false, fmt.Errorf("%w: its directory is missing, and PV %s uses it; restore the directory, or delete the volume",
-			ErrConflict, r.PV)
+		return false, fmt.Errorf("%w: its directory is missing, and PV %s uses it; "+
+			"restore the directory, or delete the volume", ErrConflict, r.PV)
 	}
 	return false, nil
 }

@@ -45,7 +45,8 @@ func TestDeleteSteps(t *testing.T) {
 	}
 }
 
-// While a volume is deleted, Get and HasDirectory agree that it is gone, although its directory is still in place.
+// While a volume is deleted, Get and HasDirectory agree that it is gone, although its directory is
+// still in place.
 func TestDeleteInProgress(t *testing.T) {
 	var p *volume.Pool
 	asked := false

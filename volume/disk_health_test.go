@@ -227,8 +227,8 @@ func TestDiskHealthAfterAnError(t *testing.T) {
 	ails(t, p, "writes no more", "a=FilesystemReadOnly")
 }
 
-// A tenant makes a directory with the name of another tenant's volume in its own volume, and mounts it by a subPath: the other volume has
-// no problem. Its own mounts are found stale all the same.
+// A tenant makes a directory with the name of another tenant's volume in its own volume, and mounts
+// it by a subPath: the other volume has no problem. Its own mounts are found stale all the same.
 func TestDiskStaleMountOfAnotherTenant(t *testing.T) {
 	path := filepath.Join(testdisk.Mount(t, "ext4"), "pool")
 	p := opened(t, volume.Config{Path: path})

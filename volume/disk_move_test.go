@@ -88,7 +88,8 @@ func (m *moving) notReady(words string) {
 	}
 }
 
-// below fails the test unless the disk below has that identity, "" being none. Nothing is mounted over it.
+// below fails the test unless the disk below has that identity, "" being none. Nothing is mounted
+// over it.
 func (m *moving) below(id string) {
 	m.Helper()
 	got := ""
@@ -100,7 +101,8 @@ func (m *moving) below(id string) {
 	}
 }
 
-// A disk that is mounted after the agent's first start. Pools that are empty and were never used move to it, and never back.
+// A disk that is mounted after the agent's first start. Pools that are empty and were never used
+// move to it, and never back.
 func TestDiskMountedLater(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {
 		for _, below := range []string{"", "csi"} {
@@ -227,7 +229,8 @@ func TestDiskMountedOverAUsedPool(t *testing.T) {
 	}
 }
 
-// Where the pool was founded below and the new disk cannot be used yet, the pool waits for that disk.
+// Where the pool was founded below and the new disk cannot be used yet, the pool waits for that
+// disk.
 func TestDiskMountedLaterReadOnly(t *testing.T) {
 	m := newMoving(t, "ext4", "")
 	image, _ := m.disk()
@@ -241,7 +244,8 @@ func TestDiskMountedLaterReadOnly(t *testing.T) {
 	}
 }
 
-// A pool that names its mount waits for it, and makes nothing on the disk below, whatever happens to the mount.
+// A pool that names its mount waits for it, and makes nothing on the disk below, whatever happens
+// to the mount.
 func TestDiskMountIsNamed(t *testing.T) {
 	// As in a pod: what is given to it is a mount itself, and the disk is mounted in that.
 	given := testdisk.Mount(t, "ext4")

@@ -29,7 +29,8 @@ var capabilities = map[string]uintptr{
 	"CHOWN": unix.CAP_CHOWN, "SYS_ADMIN": unix.CAP_SYS_ADMIN,
 }
 
-// hostile are volumes as tenants may leave them, each by the one capability without which it stays for ever.
+// hostile are volumes as tenants may leave them, each by the one capability without which it stays
+// for ever.
 var hostile = map[string]func(t *testing.T, dir string){
 	"DAC_OVERRIDE": func(t *testing.T, dir string) {
 		write(t, filepath.Join(dir, "closed/data"), "x")
@@ -54,7 +55,8 @@ var hostile = map[string]func(t *testing.T, dir string){
 	},
 }
 
-// The capabilities of manifests/legacy are enough for all that an agent does to a pool, and each is needed.
+// The capabilities of manifests/legacy are enough for all that an agent does to a pool, and each is
+// needed.
 func TestDiskCapabilities(t *testing.T) {
 	if path := os.Getenv(confinedPool); path != "" {
 		live(t, path)
@@ -144,8 +146,9 @@ func TestDiskLimitCapabilities(t *testing.T) {
 	}
 }
 
-// confined runs a test again as root with these capabilities and no others. A thread that gives up capabilities of its
-// bounding set never has them again, nor has what it starts; it ends with its goroutine.
+// confined runs a test again as root with these capabilities and no others. A thread that gives up
+// capabilities of its bounding set never has them again, nor has what it starts; it ends with its
+// goroutine.
 func confined(t *testing.T, test, path string, keep []string) (out []byte, err error) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	cmd.Env = append(os.Environ(), confinedPool+"="+path)

@@ -77,8 +77,8 @@ func fillUp(t *testing.T, path string) {
 	}
 }
 
-// A filesystem without free inodes has nothing available, however many bytes it has, so the node is not chosen for a claim that it
-// would only refuse. Deletion frees what it needs.
+// A filesystem without free inodes has nothing available, however many bytes it has, so the node is
+// not chosen for a claim that it would only refuse. Deletion frees what it needs.
 func TestDiskWithoutInodesOffersNothing(t *testing.T) {
 	path := filepath.Join(smallDisk(t), "pool")
 	p := opened(t, volume.Config{Path: path})

@@ -122,8 +122,10 @@ func entryOf(t *testing.T, p *volume.Pool, name string) string {
 	return ""
 }
 
-// Two processes on one filesystem: each counts what the other's volumes use as external, and knows nothing of what was
-// allocated to them. It is what docs/decisions/0005-available-is-a-lower-bound.md says, not what one would wish: the same bytes may be allocated twice.
+// Two processes on one filesystem: each counts what the other's volumes use as external, and knows
+// nothing of what was allocated to them. It is what
+// docs/decisions/0005-available-is-a-lower-bound.md says, not what one would wish: the same bytes
+// may be allocated twice.
 func TestDiskOfTwoProcesses(t *testing.T) {
 	disk := testdisk.Mount(t, "ext4")
 	one, other := opened(t, volume.Config{Path: filepath.Join(disk, "one")}), opened(t, volume.Config{Path: filepath.Join(disk, "other")})

@@ -30,7 +30,8 @@ func (p *Pool) Expand(name string, bytes int64) (Volume, error) {
 		case r.Ephemeral:
 			return Volume{}, fmt.Errorf("%w: it is ephemeral, and keeps the size that its pod requested", ErrInvalid)
 		case bytes < r.Bytes:
-			return Volume{}, fmt.Errorf("%w: %d bytes requested, and it has %d; a volume cannot shrink", ErrInvalid, bytes, r.Bytes)
+			return Volume{}, fmt.Errorf("%w: %d bytes requested, and it has %d; a volume cannot shrink", ErrInvalid, bytes,
+				r.Bytes)
 		}
 		r, err := p.expand(c, r, bytes)
 		return p.volume(c, r, false), err

@@ -18,8 +18,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/pooldir"
 )
 
-// TestVMReadHangs runs in the virtual machine of e2e/vm, whose kernel has device-mapper: a disk that answers no read, to
-// a pool that is open, and to one that is opened. It finds the disk in the environment, PLAIN.
+// TestVMReadHangs runs in the virtual machine of e2e/vm, whose kernel has device-mapper: a disk
+// that answers no read, to a pool that is open, and to one that is opened. It finds the disk in the
+// environment, PLAIN.
 func TestVMReadHangs(t *testing.T) {
 	disk := mapped(t, os.Getenv("PLAIN"))
 	root := t.TempDir()
@@ -82,7 +83,8 @@ type mapping struct {
 	path    string
 }
 
-// The ioctls and flags of linux/dm-ioctl.h, and what struct dm_ioctl and struct dm_target_spec are as bytes.
+// The ioctls and flags of linux/dm-ioctl.h, and what struct dm_ioctl and struct dm_target_spec are
+// as bytes.
 const (
 	dmCreate, dmSuspend, dmLoad             = 3, 6, 9
 	dmSuspendFlag, dmSkipLockFS, dmNoFlush  = 1 << 1, 1 << 10, 1 << 11

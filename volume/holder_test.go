@@ -84,7 +84,8 @@ func TestTwoPoolsOfOneProcess(t *testing.T) {
 	create(t, q, "v")
 }
 
-// Of two paths of one directory, one is served. The error of the other one names it: no other process has the pool.
+// Of two paths of one directory, one is served. The error of the other one names it: no other
+// process has the pool.
 func TestTwoPathsOfOneDirectory(t *testing.T) {
 	p := newPool(t)
 	link := p.Path() + "-link"

@@ -20,8 +20,8 @@ type judge struct {
 	faults []powerFault
 }
 
-// judge compares the pool with what callers knew: after each of two starts, after the calls that an administrator and the
-// callers make next, and after a purge.
+// judge compares the pool with what callers knew: after each of two starts, after the calls that an
+// administrator and the callers make next, and after a purge.
 func (c *caller) judge(notes []note, seed uint64) []powerFault {
 	for _, n := range notes {
 		c.account.take(n)
@@ -87,8 +87,8 @@ func (j *judge) restart() bool {
 	return true
 }
 
-// decide finishes the deletions of volumes that are set aside, as an administrator does, or takes back those whose callers had
-// no answer.
+// decide finishes the deletions of volumes that are set aside, as an administrator does, or takes
+// back those whose callers had no answer.
 func (j *judge) decide(random *rand.Rand) {
 	for _, r := range j.pool.SetAside() {
 		if j.account.of(r.Name).was != nil { // no call is due: its caller was told

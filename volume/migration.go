@@ -27,7 +27,8 @@ func (p *Pool) BeginMigration(name string, m record.Migration) (record.Record, e
 		case r.State != record.Bound || r.Ephemeral:
 			return r, fmt.Errorf("%w: no PV names it", ErrConflict)
 		}
-		return p.putJournal(c, "migrate.begin", r, m, r.Migration != nil && r.Migration.Adopted)
+		m.Adopted = r.Migration != nil && r.Migration.Adopted
+		return p.putJournal(c, "migrate.begin", r, m)
 	})
 }
 
@@ -42,16 +43,17 @@ func (p *Pool) AdoptMigrating(s Spec, m record.Migration) (record.Record, error)
 		if err := adoptable(c, s.Name); err != nil {
 			return record.Record{}, err
 		}
-		return p.putJournal(c, "adopt.record", adoptedRecord(s), m, true)
+		m.Adopted = true
+		return p.putJournal(c, "adopt.record", adoptedRecord(s), m)
 	})
 }
 
 // putJournal checks the volume's directory, and writes the record with the journal.
-func (p *Pool) putJournal(c *call, step string, r record.Record, m record.Migration, adopted bool) (record.Record, error) {
+func (p *Pool) putJournal(c *call, step string, r record.Record, m record.Migration) (record.Record, error) {
 	if err := c.CheckPlain(r.Name); err != nil {
 		return r, err
 	}
-	m = record.Migration{To: m.To, Old: m.Old, New: m.New, Adopted: adopted, Began: now()}
+	m = record.Migration{To: m.To, Old: m.Old, New: m.New, Adopted: m.Adopted, Began: now()}
 	m.Changed = m.Began
 	if err := r.Begin(m); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -101,7 +101,8 @@ func TestMigrationKeepsTheVolume(t *testing.T) {
 	ok(t, p.Delete("v"))
 }
 
-// The way back is a migration that takes the first one's place; given up, the first one's journal is there again.
+// The way back is a migration that takes the first one's place; given up, the first one's journal
+// is there again.
 func TestMigrationBack(t *testing.T) {
 	p := bound(t)
 	ok(t, errors.Join(begin(p), cutOver(p), finish(p)))

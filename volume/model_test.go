@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A model is what callers of a pool were told, while random calls, kills, restarts, a disk that goes and comes back, and callers that leave
-// follow each other.
+// A model is what callers of a pool were told, while random calls, kills, restarts, a disk that
+// goes and comes back, and callers that leave follow each other.
 type model struct {
 	dir     string // of the test
 	p       *volume.Pool
@@ -57,8 +57,8 @@ func (m *model) start(t *rapid.T) {
 	}
 }
 
-// ready waits until the pool is ready if the error says that it is not: a call may take longer on a busy machine than its caller waits. It
-// reports whether it was that.
+// ready waits until the pool is ready if the error says that it is not: a call may take longer on a
+// busy machine than its caller waits. It reports whether it was that.
 func (m *model) ready(err error) bool {
 	if !errors.Is(err, volume.ErrNotReady) {
 		return false
@@ -69,7 +69,8 @@ func (m *model) ready(err error) bool {
 	return true
 }
 
-// stays checks that the bytes of a volume stay allocated until its deletion is decided: its rename can fail.
+// stays checks that the bytes of a volume stay allocated until its deletion is decided: its rename
+// can fail.
 func (m *model) stays(step string) {
 	if m.deleting == "" || step != "delete.rename" && step != "delete.sync" {
 		return
@@ -89,7 +90,8 @@ func (m *model) sure() (sum int64) {
 	return sum
 }
 
-// call makes a call and returns its error. killed is set if the process died in it, or its caller has left; the pool is open again.
+// call makes a call and returns its error. killed is set if the process died in it, or its caller
+// has left; the pool is open again.
 func (m *model) call(t *rapid.T, do func() error) (killed bool, err error) {
 	at := 0
 	if rapid.IntRange(0, 4).Draw(t, "kill") == 0 {
@@ -173,7 +175,8 @@ func (m *model) delete(t *rapid.T) {
 	m.settle(t, name)
 }
 
-// left has the caller of a deletion leave while the disk hangs. Its error says that nothing is decided: all data is there.
+// left has the caller of a deletion leave while the disk hangs. Its error says that nothing is
+// decided: all data is there.
 func (m *model) left(t *rapid.T) {
 	name, at := m.name(t), rapid.SampledFrom([]string{"delete.rename", "delete.sync"}).Draw(t, "hangs at")
 	if m.volumes[name] == nil {
@@ -280,7 +283,8 @@ func (m *model) check(t *rapid.T) {
 	}
 }
 
-// TestModel makes random calls. A failure prints the shortest story that rapid finds; -rapid.checks makes more of them.
+// TestModel makes random calls. A failure prints the shortest story that rapid finds; -rapid.checks
+// makes more of them.
 func TestModel(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("20")

@@ -6,7 +6,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// The UID of the PV that may delete a volume is taken once, with the cluster. Only a PV that is Bound replaces them.
+// The UID of the PV that may delete a volume is taken once, with the cluster. Only a PV that is
+// Bound replaces them.
 func TestBindRecordsThePVObject(t *testing.T) {
 	p := newPool(t)
 	s := spec("v", 1)

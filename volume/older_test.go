@@ -34,8 +34,8 @@ func olderPool(t *testing.T) string {
 	return base
 }
 
-// A pool of an older version is served as its own: everything that was in place is, with its owner and its journal, what was
-// begun is finished or rolled back, and what was deleted is removed.
+// A pool of an older version is served as its own: everything that was in place is, with its owner
+// and its journal, what was begun is finished or rolled back, and what was deleted is removed.
 func TestOlderPool(t *testing.T) {
 	base := olderPool(t)
 	p := opened(t, volume.Config{Path: base, Holder: "test"})

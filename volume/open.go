@@ -51,7 +51,8 @@ func (p *Pool) dirConfig() pooldir.Config {
 	}
 }
 
-// twin returns the title of another pool of the process whose directory is the one that same looks for.
+// twin returns the title of another pool of the process for whose directory same returns
+// true, or "".
 func (p *Pool) twin(same func(*pooldir.Opener) bool) string {
 	if all := p.siblings.Load(); all != nil {
 		for _, other := range *all {
@@ -84,21 +85,24 @@ func (p *Pool) newCall(c *bounded.Call, d *pooldir.Dir) *call { return &call{c, 
 
 // withPool calls do with the open pool; see pooldir.Opener.Do.
 func (p *Pool) withPool(op, name string, do func(*call) error) error {
-	return fault.Failed(op, name, p.dir.Do(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
+	return fault.Failed(op, name, p.dir.Do(op, p.inDir(do)))
 }
 
 // withPoolInSteps is withPool for a call that visits many volumes; see
 // pooldir.Opener.DoInSteps.
 func (p *Pool) withPoolInSteps(op, name string, do func(*call) error) error {
-	return fault.Failed(op, name, p.dir.DoInSteps(op, func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }))
+	return fault.Failed(op, name, p.dir.DoInSteps(op, p.inDir(do)))
 }
 
 // withPoolInLongSteps is withPoolInSteps for work that takes as long as it makes progress; see
 // pooldir.Opener.DoInLongSteps.
 func (p *Pool) withPoolInLongSteps(ctx context.Context, op, name string, do func(context.Context, *call) error) error {
-	return fault.Failed(op, name, p.dir.DoInLongSteps(ctx, op, func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error {
-		return do(ctx, p.newCall(c, d))
-	}))
+	return fault.Failed(op, name, p.dir.DoInLongSteps(ctx, op,
+		func(ctx context.Context, c *bounded.Call, d *pooldir.Dir) error { return do(ctx, p.newCall(c, d)) }))
+}
+
+func (p *Pool) inDir(do func(*call) error) func(*bounded.Call, *pooldir.Dir) error {
+	return func(c *bounded.Call, d *pooldir.Dir) error { return do(p.newCall(c, d)) }
 }
 
 // withName is withPool for the name of a volume. It does not lock the volume.
@@ -144,7 +148,8 @@ func (p *Pool) withAnyVolume(op, name string, do func(*call) error) error {
 
 // resultOf returns the result of do, which it passes to one of the functions above. With an
 // error it returns the zero value: do may be under way still, and then owns its variables.
-func resultOf[T any](with func(op, name string, do func(*call) error) error, op, name string, do func(*call) (T, error)) (T, error) {
+func resultOf[T any](with func(op, name string, do func(*call) error) error, op, name string,
+	do func(*call) (T, error)) (T, error) {
 	var result, none T
 	err := with(op, name, func(c *call) (err error) {
 		result, err = do(c)
@@ -156,8 +161,9 @@ func resultOf[T any](with func(op, name string, do func(*call) error) error, op,
 	return result, nil
 }
 
-// begin announces the first change of a call to the disk. It returns an error if the caller
-// has left, and has an error that says that nothing was done: reads may have taken long.
+// begin announces the first change of a call to the disk. It returns an error if the caller has
+// left, because the caller then has an error by which nothing was done: reads may have taken
+// long.
 func (p *Pool) begin(c *call, name string) error {
 	if err := c.StillWanted(); err != nil {
 		return err

@@ -128,7 +128,8 @@ func TestUnrecorded(t *testing.T) {
 	}
 }
 
-// If the PV of an orphan was seen since the pool was opened, its last policy is known; otherwise the record notes for good that it is not.
+// If the PV of an orphan was seen since the pool was opened, its last policy is known; otherwise
+// the record notes for good that it is not.
 func TestUnseenOrphan(t *testing.T) {
 	noted := func(t *testing.T, p *volume.Pool, why string) bool {
 		t.Helper()

@@ -20,10 +20,12 @@ type Pools struct {
 	names bounded.NameLocks
 }
 
-// NewPools joins pools: from then on what one pool allocates is not available in another on
-// the same filesystem, and a pool whose directory another one has open says so. The error is an ErrInvalid if there is no pool, or two have the same
-// name or none. The caller opens and closes the pools, before or after. A pool that is not
-// ready keeps no other from working.
+// NewPools joins pools: from then on bytes that one pool allocates are not available in another
+// on the same filesystem, and a pool whose directory another one has open returns an error. The
+// caller opens and closes the pools, before or after. A pool that is not ready keeps no other
+// from working.
+//
+// The error is an ErrInvalid if there is no pool, or two have the same name or none.
 func NewPools(all ...*Pool) (*Pools, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%w: there is no pool", ErrInvalid)
@@ -31,7 +33,8 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		if p.Name() == "" || seen[p.Name()] {
-			return nil, fmt.Errorf("%w: the pool at %s has the name %q; every pool needs one of its own", ErrInvalid, p.Path(), p.Name())
+			return nil, fmt.Errorf("%w: the pool at %s has the name %q; every pool needs one of its own", ErrInvalid, p.Path(),
+				p.Name())
 		}
 		seen[p.Name()] = true
 	}
@@ -43,7 +46,7 @@ func NewPools(all ...*Pool) (*Pools, error) {
 	for _, p := range all {
 		p.filesystems.Store(f)
 		p.siblings.Store(&all)
-		p.ledger.ForgetUses() // the former Filesystems dated them
+		p.ledger.Reset() // the former Filesystems dated them
 		p.ledger.ReadAgain()
 	}
 	return &Pools{all: all}, nil
@@ -151,8 +154,9 @@ func (s *Pools) first(op, name string, has func(*Pool) bool, get func(*Pool) (Vo
 func (s *Pools) Create(in *Pool, spec Spec) (Volume, error) {
 	defer s.names.LockUnbounded(spec.Name)()
 	if other, _, err := s.Find(spec.Name); err == nil && other != in {
-		return Volume{}, fault.Failed("create volume", spec.Name, fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
-			ErrConflict, other.Name(), in.Name()))
+		return Volume{}, fault.Failed("create volume", spec.Name,
+			fmt.Errorf("%w: pool %s has a volume of this name, requested in pool %s",
+				ErrConflict, other.Name(), in.Name()))
 	}
 	return in.Create(spec)
 }

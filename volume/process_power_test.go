@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// work makes so many calls, as so many callers at once. With kills, the process with the pool dies now and then.
+// work makes so many calls, as so many callers at once. With kills, the process with the pool dies
+// now and then.
 func (c *caller) work(seed uint64, callers, calls int, kills bool) error {
 	random := rand.New(rand.NewPCG(seed, 0))
 	strangers := callers > 1 || random.IntN(2) == 0
@@ -59,8 +60,8 @@ func (c *caller) work(seed uint64, callers, calls int, kills bool) error {
 	return errors.Join(errs...)
 }
 
-// start opens the pool as a new process, which dies on its way if kills is set, and does what the provisioning loop does first:
-// PVs are bound to their volumes.
+// start opens the pool as a new process, which dies on its way if kills is set, and does what the
+// provisioning loop does first: PVs are bound to their volumes.
 func (c *caller) start(step func(string), kills bool, random *rand.Rand) error {
 	for {
 		c.life = &life{}
@@ -82,8 +83,8 @@ func (c *caller) start(step func(string), kills bool, random *rand.Rand) error {
 	return c.bindAll()
 }
 
-// die closes what a process that was killed had open on the disk, as its kernel does. Files to which nothing refers close
-// themselves after a collection; descriptors do not.
+// die closes what a process that was killed had open on the disk, as its kernel does. Files to
+// which nothing refers close themselves after a collection; descriptors do not.
 func (c *caller) die() {
 	c.pool.Close()
 	runtime.GC()
@@ -107,13 +108,15 @@ func (c *caller) openFiles() (all []int) {
 	return all
 }
 
-// afterChange reports whether the step is one before which something was changed and not flushed, or was just flushed.
+// afterChange reports whether the step is one before which something was changed and not flushed,
+// or was just flushed.
 func afterChange(step string) bool {
 	return strings.HasSuffix(step, ".sync") || strings.HasSuffix(step, ".flush") || step == "delete.move"
 }
 
-// bindAll binds the volumes that have a PV, as the provisioning loop does after a start, and once a volume was brought back: the
-// process before need not have written that. It is not noted, because it ends no call that was under way.
+// bindAll binds the volumes that have a PV, as the provisioning loop does after a start, and once a
+// volume was brought back: the process before need not have written that. It is not noted, because
+// it ends no call that was under way.
 func (c *caller) bindAll() error {
 	for _, name := range c.account.each() {
 		k := c.account.of(name)
@@ -147,8 +150,9 @@ func (c *caller) purgeBeside() (end func()) {
 	return func() { close(stop); <-ended }
 }
 
-// stranger flushes one of the pool's directories, a record, or the whole filesystem, as other programs may. Then the disk has
-// what came before, and a flush that the pool omits later is not hidden.
+// stranger flushes one of the pool's directories, a record, or the whole filesystem, as other
+// programs may. Then the disk has what came before, and a flush that the pool omits later is not
+// hidden.
 func (c *caller) stranger(which int) {
 	var path string
 	switch {

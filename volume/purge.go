@@ -62,7 +62,8 @@ func (p *Pool) recoverDeletions(c *call, names []string) (moving map[string]bool
 			moving[r.Returning] = true
 			continue
 		}
-		if r.State != record.Deleting && !r.Aside || !slices.Contains(names, r.Trash) && !slices.Contains(names, r.Trash+record.Suffix) {
+		if r.State != record.Deleting && !r.Aside || !slices.Contains(names, r.Trash) &&
+			!slices.Contains(names, r.Trash+record.Suffix) {
 			continue
 		}
 		c.Progress()

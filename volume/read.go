@@ -16,9 +16,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// Get returns the volume if it is ready or bound; one that is being created or deleted is
-// ErrNotFound, and ErrSetAside if the deletion was not finished. Missing reports whether its directory is gone. The error is ErrDamaged if
-// the record cannot be understood.
+// Get returns the volume if it is ready or bound. Missing reports whether its directory is
+// gone. The error is ErrNotFound for a volume that is being created or deleted, ErrSetAside if
+// its deletion was not finished, and ErrDamaged if the record cannot be understood.
 func (p *Pool) Get(name string) (Volume, error) {
 	return resultOf(p.withName, "get volume", name, func(c *call) (Volume, error) {
 		if err := p.records.Damage(name); err != nil {
@@ -145,7 +145,8 @@ type Unrecorded struct {
 // not create them and changes none of them. Pools inside this one do not count, nor do
 // names that no volume can have.
 func (p *Pool) Unrecorded() ([]Unrecorded, error) {
-	return resultOf(p.withPoolInSteps, "list directories without a record", p.path, func(c *call) (all []Unrecorded, err error) {
+	const op = "list directories without a record"
+	return resultOf(p.withPoolInSteps, op, p.path, func(c *call) (all []Unrecorded, err error) {
 		names, err := c.Children()
 		if err != nil {
 			return nil, err

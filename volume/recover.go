@@ -32,7 +32,11 @@ func (p *Pool) recoverAll(c *call, notes []string) error {
 	if err := p.load(c, notes); err != nil {
 		return err
 	}
-	p.asideIsFlushed()
+	for _, r := range p.records.InTrash() {
+		if r.Aside { // flushed above: the calls that finish these deletions flush nothing
+			p.records.SetAside(r.Name, true, true)
+		}
+	}
 	for _, r := range p.records.Unfinished() {
 		c.Progress()
 		if err := p.recover(c, r.Name); err != nil {

@@ -163,7 +163,8 @@ func wantRecord(t *testing.T, p *volume.Pool, state record.State) {
 	}
 }
 
-// keepsAside checks that nothing but a Delete finishes the deletion of v, and finishes it unless the volume returns.
+// keepsAside checks that nothing but a Delete finishes the deletion of v, and finishes it unless
+// the volume returns.
 func keepsAside(t *testing.T, p *volume.Pool, entries []string) {
 	t.Helper()
 	if s, err := p.Space(); err != nil || s.Allocated != gib {

@@ -186,8 +186,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// What was adopted for a migration is given back in one write: nothing is left of it but the directory. What was adopted before
-// stays recorded.
+// What was adopted for a migration is given back in one write: nothing is left of it but the
+// directory. What was adopted before stays recorded.
 func TestAdoptToMigrate(t *testing.T) {
 	for name, row := range map[string]struct {
 		before bool // it was adopted before

@@ -90,13 +90,3 @@ func (p *Pool) recoverAside(c *call, r record.Record) error {
 	}
 	return nil
 }
-
-// asideIsFlushed notes that the volumes in the trash are there for good, so that the calls
-// that finish these deletions flush nothing. The caller has flushed the directories.
-func (p *Pool) asideIsFlushed() {
-	for _, r := range p.records.InTrash() {
-		if r.Aside {
-			p.records.SetAside(r.Name, true, true)
-		}
-	}
-}

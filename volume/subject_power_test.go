@@ -18,8 +18,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume"
 )
 
-// TestPowerSubject is the process with the pools of e2e/power, which has the disks and cuts their power. It answers requests
-// until its input ends: to make calls and to note each, or to compare what a power cut left with such notes.
+// TestPowerSubject is the process with the pools of e2e/power, which has the disks and cuts their
+// power. It answers requests until its input ends: to make calls and to note each, or to compare
+// what a power cut left with such notes.
 //
 //	calls_power_test.go  the calls
 //	known_power_test.go  what callers know
@@ -100,7 +101,8 @@ func (s *subject) send(m message) error {
 	return err
 }
 
-// say sends a note and waits until it is logged, so that it is in order with the writes of the disk.
+// say sends a note and waits until it is logged, so that it is in order with the writes of the
+// disk.
 func (s *subject) say(kind byte, n noteMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,8 @@ func (w *worker) one(name string) error {
 		if err := w.finish(note{Do: "purge"}); err != nil {
 			return err
 		}
-		// Without a journal, the old name of a removed file shows what its inode is used for next, unless the name is flushed.
+		// Without a journal, the old name of a removed file shows what its inode is used for next, unless
+		// the name is flushed.
 		if w.unordered || w.random.IntN(2) == 0 {
 			w.stranger(4) // the trash
 		}
@@ -41,7 +42,8 @@ func (w *worker) one(name string) error {
 	return w.finish(w.choose(name, w.account.of(name)))
 }
 
-// finish makes a call, and repeats it while the process is killed in it. Some deletions that were not decided are taken back.
+// finish makes a call, and repeats it while the process is killed in it. Some deletions that were
+// not decided are taken back.
 func (w *worker) finish(n note) error {
 	for {
 		if w.kills {

@@ -77,8 +77,8 @@ func (c *Call) enter(to phase) error {
 	return nil
 }
 
-// StillWanted returns errLeft if the caller has left. The caller then has an error that says
-// that nothing was done, so the call must not begin its work.
+// StillWanted returns errLeft if the caller has left. The caller then has an error by which
+// nothing was done, so the call must not begin its work.
 func (c *Call) StillWanted() error {
 	if c == nil {
 		return nil
@@ -103,8 +103,8 @@ func (c *Call) await(ready <-chan struct{}) error {
 	}
 }
 
-// Callback calls a function of the caller, unless the caller has left. The caller then waits for its
-// end without a bound, because the function uses the caller's variables.
+// Callback calls a function of the caller, unless the caller has left. The caller then waits for
+// its end without a bound, because the function uses the caller's variables.
 func (c *Call) Callback(f func() error) error {
 	if c == nil {
 		return f()

@@ -17,30 +17,34 @@ type Calls struct {
 	places   Turns // on the disk
 }
 
-// NewCalls returns the calls on a disk. where names the disk in errors. patience is how long a caller
-// waits.
+// NewCalls returns the calls on a disk. where names the disk in errors. patience is how long a
+// caller waits.
 func NewCalls(where string, patience time.Duration) *Calls {
 	return &Calls{where: where, patience: patience, calls: map[*Call]struct{}{}, places: make(Turns, callsAtOnce)}
 }
 
-// stuck returns the call that has waited longest for the disk, or nil if the disk answers. The caller
-// holds mu.
-func (s *Calls) stuck() (worst *Call) {
+// stuck returns the error of the call that has waited longest for the disk, nil if the disk
+// answers. The caller holds mu.
+func (s *Calls) stuck() error {
+	var worst *Call
 	var longest time.Duration
 	for c := range s.calls {
 		if silent := c.silent(); silent > longest && silent >= c.hangsAfter() {
 			worst, longest = c, silent
 		}
 	}
-	return worst
+	if worst == nil {
+		return nil
+	}
+	return worst.hangs()
 }
 
 // begin adds a call. It returns an error if the disk does not answer an earlier one.
 func (s *Calls) begin(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stuck := s.stuck(); stuck != nil {
-		return stuck.hangs()
+	if err := s.stuck(); err != nil {
+		return err
 	}
 	s.calls[c] = struct{}{}
 	return nil
@@ -56,14 +60,11 @@ func (s *Calls) end(c *Call) {
 func (s *Calls) Hangs() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stuck := s.stuck(); stuck != nil {
-		return stuck.hangs()
-	}
-	return nil
+	return s.stuck()
 }
 
-// Do makes a call that must end within the patience. At most callsAtOnce of them are on the disk at a
-// time.
+// Do makes a call that must end within the patience. At most callsAtOnce of them are on the disk at
+// a time.
 func (s *Calls) Do(op string, do func(*Call) error) error {
 	return s.run(newCall(op, s.where, s.patience), func(c *Call) error {
 		release, err := s.places.Take(c)
@@ -106,7 +107,8 @@ func (s *Calls) run(c *Call, do func(*Call) error) error {
 	if err := s.Hangs(); err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %q has waited for other calls on %s for %s; try again", fault.ErrNotReady, c.op, c.where, c.patience)
+	return fmt.Errorf("%w: %q has waited for other calls on %s for %s; try again", fault.ErrNotReady, c.op, c.where,
+		c.patience)
 }
 
 // Alone is DoInSteps for a path that has no Calls yet, with DefaultPatience.

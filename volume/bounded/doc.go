@@ -6,9 +6,9 @@
 // threads that such a disk can hold:
 //
 //   - Each call runs in its own goroutine. If it does not return within the patience of its Calls,
-//     its caller gets an error that is fault.ErrNotReady. The call stays in the kernel and keeps its
-//     locks, so that no other call repeats its work. Its result is dropped. A call that only waits
-//     for a lock ends with its caller.
+//     its caller gets an error that is fault.ErrNotReady. The call stays in the kernel and keeps
+//     its locks, so that no other call repeats its work. Its result is dropped. A call that only
+//     waits for a lock ends with its caller.
 //   - At most 16 calls of Do are on the disk at a time.
 //   - If a call has been in the kernel for nearly as long as the patience, Calls refuses new calls
 //     at once, until that call returns.

@@ -37,8 +37,8 @@ func (t Turns) Take(c *Call) (release func(), err error) {
 
 func (t Turns) release() { <-t }
 
-// NameLocks has a lock for each volume name. The zero value is ready to use. A name takes memory only
-// while a call holds its lock or waits for it.
+// NameLocks has a lock for each volume name. The zero value is ready to use. A name takes memory
+// only while a call holds its lock or waits for it.
 type NameLocks struct {
 	mu   sync.Mutex
 	held map[string]*nameLock // guarded by mu

@@ -77,8 +77,9 @@ type HangError struct {
 
 // Error names the pool and the operation, and what to do.
 func (e *HangError) Error() string {
-	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; check the disk and the kernel's log; "+
-		"the agent refuses calls until it answers, and then continues", ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v: the disk of %s does not answer: %q has been waiting for it since %s; "+
+		"check the disk and the kernel's log; the agent refuses calls until it answers, and then continues",
+		ErrNotReady, e.Where, e.Op, e.Since.UTC().Format(time.RFC3339))
 }
 
 // Is makes errors.Is(err, ErrNotReady) true.
@@ -97,7 +98,8 @@ type SpaceError struct {
 // Error gives the numbers in bytes, or says that inodes are missing.
 func (e *SpaceError) Error() string {
 	if e.NoInodes {
-		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or create the filesystem again with more inodes", ErrNoSpace)
+		return fmt.Sprintf("%v: its filesystem has no free inodes; remove files, or create the filesystem again with "+
+			"more inodes", ErrNoSpace)
 	}
 	return fmt.Sprintf("%v: wanted %d bytes, %d of %d available",
 		ErrNoSpace, e.Wanted, e.Available, e.Total)

@@ -191,10 +191,12 @@ func unlink(dir int, name string, flags int) error {
 	return fault.Path("remove", name, err)
 }
 
-// IsTemporary reports whether the name is that of a temporary file of Replace, which a crash may leave behind.
+// IsTemporary reports whether the name is that of a temporary file of Replace, which a crash may
+// leave behind.
 func IsTemporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// JSON encodes v as every file in the private directory is encoded: indented, with a newline at the end.
+// JSON encodes v as every file in the private directory is encoded: indented, with a newline at the
+// end.
 func JSON(v any) ([]byte, error) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	return append(data, '\n'), err

@@ -79,7 +79,7 @@ func Unready(p Pool, why error) ([]Health, error) {
 		problem = ReadOnly
 	}
 	mounts, err := mount.Self()
-	return published(p, mounts, mayBelongAt, func(string, []mount.Info) (Problem, string) {
+	return published(p, mounts, mayBelong, func(string, []mount.Info) (Problem, string) {
 		return problem, fmt.Sprintf("pool %s in %s: %v", p.Name(), p.Path(), why)
 	}), err
 }
@@ -106,7 +106,7 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 		return nil, err
 	}
 	p.ReadCounters()
-	shows := func(r record.Record, i mount.Info) bool { return mayBelongAt(r, i) || i.Shows(home, real+"/"+r.Name) }
+	shows := func(r record.Record, i mount.Info) bool { return mayBelong(r, i) || i.Shows(home, real+"/"+r.Name) }
 	return published(p, mounts, shows, func(name string, shown []mount.Info) (Problem, string) {
 		progress()
 		if there, err := file.IsDir(d.Base, name); err != nil || !there {
@@ -114,7 +114,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 		}
 		for _, i := range shown {
 			if !i.Shows(home, real+"/"+name) {
-				return StaleMount, fmt.Sprintf("the mount at %s shows another directory than %s/%s: the disk or the directory was replaced; "+
+				return StaleMount, fmt.Sprintf("the mount at %s shows another directory than %s/%s: "+
+					"the disk or the directory was replaced; "+
 					"delete the pods that use the volume, so that it is mounted again", i.Point, p.Path(), name)
 			}
 		}
@@ -127,7 +128,8 @@ func Check(p Pool, d *pooldir.Dir, progress func()) ([]Health, error) {
 
 // published calls judge for every volume that is in place and published, with the mounts
 // whose root has the volume's name and that may be the volume's.
-func published(p Pool, mounts []mount.Info, may func(record.Record, mount.Info) bool, judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
+func published(p Pool, mounts []mount.Info, may func(record.Record, mount.Info) bool,
+	judge func(name string, shown []mount.Info) (Problem, string)) (all []Health) {
 	byName := map[string][]mount.Info{}
 	for _, i := range mounts {
 		name := path.Base(i.Root)
@@ -147,16 +149,19 @@ func noDirectory(p Pool, name string, err error) (Problem, string) {
 	if err != nil {
 		return NoDirectory, fmt.Sprintf("its directory in %s cannot be reached: %v; check the kernel's log", p.Path(), err)
 	}
-	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup, or delete the claim", p.Path(), name)
+	return NoDirectory, fmt.Sprintf("its directory %s/%s is not there: restore it from a backup, or delete the claim",
+		p.Path(), name)
 }
 
 // exhausted checks the filesystem that all volumes of the pool share.
 func exhausted(p Pool, st *unix.Statfs_t) (Problem, string) {
 	switch {
 	case space.Blocks(st.Bavail, st.Frsize) < fullBelow:
-		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(), p.Path())
+		return Full, fmt.Sprintf("the filesystem of pool %s in %s is full: remove data, or give it more space", p.Name(),
+			p.Path())
 	case st.Files > 0 && st.Ffree == 0: // some, such as btrfs, count none
-		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or create it again with more inodes", p.Name(), p.Path())
+		return NoInodes, fmt.Sprintf("the filesystem of pool %s in %s has no inodes left: remove files, or create it "+
+			"again with more inodes", p.Name(), p.Path())
 	}
 	return "", ""
 }

@@ -13,12 +13,12 @@ import (
 // volume-subpaths. See GetPodVolumeDir and getSubpathBindTarget in Kubernetes.
 var ofPod = regexp.MustCompile(`/pods/[^/]+/(volumes|volume-subpaths)/`)
 
-func mayBelongAt(r record.Record, i mount.Info) bool { return mayBelong(r, i.Point) }
-
-// mayBelong reports whether a mount that shows a directory of the volume's name can be a mount of the
-// volume. The names of directories prove nothing: a tenant chooses the subPath of a pod, and makes a
-// directory of any name in a volume. The kubelet chooses where it has the driver mount a PV.
-func mayBelong(r record.Record, point string) bool {
+// mayBelong reports whether a mount that shows a directory of the volume's name can be a mount of
+// the volume. The names of directories prove nothing: a tenant chooses the subPath of a pod, and
+// makes a directory of any name in a volume. The kubelet chooses where it has the driver mount a
+// PV.
+func mayBelong(r record.Record, i mount.Info) bool {
+	point := i.Point
 	at := ofPod.FindStringSubmatchIndex(point)
 	if at == nil {
 		return true // not made for a pod
@@ -27,5 +27,6 @@ func mayBelong(r record.Record, point string) bool {
 		return false
 	}
 	parts := strings.Split(point[at[1]:], "/") // kubernetes.io~csi/<PV>/mount
-	return len(parts) == 3 && parts[0] == "kubernetes.io~csi" && slices.Contains([]string{r.PV, r.Name}, parts[1]) && parts[2] == "mount"
+	return len(parts) == 3 && parts[0] == "kubernetes.io~csi" && slices.Contains([]string{r.PV, r.Name}, parts[1]) &&
+		parts[2] == "mount"
 }

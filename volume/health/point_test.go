@@ -3,6 +3,7 @@ package health
 import (
 	"testing"
 
+	"kubevirt.io/hostpath-provisioner/volume/mount"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -23,7 +24,7 @@ func TestMayBelong(t *testing.T) {
 		"/srv/pods/kubelet/pods/0b1c/volumes/kubernetes.io~csi/pvc-1/mount": true,
 		"/mnt/csi-1": true, // an administrator's
 	} {
-		if got := mayBelong(r, point); got != want {
+		if got := mayBelong(r, mount.Info{Point: point}); got != want {
 			t.Errorf("%s: %v", point, got)
 		}
 	}

@@ -24,17 +24,18 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/volumequota"
 )
 
-// Setting is what an agent knows of a pool besides its directory. The zero value of all but Path is that of an agent without
-// settings.
+// Setting is what an agent knows of a pool besides its directory. The zero value of all but Path is
+// that of an agent without settings.
 type Setting struct {
 	Name, Path string
-	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is; 0 is once.
+	// Reserve are the bytes that are never available, and Overcommit is how many times the rest is; 0
+	// is once.
 	Reserve    int64
 	Overcommit float64
 }
 
-// Read reads the pool at path without its lock. It knows no settings: Space is that of a pool alone on its filesystem,
-// without reserve and overcommit.
+// Read reads the pool at path without its lock. It knows no settings: Space is that of a pool alone
+// on its filesystem, without reserve and overcommit.
 func Read(path string) (Report, error) {
 	reports, err := ReadAll([]Setting{{Path: path}}, nil)
 	if err != nil {
@@ -43,9 +44,9 @@ func Read(path string) (Report, error) {
 	return reports[0], nil
 }
 
-// ReadAll reads the pools without their locks, and returns the reports of those that can be read. The pools beside share
-// filesystems with them; of these only the space counts, and errors do not. Use is known only of volumes with a quota. A
-// change during the call may be in a report or not.
+// ReadAll reads the pools without their locks, and returns the reports of those that can be read.
+// The pools beside share filesystems with them; of these only the space counts, and errors do not.
+// Use is known only of volumes with a quota. A change during the call may be in a report or not.
 //
 // The error is ErrNotReady for each pool that is not there, or whose disk does not answer.
 func ReadAll(pools, beside []Setting) ([]Report, error) {
@@ -73,7 +74,8 @@ func ReadAll(pools, beside []Setting) ([]Report, error) {
 		}
 		r.Space = r.ledger.Beside(&r.statfs, others)
 		if r.Space.NoInodes {
-			r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, or create it again with more inodes")
+			r.Warnings = append(r.Warnings, "the filesystem has no free inodes, so no volume can be created: remove files, "+
+				"or create it again with more inodes")
 		}
 		reports = append(reports, r.Report)
 	}
@@ -107,7 +109,8 @@ func read(s Setting) (*reading, error) {
 }
 
 func (r *reading) fill(c *bounded.Call, d *pooldir.Dir, s Setting) error {
-	r.Pool = Pool{Name: s.Name, Path: s.Path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder(), Reserve: s.Reserve}
+	r.Pool = Pool{Name: s.Name, Path: s.Path, ID: d.ID.ID, Created: d.ID.Created, Held: d.Held(), Holder: d.Holder(),
+		Reserve: s.Reserve}
 	all, err := record.Load(record.Dirs{Base: d.Base, Records: d.Records, Trash: d.Trash, Progress: c.Progress})
 	if err != nil {
 		return err
@@ -153,7 +156,8 @@ func (r *reading) locate(d *pooldir.Dir) error {
 }
 
 // volumes describes all records, and counts in the ledger what the kernel counts.
-func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *record.Store, ledger *space.Ledger) []Volume {
+func volumes(c *bounded.Call, d *pooldir.Dir, enforcer quota.Enforcer, records *record.Store,
+	ledger *space.Ledger) []Volume {
 	all := []Volume{}
 	for _, r := range records.Sorted(func(record.Record) bool { return true }) {
 		c.Progress()

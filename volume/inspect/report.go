@@ -55,7 +55,7 @@ type Volume struct {
 	Migration *Migration `json:"migration,omitempty"`
 	// Orphan is what the agent last noted of a volume whose PV is gone.
 	Orphan record.Orphan `json:"orphan,omitzero"`
-	// Trash is the volume's name in the trash, which tells it from others of its name.
+	// Trash is the volume's name in the trash, which differs from that of others of its name.
 	Trash string `json:"-"`
 	// Quota and Used are bytes as the kernel has them now; 0 if it enforces no quota
 	// on the volume.

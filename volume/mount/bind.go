@@ -11,13 +11,13 @@ import (
 // targetMode is the mode of the directories that Bind creates.
 const targetMode = 0o750
 
-// Bind mounts the open directory dir at the target with the flags. It creates the target's directory
-// if it is missing, and does nothing if dir is mounted there with these flags. The mount appears with
-// all its properties: a readonly mount is never writable.
+// Bind mounts the open directory dir at the target with the flags. It creates the target's
+// directory if it is missing, and does nothing if dir is mounted there with these flags. The mount
+// appears with all its properties: a readonly mount is never writable.
 //
-// The error is ErrOther if another directory is mounted at the target, or dir with other flags. With
-// an error nothing is mounted, and Bind removes the directory that it created. The caller makes sure
-// that no other call uses the target.
+// The error is ErrOther if another directory is mounted at the target, or dir with other flags.
+// With an error nothing is mounted, and Bind removes the directory that it created. The caller
+// makes sure that no other call uses the target.
 func (t *Target) Bind(dir *os.File, flags Flags) error {
 	at, err := t.Inspect()
 	if err != nil {
@@ -55,8 +55,8 @@ func (a At) already(path string, dir *os.File, flags Flags) error {
 }
 
 // bind attaches a copy of the mount of dir, reduced to dir; see open_tree(2), mount_setattr(2) and
-// move_mount(2). It is our own because k8s.io/mount-utils starts mount(8) twice, and between the two
-// a readonly mount is writable.
+// move_mount(2). It is our own because k8s.io/mount-utils starts mount(8) twice, and between the
+// two a readonly mount is writable.
 func (t *Target) bind(dir *os.File, flags Flags) error {
 	on, err := t.Open()
 	if err != nil {
@@ -85,13 +85,13 @@ func (t *Target) bind(dir *os.File, flags Flags) error {
 // maxLayers bounds how many mounts Unbind removes from one target. More than one is a mistake.
 const maxLayers = 100
 
-// Unbind unmounts one mount after the other from the target, as long as ours returns true for it.
+// Unbind unmounts one mount after the other from the target, as long as own returns true for it.
 // Then it checks that none is left, and removes the directory with rmdir(2). It removes nothing in
 // the directory. It does nothing if there is no target.
 //
-// The error is ErrOther if ours returned false, or if the directory is not empty. The caller makes
+// The error is ErrOther if own returned false, or if the directory is not empty. The caller makes
 // sure that no other call uses the target.
-func (t *Target) Unbind(ours func(Info) bool) error {
+func (t *Target) Unbind(own func(Info) bool) error {
 	for range maxLayers {
 		at, err := t.Inspect()
 		switch {
@@ -99,7 +99,7 @@ func (t *Target) Unbind(ours func(Info) bool) error {
 			return err
 		case !at.Mounted:
 			return t.remove()
-		case !ours(at.Info):
+		case !own(at.Info):
 			return fmt.Errorf("%w: %s of %s is mounted at %q", ErrOther, at.Info.Root, at.Info.Source, t.Path)
 		}
 		// UMOUNT_NOFOLLOW: the last element may have become a link.

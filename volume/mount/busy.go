@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Busy describes the processes and the mounts that keep a mount from being unmounted, as far as this
-// process sees them: a process of another PID namespace is not visible. Copies of the mount in other
-// mount namespaces count, because an unmount propagates to them; see umount(2), EBUSY.
+// Busy describes the processes and the mounts that keep a mount from being unmounted, as far as
+// this process sees them: a process of another PID namespace is not visible. Copies of the mount in
+// other mount namespaces count, because an unmount propagates to them; see umount(2), EBUSY.
 func Busy(i Info) (users []string) {
 	if all, err := Self(); err == nil {
 		for _, on := range all {
@@ -34,7 +34,8 @@ func Busy(i Info) (users []string) {
 	return users
 }
 
-// copies returns the IDs of the mount in all visible mount namespaces. IDs are unique in the system.
+// copies returns the IDs of the mount in all visible mount namespaces. IDs are unique in the
+// system.
 func (i Info) copies() map[int]bool {
 	ids, seen := map[int]bool{i.ID: true}, map[string]bool{}
 	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
@@ -66,8 +67,8 @@ func (i Info) copiesIn(mountinfo string) map[int]bool {
 	return ids
 }
 
-// usesAny reports whether a process has a file open through one of the mounts, or its working or root
-// directory there. It opens no file of the filesystem, which may not respond.
+// usesAny reports whether a process has a file open through one of the mounts, or its working or
+// root directory there. It opens no file of the filesystem, which may not respond.
 func usesAny(process string, ids map[int]bool) bool {
 	open, _ := filepath.Glob(process + "/fdinfo/*") // the pattern is well-formed
 	for _, fd := range open {

@@ -16,16 +16,16 @@ type Flags struct {
 	options, never []string
 }
 
-// flag is the effect of an option: bits of mount_setattr(2), and the option that mountinfo then shows
-// or does not show any more.
+// flag is the effect of an option: bits of mount_setattr(2), and the option that mountinfo then
+// shows or does not show any more.
 type flag struct {
 	set, clear uint64
 	show, hide string
 }
 
 // flagOf has the options of mount(8) that are properties of a mount. All others belong to the
-// filesystem, which a bind mount does not change. The table is our own because libraries map options
-// to flags of mount(2), which ignores them for a new bind mount.
+// filesystem, which a bind mount does not change. The table is our own because libraries map
+// options to flags of mount(2), which ignores them for a new bind mount.
 func flagOf(option string) (flag, bool) {
 	// MOUNT_ATTR__ATIME is one field of several bits, set as a whole.
 	const atime = unix.MOUNT_ATTR__ATIME
@@ -92,8 +92,8 @@ func (f *Flags) add(one flag) {
 func (f Flags) Readonly() bool { return f.set&unix.MOUNT_ATTR_RDONLY != 0 }
 
 // Differ describes the option that the mount lacks or must not have, or returns "" if the mount has
-// these flags. Readonly and writable mounts always differ; the mount may have other options that were
-// not requested.
+// these flags. Readonly and writable mounts always differ; the mount may have other options that
+// were not requested.
 func (f Flags) Differ(i Info) string {
 	has := strings.Split(i.Options, ",")
 	if slices.Contains(has, "ro") != f.Readonly() {

@@ -14,8 +14,8 @@ var ErrNotMounted = errors.New("not mounted")
 // distinguishes such mounts from the container's own volumes, which are mount points whether or not
 // the host has mounted a disk there: a mount of the host appears on top of a volume by propagation.
 //
-// The error is ErrNotMounted if nothing is mounted at the directory, or a mount that proves no disk.
-// OfHost follows links in the path.
+// The error is ErrNotMounted if nothing is mounted at the directory, or a mount that proves no
+// disk. OfHost follows links in the path.
 func OfHost(dir string) (Info, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

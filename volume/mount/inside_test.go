@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A container as containerd makes it, with a hostPath volume of /var/hpvolumes and one of /mnt/fast. The host's root disk is
-// 254:0, its disks are 8:x.
+// A container as containerd makes it, with a hostPath volume of /var/hpvolumes and one of
+// /mnt/fast. The host's root disk is 254:0, its disks are 8:x.
 const container = `100 90 0:50 / / rw master:7 - overlay overlay rw
 101 100 0:51 / /proc rw - proc proc rw
 110 100 254:0 /var/hpvolumes /var/hpvolumes rw master:1 - ext4 /dev/vda rw

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Info is one line of /proc/self/mountinfo; see proc_pid_mountinfo(5). The parser is our own: volume
-// needs golang.org/x/sys alone, and the common libraries do not separate Removed from Root.
+// Info is one line of /proc/self/mountinfo; see proc_pid_mountinfo(5). The parser is our own:
+// volume needs golang.org/x/sys alone, and the common libraries do not separate Removed from Root.
 type Info struct {
 	ID, Parent int
 	// Major and Minor name the filesystem. On btrfs they differ from the
@@ -27,8 +27,8 @@ type Info struct {
 	// Options are the options of this mount, Super those of the filesystem.
 	Options, Super string
 	Type, Source   string
-	// Peers is the peer group to which mounts on this one propagate, and Master the one from which they
-	// come; 0 is none. A copy of a mount in another namespace has one of them in common with it.
+	// Peers is the peer group to which mounts on this one propagate, and Master the one from which
+	// they come; 0 is none. A copy of a mount in another namespace has one of them in common with it.
 	Peers, Master int
 	// Removed is true if Root was removed after it was mounted.
 	Removed bool

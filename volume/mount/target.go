@@ -30,8 +30,9 @@ type Target struct {
 	name   string
 }
 
-// OpenTarget opens the target below root without following links below root. It follows links in root
-// itself, which an administrator chooses. The target need not exist; its parent directory must.
+// OpenTarget opens the target below root without following links below root. It follows links in
+// root itself, which an administrator chooses. The target need not exist; its parent directory
+// must.
 //
 // The error is ErrTarget or ErrParent. OpenTarget changes nothing.
 func OpenTarget(root, path string) (*Target, error) {
@@ -57,8 +58,8 @@ func OpenTarget(root, path string) (*Target, error) {
 	return nil, unusable(path, err)
 }
 
-// openBelow opens a directory without following links. It crosses mounts, because directories of the
-// kubelet may be on disks of their own.
+// openBelow opens a directory without following links. It crosses mounts, because directories of
+// the kubelet may be on disks of their own.
 func openBelow(dir int, name string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -93,8 +94,8 @@ func (t *Target) Point() (string, error) {
 
 func procPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// Open opens the target, or the topmost mount on it, as a path (O_PATH). The error is ENOENT if there
-// is none. The caller closes it; the mount cannot be unmounted before.
+// Open opens the target, or the topmost mount on it, as a path (O_PATH). The error is ENOENT if
+// there is none. The caller closes it; the mount cannot be unmounted before.
 func (t *Target) Open() (*os.File, error) {
 	fd, err := openBelow(t.parent, t.name)
 	if err == unix.ENOENT {
@@ -121,8 +122,8 @@ type place struct {
 	inode        uint64
 }
 
-// Is reports whether the directory dir is mounted at the target. The error is that of the filesystem
-// at the target or of dir.
+// Is reports whether the directory dir is mounted at the target. The error is that of the
+// filesystem at the target or of dir.
 func (a At) Is(dir *os.File) (bool, error) {
 	if a.devErr != nil {
 		return false, a.devErr
@@ -140,8 +141,8 @@ func placeOf(f *os.File) (place, error) {
 }
 
 // Inspect returns what is at the target. It works even if the filesystem there fails: XFS fails
-// statx(2) after an error of its disk, and the target must still be unmounted. The error is ErrTarget
-// if the target is a file or a link.
+// statx(2) after an error of its disk, and the target must still be unmounted. The error is
+// ErrTarget if the target is a file or a link.
 func (t *Target) Inspect() (At, error) {
 	f, err := t.Open()
 	if errors.Is(err, unix.ENOENT) {

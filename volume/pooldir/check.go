@@ -16,9 +16,10 @@ import (
 )
 
 // Check checks whether a path can be a pool. It refuses an empty path, the root, a directory of the
-// operating system, a path that is not a directory, a missing parent, and a directory that cannot be
-// written. The last element of the path may be missing; Open creates it. A relative path resolves
-// against /. Check follows symbolic links, which an administrator chooses, and checks their target.
+// operating system, a path that is not a directory, a missing parent, and a directory that cannot
+// be written. The last element of the path may be missing; Open creates it. A relative path
+// resolves against /. Check follows symbolic links, which an administrator chooses, and checks
+// their target.
 //
 // The error is an ErrInvalid if the path itself is wrong, and an ErrNotReady if that may change, or
 // if the disk does not answer. Check changes nothing.
@@ -61,14 +62,16 @@ func resolve(path string) (real string, there bool, err error) {
 		return "", false, unreachable(path, err)
 	}
 	if !st.IsDir() {
-		return "", false, fmt.Errorf("%w: it is not a directory; name a directory, or a path where the agent can create one", fault.ErrInvalid)
+		return "", false, fmt.Errorf("%w: it is not a directory; "+
+			"name a directory, or a path where the agent can create one", fault.ErrInvalid)
 	}
 	return real, true, nil
 }
 
 func resolveParent(path string) (string, bool, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return "", false, fmt.Errorf("%w: it is a symbolic link to nothing; create the directory that it names", fault.ErrNotReady)
+		return "", false, fmt.Errorf("%w: it is a symbolic link to nothing; create the directory that it names",
+			fault.ErrNotReady)
 	}
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
@@ -107,7 +110,8 @@ func sharedDirs() []string {
 
 func checkSystem(path string) error {
 	if slices.Contains(sharedDirs(), path) {
-		return fmt.Errorf("%w: %s belongs to the whole system; name a directory of its own for volumes", fault.ErrInvalid, path)
+		return fmt.Errorf("%w: %s belongs to the whole system; name a directory of its own for volumes", fault.ErrInvalid,
+			path)
 	}
 	for _, dir := range systemTrees() {
 		if path == dir || strings.HasPrefix(path, dir+"/") {

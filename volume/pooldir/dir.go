@@ -52,7 +52,8 @@ type place struct {
 
 func placeOf(dir int, name string, flags int) (place, error) {
 	var st unix.Statx_t
-	if err := unix.Statx(dir, name, flags, unix.STATX_TYPE|unix.STATX_INO|unix.STATX_MNT_ID|unix.STATX_MTIME, &st); err != nil {
+	const need = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_MNT_ID | unix.STATX_MTIME
+	if err := unix.Statx(dir, name, flags, need, &st); err != nil {
 		return place{}, fault.Path("stat", name, err)
 	}
 	p := place{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino, mount: st.Mnt_id}
@@ -108,7 +109,8 @@ func openDir(parent int, name string) (int, error) {
 func checkBase(base int) error {
 	attr, err := quota.GetAttr(base)
 	if err == nil && attr.Flags&quota.ProjectInherit != 0 {
-		return fmt.Errorf("%w: its children inherit the project ID of the directory: clear the flag (chattr -P)", fault.ErrInvalid)
+		return fmt.Errorf("%w: its children inherit the project ID of the directory: clear the flag (chattr -P)",
+			fault.ErrInvalid)
 	}
 	return nil // a filesystem without the flag does not set it
 }

@@ -6,6 +6,6 @@
 // directory on the same mount. If not, for example because a disk was mounted or unmounted, it
 // reopens the directory or returns an error that is fault.ErrNotReady.
 //
-// A Dir is the open directory. Everything in a pool is accessed through its file descriptors, so the
-// agent never writes below another mount.
+// A Dir is the open directory. Everything in a pool is accessed through its file descriptors, so
+// the agent never writes below another mount.
 package pooldir

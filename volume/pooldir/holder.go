@@ -47,8 +47,8 @@ func (o *Opener) held(d *Dir) error {
 		return err
 	}
 	if twin := o.config.Twin(func(other *Opener) bool { return other.isOpenAt(at) }); twin != "" {
-		return fmt.Errorf("%w: its directory is that of %s too, by a link or a mount; leave one of the two out of the configuration",
-			fault.ErrNotReady, twin)
+		return fmt.Errorf("%w: its directory is that of %s too, by a link or a mount; "+
+			"leave one of the two out of the configuration", fault.ErrNotReady, twin)
 	}
 	return &fault.HeldError{By: holder(d.Private)}
 }

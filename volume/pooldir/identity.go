@@ -54,15 +54,16 @@ func (o *Opener) found(private int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}}, o.steps("pool"))
+	return id, file.Replace(private, []file.Content{{Name: identityName, Data: data}},
+		func(part string) { o.config.Step("pool." + part) })
 }
 
 // admit decides whether the directory with this identity may be the pool. id is "" if it has none;
 // place then describes what was found. known is the ID of the pool that this process opened before,
 // or "". Such a pool is not founded again.
 //
-// Volumes of PVs without a pool's ID prove the disk only if one of them has data: a kubelet creates a
-// missing directory of type DirectoryOrCreate, and that is empty. If all of them are empty on the
+// Volumes of PVs without a pool's ID prove the disk only if one of them has data: a kubelet creates
+// a missing directory of type DirectoryOrCreate, and that is empty. If all of them are empty on the
 // right disk, an administrator confirms the disk with an empty private directory.
 func admit(e Expected, known, id, place string, hasData func(name string) bool) error {
 	who, ids := "PVs of this node name", e.IDs
@@ -79,8 +80,9 @@ func admit(e Expected, known, id, place string, hasData func(name string) bool) 
 		return fmt.Errorf("%w: %s pool %s; %s: its disk is probably not mounted",
 			fault.ErrNotReady, who, strings.Join(ids, ", "), place)
 	case len(e.Volumes) > 0 && !slices.ContainsFunc(e.Volumes, hasData):
-		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place with data in it; %s: "+
-			"its disk is probably not mounted; if it is, and all of them are empty, make the empty directory %s in the pool",
+		return fmt.Errorf("%w: PVs of this node name the volume %s here, %d in all, and none is in place with data "+
+			"in it; %s: its disk is probably not mounted; if it is, and all of them "+
+			"are empty, make the empty directory %s in the pool",
 			fault.ErrNotReady, e.Volumes[0], len(e.Volumes), place, PrivateName)
 	}
 	return nil
@@ -95,8 +97,8 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Expected has what PVs show of a pool before it is opened. It prevents that a pool whose disk is not
-// mounted is founded on the disk below.
+// Expected has what PVs show of a pool before it is opened. It prevents that a pool whose disk is
+// not mounted is founded on the disk below.
 type Expected struct {
 	// IDs has the pools that PVs name at this path. If there are any, only one of these pools is
 	// opened.

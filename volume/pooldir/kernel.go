@@ -27,7 +27,8 @@ func CheckKernel() error {
 	}
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC})
 	if err != nil {
-		return fmt.Errorf("%w: openat2: %w: a seccomp profile refuses this call; allow it, or use the default profile of a container runtime that knows it",
+		return fmt.Errorf("%w: openat2: %w: a seccomp profile refuses this call; allow it, or use the default profile "+
+			"of a container runtime that knows it",
 			fault.ErrInvalid, err)
 	}
 	return unix.Close(fd)
@@ -43,5 +44,6 @@ func checkKernel(release string) error {
 	if major > minKernelMajor || major == minKernelMajor && minor >= minKernelMinor {
 		return nil
 	}
-	return fmt.Errorf("%w: the kernel is %s, and Linux %d.%d or later is needed", fault.ErrInvalid, release, minKernelMajor, minKernelMinor)
+	return fmt.Errorf("%w: the kernel is %s, and Linux %d.%d or later is needed", fault.ErrInvalid, release,
+		minKernelMajor, minKernelMinor)
 }

@@ -27,7 +27,8 @@ func TestCheckKernel(t *testing.T) {
 	}
 }
 
-// A container's seccomp profile may refuse openat2, as those from before Linux 5.6 do. Another process has such a filter.
+// A container's seccomp profile may refuse openat2, as those from before Linux 5.6 do. Another
+// process has such a filter.
 func TestCheckKernelUnderSeccomp(t *testing.T) {
 	const inside = "HPP_TEST_REFUSE_OPENAT2"
 	if os.Getenv(inside) != "" {

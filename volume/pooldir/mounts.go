@@ -10,8 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// CheckPlain checks that name is a plain directory of the pool. The error is ErrNotFound if there is
-// none, ErrConflict if it is a file or a link, and ErrInUse if it is a mount point.
+// CheckPlain checks that name is a plain directory of the pool. The error is ErrNotFound if there
+// is none, ErrConflict if it is a file or a link, and ErrInUse if it is a mount point.
 func (d *Dir) CheckPlain(name string) error {
 	fd, err := tree.OpenDir(d.Base, name)
 	switch err {
@@ -36,8 +36,8 @@ func NotDir(err error) error {
 	return fmt.Errorf("%w: a file or a link is in place of the volume's directory", fault.ErrConflict)
 }
 
-// CheckUnused checks that name is a plain directory, and that nothing is mounted on it, in it or from
-// it. The errors are those of CheckPlain.
+// CheckUnused checks that name is a plain directory, and that nothing is mounted on it, in it or
+// from it. The errors are those of CheckPlain.
 func (d *Dir) CheckUnused(name string) error {
 	if err := d.CheckPlain(name); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (d *Dir) CheckNoMounts(path string) error {
 	return nil
 }
 
-// MountPoints returns the points of the mounts that use the directory at path in the pool: on it, in
-// it or from it.
+// MountPoints returns the points of the mounts that use the directory at path in the pool: on it,
+// in it or from it.
 func (d *Dir) MountPoints(path string) ([]string, error) {
 	real, err := d.RealPath()
 	if err != nil {

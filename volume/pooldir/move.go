@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// leave abandons the open pool, so that another one can be founded or opened at its path. It does so
-// only if a disk was mounted over the pool before the pool held anything: an agent that started
+// leave abandons the open pool, so that another one can be founded or opened at its path. It does
+// so only if a disk was mounted over the pool before the pool held anything: an agent that started
 // before the mount has founded the pool on the disk below. Otherwise leave does nothing, so a pool
 // never moves back when the disk is unmounted.
 //
@@ -48,12 +48,13 @@ func (d *Dir) covered(path string) bool {
 	return err == nil && mount.On(all, int(now.mount), int(d.at.mount))
 }
 
-// everUsed reports whether the pool holds or ever held anything: a record, an entry in the trash, or
-// an entry beside the private directory that is not a pool inside this one. In doubt, it returns
+// everUsed reports whether the pool holds or ever held anything: a record, an entry in the trash,
+// or an entry beside the private directory that is not a pool inside this one. In doubt, it returns
 // true.
 func (d *Dir) everUsed(inner []string) bool {
 	names, err := file.List(d.Base, ".")
-	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != PrivateName && !slices.Contains(inner, n) }) {
+	own := func(name string) bool { return name == PrivateName || slices.Contains(inner, name) }
+	if err != nil || len(slices.DeleteFunc(names, own)) > 0 {
 		return true
 	}
 	return !untouched(d.Records) || !untouched(d.Trash) || !file.IsEmpty(d.Private, StagingName)

@@ -80,11 +80,6 @@ func (o *Opener) isOpenAt(at place) bool {
 	return d != nil && d.at.major == at.major && d.at.minor == at.minor && d.at.inode == at.inode
 }
 
-// steps announces the parts of a change: "pool" becomes "pool.write".
-func (o *Opener) steps(of string) func(part string) {
-	return func(part string) { o.config.Step(of + "." + part) }
-}
-
 // Open opens the directory; see Pool.Open.
 func (o *Opener) Open() error {
 	o.wanted.Store(true)
@@ -99,7 +94,8 @@ func (o *Opener) Open() error {
 
 // Ready returns nil while the pool can be used, and otherwise the reason; see Pool.Ready.
 func (o *Opener) Ready() error {
-	return fault.Failed("pool", o.config.Path, o.Do("check pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
+	return fault.Failed("pool", o.config.Path,
+		o.Do("check pool", func(_ *bounded.Call, d *Dir) error { return d.alive() }))
 }
 
 // Close releases the lock and closes every descriptor; see Pool.Close.
@@ -155,9 +151,11 @@ func (o *Opener) DoInSteps(op string, do func(*bounded.Call, *Dir) error) error 
 	return o.calls.DoInSteps(op, func(c *bounded.Call) error { return o.within(c, do) })
 }
 
-// DoInLongSteps is DoInSteps for work that may take any time while it makes progress. The context of
-// do also ends when the pool is closed or reopened, which waits for do.
-func (o *Opener) DoInLongSteps(ctx context.Context, op string, do func(context.Context, *bounded.Call, *Dir) error) error {
+// DoInLongSteps is DoInSteps for work that may take any time while it makes progress. The context
+// of do also ends when the pool is closed or reopened, which waits for do.
+func (o *Opener) DoInLongSteps(
+	ctx context.Context, op string, do func(context.Context, *bounded.Call, *Dir) error,
+) error {
 	return o.calls.DoInLongSteps(op, func(c *bounded.Call) error {
 		return o.within(c, func(c *bounded.Call, d *Dir) error {
 			ctx, cancel := context.WithCancel(ctx)

@@ -39,7 +39,7 @@ func (d *Dir) labelled() (bool, error) {
 
 // Labels returns the SELinux labels of the volumes' directories, by their names, also of a Dir that
 // OpenToRead opened. It returns nil if the filesystem supports no labels, and leaves out a volume
-// whose directory is not there or does not tell its label.
+// whose directory is missing or whose label cannot be read.
 func (d *Dir) Labels(volumes []string) (map[string]string, error) {
 	if err := d.locate(); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (d *Dir) Labels(volumes []string) (map[string]string, error) {
 }
 
 // SetLabel sets the label of the directory that fd has open. It does nothing if no label is
-// configured. If the filesystem does not support labels, SetLabel returns an error only if the label
-// was configured by name.
+// configured. If the filesystem does not support labels, SetLabel returns an error only if the
+// label was configured by name.
 func (d *Dir) SetLabel(fd int) error {
 	if d.label == "" {
 		return nil

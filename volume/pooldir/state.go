@@ -26,9 +26,9 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// whole returns an ErrNotReady if a directory of the agent is not the one that was opened: data that
-// is written there would be lost. The pool must not be reopened then, because that would create an
-// empty directory in its place.
+// whole returns an ErrNotReady if a directory of the agent is not the one that was opened: data
+// that is written there would be lost. The pool must not be reopened then, because that would
+// create an empty directory in its place.
 func (d *Dir) whole() error {
 	for i, name := range ownDirs {
 		is, err := placeOf(d.Private, name, unix.AT_SYMLINK_NOFOLLOW)
@@ -43,7 +43,8 @@ func (d *Dir) whole() error {
 	return nil
 }
 
-// alive returns an ErrNotReady if the filesystem has stopped writing after an error; see CheckWrites.
+// alive returns an ErrNotReady if the filesystem has stopped writing after an error; see
+// CheckWrites.
 func (d *Dir) alive() error {
 	home, ok, err := mount.Find(d.MountID())
 	if err != nil || !ok {
@@ -52,14 +53,14 @@ func (d *Dir) alive() error {
 	return CheckWrites(home)
 }
 
-// CheckWrites returns an ErrNotReady if the filesystem of the pool's mount has stopped writing after
-// an error. statfs(2) does not show that, but the options of the filesystem do: ext4 shows "ro" or,
-// since Linux 6.15, "emergency_ro", and "shutdown" (fs/ext4/super.c).
+// CheckWrites returns an ErrNotReady if the filesystem of the pool's mount has stopped writing
+// after an error. statfs(2) does not show that, but the options of the filesystem do: ext4 shows
+// "ro" or, since Linux 6.15, "emergency_ro", and "shutdown" (fs/ext4/super.c).
 func CheckWrites(home mount.Info) error {
 	for _, option := range []string{"ro", "emergency_ro", "shutdown"} {
 		if home.SuperOption(option) {
-			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; the kernel's log has the error, and fsck repairs it",
-				fault.ErrNotReady, ErrReadOnly, option)
+			return fmt.Errorf("%w: %w (%s): it met an error and writes no more; "+
+				"the kernel's log has the error, and fsck repairs it", fault.ErrNotReady, ErrReadOnly, option)
 		}
 	}
 	return nil

@@ -10,9 +10,9 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/mount"
 )
 
-// Attach mounts the filesystem of the claim at the pool's directory for the owner, as a mount of its own
-// that is kept when that of the claim goes. It creates the directory, and does nothing if that filesystem is
-// mounted there already.
+// Attach mounts the filesystem of the claim at the pool's directory for the owner, as a mount of
+// its own that is kept when that of the claim goes. It creates the directory, and does nothing if
+// that filesystem is mounted there already.
 //
 // The error is mount.ErrOther if another filesystem is mounted there. Nothing is ever mounted over
 // another mount.
@@ -66,7 +66,8 @@ func (p *place) attach(dir *os.File, source mount.Info, o Owner) error {
 func checkShared(dir string) error {
 	i, err := mount.Of(dir)
 	if err == nil && i.Peers == 0 {
-		err = fmt.Errorf("a mount in %s is not visible on the host: the container must have that directory with mountPropagation Bidirectional", dir)
+		err = fmt.Errorf("a mount in %s is not visible on the host: the container must have that directory with "+
+			"mountPropagation Bidirectional", dir)
 	}
 	return err
 }

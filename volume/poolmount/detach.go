@@ -14,12 +14,12 @@ import (
 // ErrBusy means that the pool's filesystem is in use and cannot be unmounted yet.
 var ErrBusy = errors.New("busy")
 
-// Detach unmounts the filesystem that Attach mounted at the pool's directory for the owner, and removes
-// the directory if it is empty. It does nothing if nothing is mounted there, or if that is mounted for
-// another pool: there is nothing of this one then.
+// Detach unmounts the filesystem that Attach mounted at the pool's directory for the owner, and
+// removes the directory if it is empty. It does nothing if nothing is mounted there, or if that is
+// mounted for another pool: there is nothing of this one then.
 //
-// The error is ErrBusy while the filesystem is in use, and mount.ErrOther if Attach did not mount it, or
-// mounted it for the pool with another claim, or before owners were recorded.
+// The error is ErrBusy while the filesystem is in use, and mount.ErrOther if Attach did not mount
+// it, or mounted it for the pool with another claim, or before owners were recorded.
 func Detach(path string, o Owner) error {
 	p, err := openPlace(path)
 	if errors.Is(err, mount.ErrParent) {
@@ -49,7 +49,8 @@ func Detach(path string, o Owner) error {
 	case errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w: %s is in use: %s", ErrBusy, path, usersOf(at.Info))
 	case errors.Is(err, mount.ErrOther) && r.Root != "" && r.Owner != o:
-		return fmt.Errorf("%w; it is recorded for %s, and this is for %s, so it stays: unmount it on the node if nothing uses it", err, r.Owner, o)
+		return fmt.Errorf("%w; it is recorded for %s, and this is for %s, so it stays: unmount it on the node if "+
+			"nothing uses it", err, r.Owner, o)
 	case errors.Is(err, mount.ErrOther):
 		return fmt.Errorf("%w; it was not mounted for the pool, so it stays: unmount it on the node", err)
 	}

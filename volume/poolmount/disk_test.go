@@ -116,7 +116,8 @@ func TestDiskAttach(t *testing.T) {
 	}
 }
 
-// restarted has the container end and start again with the claim at another path, and the node lose the mount.
+// restarted has the container end and start again with the claim at another path, and the node lose
+// the mount.
 func restarted(t *testing.T, n node, claim string) {
 	t.Helper()
 	again := t.TempDir()
@@ -238,7 +239,8 @@ func TestDiskOfAnotherOwner(t *testing.T) {
 	n.wantMounts(t, 0)
 }
 
-// An earlier version recorded no owner: its own Job unmounts what its holder mounted, and a holder of this version takes it over.
+// An earlier version recorded no owner: its own Job unmounts what its holder mounted, and a holder
+// of this version takes it over.
 func TestDiskOfAnEarlierVersion(t *testing.T) {
 	testdisk.Root(t)
 	n, claim := newNode(t), claims(t)["tmpfs"]

@@ -31,8 +31,8 @@ type Attr struct {
 	_             [8]byte
 }
 
-// GetAttr reads the attributes of the inode that fd has open. fd must not be an O_PATH descriptor. The
-// error is ENOTTY or EOPNOTSUPP on a filesystem without attributes.
+// GetAttr reads the attributes of the inode that fd has open. fd must not be an O_PATH descriptor.
+// The error is ENOTTY or EOPNOTSUPP on a filesystem without attributes.
 func GetAttr(fd int) (Attr, error) {
 	var a Attr
 	return a, ioctl(fd, fsGetXattr, unsafe.Pointer(&a))

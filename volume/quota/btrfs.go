@@ -128,8 +128,8 @@ func enableSquota(fd int) error {
 	return ioctl(fd, btrfsQuotaControl, unsafe.Pointer(&a))
 }
 
-// btrfsSysfs shows the state in the kernel's memory. The trees on disk, which an ioctl could search,
-// are up to half a minute older.
+// btrfsSysfs shows the state in the kernel's memory. The trees on disk, which an ioctl could
+// search, are up to half a minute older.
 const btrfsSysfs = "/sys/fs/btrfs"
 
 // groupsDir returns the directory in sysfs with the qgroups of fd's filesystem.

@@ -12,14 +12,14 @@
 // # State
 //
 // The package keeps no state. The inode has the ID of a directory, and the kernel counts inodes for
-// each ID. An ID is in use if any inode on the filesystem has it, in a pool or outside, or if it has
-// a quota. Enforcers check that for each new ID, so any number of pools and processes can share a
-// filesystem without a list of IDs. A quota whose ID no inode has is left over from a crash or a
+// each ID. An ID is in use if any inode on the filesystem has it, in a pool or outside, or if it
+// has a quota. Enforcers check that for each new ID, so any number of pools and processes can share
+// a filesystem without a list of IDs. A quota whose ID no inode has is left over from a crash or a
 // deletion; Sweep clears it. On btrfs the ID of a volume is that of its subvolume.
 //
 // A directory keeps its ID when it is renamed. The kernel refuses, with EXDEV, to rename anything
-// else into a directory whose children inherit its ID, so neither the pool nor staging nor the trash
-// may have such an ID.
+// else into a directory whose children inherit its ID, so neither the pool nor staging nor the
+// trash may have such an ID.
 //
 // # Limits of quotas
 //

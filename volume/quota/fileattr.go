@@ -12,10 +12,10 @@ type fileAttr struct {
 	ExtentSize, Extents, Project, CowExtentSize uint32
 }
 
-// ClearPath is ClearFlags for inodes that cannot be opened: pipes, sockets, devices and links. Since
-// Linux 6.17 these can have flags too, and only file_setattr(2) clears them. path leads to the inode,
-// as a path below /proc/self/fd does. The error is ENOSYS on an older kernel, where they have no
-// flags.
+// ClearPath is ClearFlags for inodes that cannot be opened: pipes, sockets, devices and links.
+// Since Linux 6.17 these can have flags too, and only file_setattr(2) clears them. path leads to
+// the inode, as a path below /proc/self/fd does. The error is ENOSYS on an older kernel, where they
+// have no flags.
 func ClearPath(path string, flags uint32) (changed bool, err error) {
 	p, err := unix.BytePtrFromString(path)
 	if err != nil {
@@ -31,7 +31,8 @@ func ClearPath(path string, flags uint32) (changed bool, err error) {
 
 func fileAttrCall(call uintptr, path *byte, a *fileAttr) error {
 	at := unix.AT_FDCWD
-	_, _, errno := unix.Syscall6(call, uintptr(at), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(a)), unsafe.Sizeof(*a), 0, 0)
+	_, _, errno := unix.Syscall6(call, uintptr(at), uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(a)),
+		unsafe.Sizeof(*a), 0, 0)
 	if errno != 0 {
 		return errno
 	}

@@ -34,44 +34,44 @@ func Probe(dir int, hooks Hooks) (Enforcer, error) {
 	}
 	switch uint32(st.Type) {
 	case unix.XFS_SUPER_MAGIC:
-		return probeProject(dir, MethodXFS, xfsWords, hooks), nil
+		return probeProject(dir, MethodXFS, xfsReasons, hooks), nil
 	case unix.EXT4_SUPER_MAGIC:
-		return probeProject(dir, MethodExt4, ext4Words, hooks), nil
+		return probeProject(dir, MethodExt4, ext4Reasons, hooks), nil
 	case unix.BTRFS_SUPER_MAGIC:
 		return probeBtrfs(dir, hooks.Step), nil
 	}
-	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have quotas on directories, and this filesystem (type %#x) is none of them",
-		uint32(st.Type))}, nil
+	return none{reason: fmt.Sprintf("only XFS, ext4 and btrfs have quotas on directories, "+
+		"and this filesystem (type %#x) is none of them", uint32(st.Type))}, nil
 }
 
-// words describe why project quota is not in force, and what to do.
-type words struct{ kernel, uncounted, unenforced string }
+// reasons describe why project quota is not in force, and what to do.
+type reasons struct{ kernel, uncounted, unenforced string }
 
 var (
-	xfsWords = words{
+	xfsReasons = reasons{
 		kernel:     "the kernel is built without CONFIG_XFS_QUOTA",
 		uncounted:  "XFS is mounted without the option prjquota; unmount it and mount it with that (a remount does not do)",
 		unenforced: "XFS is mounted with pqnoenforce, which counts only; unmount it and mount it with prjquota",
 	}
-	ext4Words = words{
+	ext4Reasons = reasons{
 		kernel: "the kernel is built without CONFIG_QUOTA, or a seccomp profile hides its call quotactl_fd",
-		uncounted: "ext4 lacks the features project and quota; unmount it, run tune2fs -O project,quota -Q prjquota on the device, " +
-			"and mount it with the option prjquota",
+		uncounted: "ext4 lacks the features project and quota; unmount it, run tune2fs -O project,quota -Q prjquota " +
+			"on the device, and mount it with the option prjquota",
 		unenforced: "ext4 is mounted without the option prjquota; mount it with that",
 	}
 )
 
-func probeProject(dir int, method Method, w words, hooks Hooks) Enforcer {
+func probeProject(dir int, method Method, why reasons, hooks Hooks) Enforcer {
 	counted, enforced, err := projectState(dir)
 	switch {
 	case errors.Is(err, unix.ENOSYS) && !quotaBuiltIn(dir, method):
-		return none{reason: w.kernel}
+		return none{reason: why.kernel}
 	case err != nil && !errors.Is(err, unix.ENOSYS):
 		return none{reason: unreported(err)}
 	case !counted:
-		return none{reason: w.uncounted}
+		return none{reason: why.uncounted}
 	case !enforced:
-		return none{reason: w.unenforced}
+		return none{reason: why.unenforced}
 	}
 	return newProject(method, hooks)
 }

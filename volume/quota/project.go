@@ -25,7 +25,8 @@ type project struct {
 }
 
 func newProject(method Method, hooks Hooks) project {
-	return project{method: method, step: hooks.Step, taken: hooks.Taken, candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
+	return project{method: method, step: hooks.Step, taken: hooks.Taken,
+		candidate: func() uint32 { return firstID + rand.Uint32N(lastID-firstID+1) }}
 }
 
 func (p project) Support() Support { return Support{Method: p.method, Inodes: true} }
@@ -137,15 +138,16 @@ func (p project) Sweep(dir int) (cleared int, err error) {
 	}
 }
 
-// projectOf returns the ID of the agent that the directory's children inherit, 0 if it has none yet.
+// projectOf returns the ID of the agent that the directory's children inherit, 0 if it has none
+// yet.
 func projectOf(dir int) (id uint32, err error) {
 	a, err := GetAttr(dir)
 	if err != nil {
 		return 0, fmt.Errorf("read the project ID: %w", err)
 	}
-	ours := a.Project >= firstID && a.Project <= lastID
+	own := a.Project >= firstID && a.Project <= lastID
 	switch inherits := a.Flags&ProjectInherit != 0; {
-	case ours && inherits:
+	case own && inherits:
 		return a.Project, nil
 	case a.Project == 0 && !inherits:
 		return 0, nil

@@ -69,9 +69,9 @@ const (
 	projectEnforced = 0x20 // FS_QUOTA_PDQ_ENFD
 )
 
-// projectState reports whether the kernel counts and enforces project quota on the filesystem of fd.
-// ENOSYS means that quotas are off, or that the kernel does not support them (quota_getstatev in
-// fs/quota/quota.c); see quotaBuiltIn.
+// projectState reports whether the kernel counts and enforces project quota on the filesystem of
+// fd. ENOSYS means that quotas are off, or that the kernel does not support them (quota_getstatev
+// in fs/quota/quota.c); see quotaBuiltIn.
 func projectState(fd int) (counted, enforced bool, err error) {
 	s := quotaState{Version: 1}
 	err = quotactl(fd, getState, 0, unsafe.Pointer(&s))

@@ -20,8 +20,8 @@ import (
 // (qgroup_auto_inherit in fs/btrfs/qgroup.c). The older, full quota does not, so it is not used.
 //
 // A subvolume is not limited if its creator names other qgroups, or none
-// (BTRFS_SUBVOL_QGROUP_INHERIT), which requires no privilege. Data that two volumes share by reflink
-// counts for the volume that wrote it.
+// (BTRFS_SUBVOL_QGROUP_INHERIT), which requires no privilege. Data that two volumes share by
+// reflink counts for the volume that wrote it.
 type squota struct {
 	step func(string) // announces a change
 }
@@ -242,13 +242,14 @@ func squotaState(dir int) (groups, reason string, err error) {
 	if _, err := os.Stat(btrfsSysfs + "/features/simple_quota"); err != nil {
 		return groups, "the kernel is too old for btrfs' simple quota (squota), which came with Linux 6.7", nil
 	}
-	return groups, "btrfs without simple quota (squota); start the agent with --enable-btrfs-quota, or run btrfs quota enable --simple of btrfs-progs 6.7 or later", nil
+	return groups, "btrfs without simple quota (squota); start the agent with --enable-btrfs-quota, or run btrfs " +
+		"quota enable --simple of btrfs-progs 6.7 or later", nil
 }
 
 // Enable turns on simple quota on the btrfs of dir. It does nothing if that is on.
 //
-// It changes the filesystem for good: kernels before Linux 6.7 do not mount it for writing any more.
-// The kernel does not count data that exists already.
+// It changes the filesystem for good: kernels before Linux 6.7 do not mount it for writing any
+// more. The kernel does not count data that exists already.
 func Enable(dir int) error {
 	e, err := Probe(dir, Hooks{})
 	if err != nil {

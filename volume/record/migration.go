@@ -105,7 +105,8 @@ func CutOver() MigrationChange {
 // StopMigration notes why the migration cannot continue, or with "" that it does. It changes
 // nothing if that is noted.
 func StopMigration(why string) MigrationChange {
-	return MigrationChange{Op: "stop the migration of volume", Step: "stop", change: func(r *Record) { r.Migration.Stopped = why }}
+	return MigrationChange{Op: "stop the migration of volume", Step: "stop",
+		change: func(r *Record) { r.Migration.Stopped = why }}
 }
 
 // FinishMigration ends the migration: the caller has seen the new PV, whose UID the record

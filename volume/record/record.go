@@ -48,7 +48,7 @@ type Record struct {
 	Bytes         int64  `json:"bytes"`                   // as requested
 	Owner         Owner  `json:"owner,omitzero"`          // the claim
 	PV            string `json:"pv,omitempty"`            // the PV's name
-	PVUID         string `json:"pvUID,omitempty"`         // of the PV that may delete the volume; older versions write none
+	PVUID         string `json:"pvUID,omitempty"`         // of the PV that may delete the volume; "" of older versions
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty"` // as last seen on the PV
 	Cluster       string `json:"cluster,omitempty"`       // UID of the cluster
 	Adopted       bool   `json:"adopted,omitempty"`       // the directory was there before us
@@ -79,7 +79,7 @@ type Record struct {
 	// a deletion that was not finished.
 	Returning string `json:"returning,omitempty"`
 	// Aside is set in memory while the directory is in the trash, or on its way there, and no
-	// caller was told so: only a caller that still wants the deletion finishes it.
+	// caller knows: only a caller that still wants the deletion finishes it.
 	Aside bool `json:"-"`
 	// Flushed is set in memory once the disk has the directory in the trash.
 	Flushed bool `json:"-"`

@@ -78,19 +78,15 @@ func (s *Store) WithQuotaID(id uint64) int {
 // Defer changes a record in memory and leaves the write to the next purge. Recovery must be
 // able to derive the record from the rest of the disk.
 func (s *Store) Defer(r Record) {
-	s.deferRecord(r)
-	if r.State == Deleting {
-		s.left(r.Name)
-	}
-}
-
-func (s *Store) deferRecord(r Record) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, already := s.deferred[r.Name]; !already {
 		s.deferred[r.Name] = s.records[r.Name].State
 	}
 	s.replace(r)
+	s.mu.Unlock()
+	if r.State == Deleting {
+		s.left(r.Name)
+	}
 }
 
 // isDeferred reports whether a deferred record has that state on the disk.
@@ -132,16 +128,12 @@ func (s *Store) AllDeferred() []string {
 
 // Forget removes a record from memory only.
 func (s *Store) Forget(name string) {
-	s.forget(name)
-	s.left(name)
-}
-
-func (s *Store) forget(name string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.countID(s.records[name], -1)
 	delete(s.records, name)
 	delete(s.deferred, name)
+	s.mu.Unlock()
+	s.left(name)
 }
 
 // Get returns the record of a volume.

@@ -28,7 +28,8 @@ func (f *Filesystems) Meter(c *bounded.Call, filesystem string, l *Ledger, all [
 // ReadCounters appends a reading of the pool to before. It does nothing while the last
 // reading is current. risen returns how far free space has risen so far. written returns
 // how much of a volume is on the disk, if that is known.
-func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error), written func(record.Record) (int64, bool)) []Reading {
+func (l *Ledger) ReadCounters(before []Reading, risen func() (int64, error),
+	written func(record.Record) (int64, bool)) []Reading {
 	l.metering.Lock()
 	defer l.metering.Unlock()
 	begin := time.Now()

@@ -51,20 +51,6 @@ func newEvidence() evidence {
 	return evidence{walked: map[string]int64{}, last: map[string]int64{}, written: map[string]int64{}}
 }
 
-// forgetUse removes all measurements of a volume. The caller holds mu.
-func (l *Ledger) forgetUse(name string) {
-	for _, m := range []map[string]int64{l.used, l.metered, l.sure.walked, l.sure.last, l.sure.written} {
-		delete(m, name)
-	}
-}
-
-// ForgetUses removes all measurements of all volumes.
-func (l *Ledger) ForgetUses() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.used, l.metered, l.sure = map[string]int64{}, map[string]int64{}, newEvidence()
-}
-
 // A finding is the measured use of volumes. risen is how far free space had risen when
 // they were measured.
 type finding struct{ bytes, risen int64 }

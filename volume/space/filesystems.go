@@ -84,7 +84,9 @@ func (f *Filesystems) spaceLocked(filesystem string, l *Ledger, st *unix.Statfs_
 // are new. It returns a SpaceError if those are not available. The check and the allocation
 // are one step for all pools of the process, so two calls cannot both get the last bytes.
 // release gives back an allocation that no record took over.
-func (f *Filesystems) Allocate(filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64) (release func(), err error) {
+func (f *Filesystems) Allocate(
+	filesystem string, l *Ledger, st *unix.Statfs_t, name string, bytes, wanted int64,
+) (release func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.spaceLocked(filesystem, l, st).Check(wanted); err != nil {

@@ -20,15 +20,17 @@ type Space struct {
 	External  int64 `json:"external"`  // total - free - what volumes surely use: data outside of volumes, trash included
 	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
 	Elsewhere int64 `json:"elsewhere"` // allocated by the process's other pools on the same filesystem
-	Available int64 `json:"available"` // max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most free - reserve; 0 with NoInodes
+	// Available is max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most
+	// free - reserve; 0 with NoInodes.
+	Available int64 `json:"available"`
 	// NoInodes is true if the filesystem has too few free inodes for another volume.
 	NoInodes bool `json:"noInodes,omitempty"`
 	// Estimate is true if the usage of some volume is not known exactly.
 	Estimate bool `json:"estimate"`
 }
 
-// leastInodes is how many inodes must be free for another volume: it needs one for its directory and
-// one for its record.
+// leastInodes is how many inodes must be free for another volume: it needs one for its directory
+// and one for its record.
 const leastInodes = 2
 
 // Check returns a fault.SpaceError if the pool does not have the wanted bytes available.
@@ -36,7 +38,8 @@ func (s Space) Check(wanted int64) error {
 	if wanted <= s.Available {
 		return nil
 	}
-	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, NoInodes: s.NoInodes, Estimate: s.Estimate}
+	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, NoInodes: s.NoInodes,
+		Estimate: s.Estimate}
 }
 
 // Ledger accounts for the space of a pool: the measured use of its volumes, and allocations
@@ -67,13 +70,12 @@ func NewLedger(records *record.Store, reserve int64, overcommit float64) *Ledger
 	return l
 }
 
-// Reset removes everything but reservations. The caller has read the records from the disk
-// again.
+// Reset removes all measurements: the records were read from the disk again, or another
+// Filesystems dates measurements from now on.
 func (l *Ledger) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.used, l.metered = map[string]int64{}, map[string]int64{}
-	l.sure = newEvidence()
+	l.used, l.metered, l.sure = map[string]int64{}, map[string]int64{}, newEvidence()
 }
 
 // Forget removes the measurements of a volume that is deleted or being deleted. If the
@@ -81,7 +83,9 @@ func (l *Ledger) Reset() {
 func (l *Ledger) Forget(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgetUse(name)
+	for _, m := range []map[string]int64{l.used, l.metered, l.sure.walked, l.sure.last, l.sure.written} {
+		delete(m, name)
+	}
 }
 
 // allocated returns the sum of the sizes of all volumes that are not being deleted and of
@@ -136,15 +140,16 @@ func (l *Ledger) account(st *unix.Statfs_t, elsewhere others, risen int64) Space
 	// Free space bounds what is available. The reserve is subtracted there, too, because
 	// a ratio above 1 must not allocate it.
 	reserve := min(l.reserve, s.Total)
-	s.Available = min(max(0, s.Free-reserve), max(0, scale(s.Total-s.External-reserve, l.overcommit)-add(s.Allocated, s.Elsewhere)))
+	most := scale(s.Total-s.External-reserve, l.overcommit)
+	s.Available = min(max(0, s.Free-reserve), max(0, most-add(s.Allocated, s.Elsewhere)))
 	if st.Files > 0 && st.Ffree < leastInodes { // some filesystems, such as btrfs, count none
 		s.NoInodes, s.Available = true, 0
 	}
 	return s
 }
 
-// Beside returns the space of a pool from its records alone, without measurements. The others are the ledgers of the
-// other pools on its filesystem.
+// Beside returns the space of a pool from its records alone, without measurements. The others are
+// the ledgers of the other pools on its filesystem.
 func (l *Ledger) Beside(st *unix.Statfs_t, others []*Ledger) Space {
 	elsewhere := sumOf(others)
 	l.mu.Lock()

@@ -68,7 +68,8 @@ func (e *Emptying) noteStuck(id string, r record.Record, why string) {
 	}
 	r.Stuck = why
 	if data, err := file.JSON(r); err == nil {
-		_ = file.Replace(e.dir.Trash, []file.Content{{Name: id + record.Suffix, Data: data}}, func(part string) { e.trash.step("purge.note." + part) })
+		_ = file.Replace(e.dir.Trash, []file.Content{{Name: id + record.Suffix, Data: data}},
+			func(part string) { e.trash.step("purge.note." + part) })
 	}
 }
 

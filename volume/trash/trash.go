@@ -36,8 +36,8 @@ const (
 	// has its turn: a volume of millions of files, or one whose tenant keeps
 	// writing into it, must not keep the space of all others.
 	purgeTurn = 10000
-	// purgeTurns bounds the turns of a call in all, so that its caller hears of a
-	// trash that does not end, and of entries that cannot be removed.
+	// purgeTurns bounds the turns of a call in all, so that its caller learns of
+	// a trash that does not end, and of entries that cannot be removed.
 	purgeTurns = 100
 )
 

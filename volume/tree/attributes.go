@@ -10,8 +10,8 @@ import (
 // copiedXattr reports whether Copy copies an extended attribute: those of users, trusted ones,
 // capabilities and ACLs. Others depend on the place of the inode or its use:
 //
-//   - security.selinux has the categories of the original's pod, which would lock out the copy's pod.
-//     The copy gets the label of its directory, and the container runtime relabels it.
+//   - security.selinux has the categories of the original's pod, which would lock out the copy's
+//     pod. The copy gets the label of its directory, and the container runtime relabels it.
 //   - security.ima and security.evm are bound to the inode.
 func copiedXattr(name string) bool {
 	switch name {

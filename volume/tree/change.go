@@ -36,8 +36,8 @@ func (r *remover) change(dir int, name string, do func() error) error {
 // remover has their error.
 var errStopped = errors.New("stopped")
 
-// wait waits for the pace before a change. It returns errStopped if the pace or the context ends the
-// work.
+// wait waits for the pace before a change. It returns errStopped if the pace or the context ends
+// the work.
 func (r *remover) wait() error {
 	if r.fatal == nil {
 		r.fatal = r.pace.wait(r.ctx)

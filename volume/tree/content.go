@@ -96,8 +96,8 @@ func nextData(in int, at, size int64) (data, hole int64, err error) {
 	return data, min(hole, size), err
 }
 
-// span copies the bytes between two offsets, and returns the offset to continue at: end, also if the
-// file ends before.
+// span copies the bytes between two offsets, and returns the offset to continue at: end, also if
+// the file ends before.
 func (d *contents) span(in, out int, from, end int64, step func() error) (int64, error) {
 	for at := from; at < end; {
 		if err := step(); err != nil {

@@ -66,8 +66,8 @@ func ownBytes(ctx context.Context, fd int) (int64, error) {
 	}
 }
 
-// sharesExtents reports whether files on the filesystem of fd may share blocks (reflinks, snapshots)
-// or be compressed.
+// sharesExtents reports whether files on the filesystem of fd may share blocks (reflinks,
+// snapshots) or be compressed.
 func sharesExtents(fd int) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

@@ -87,7 +87,8 @@ func TestMeasureErrors(t *testing.T) {
 	if !moved || err != nil {
 		t.Errorf("moved %v: %v", moved, err)
 	}
-	// Far below it going up leads elsewhere, and that is noticed. Alone, so that the filesystem's order of names does not matter.
+	// Far below it going up leads elsewhere, and that is noticed. Alone, so that the filesystem's
+	// order of names does not matter.
 	if err := os.RemoveAll(filepath.Join(dir, "entry/other/a")); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ func OpenDir(dir int, name string) (int, error) {
 
 // openUp opens the directory above dir for reading it. It crosses no mount.
 func openUp(dir int) (int, error) {
-	return unix.Openat2(dir, "..", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV})
+	return unix.Openat2(dir, "..", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_XDEV})
 }
 
 // openPath opens name in the directory dir with O_PATH: a link as the link, and a device without

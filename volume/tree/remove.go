@@ -94,11 +94,8 @@ func (r *remover) remove(dir int, name string) error {
 		return err
 	}
 	fd, err := r.openDir(dir, name)
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
-		return explain(name, err)
+	if fd < 0 {
+		return err
 	}
 	defer unix.Close(fd)
 	if err := r.empty(fd); err != nil {
@@ -162,11 +159,8 @@ func (r *remover) entry(dir int, name string) error {
 // directory empties and removes the directory name of dir. The directories in it move up.
 func (r *remover) directory(dir int, name string) error {
 	fd, err := r.openDir(dir, name)
-	if err == unix.ENOENT {
-		return nil
-	}
-	if err != nil {
-		return explain(name, err)
+	if fd < 0 {
+		return err
 	}
 	defer unix.Close(fd)
 	errs := &failures{}
@@ -182,12 +176,19 @@ func (r *remover) directory(dir int, name string) error {
 }
 
 // openDir opens a directory at the pace, so that a test can replace the directory by a link just
-// before it is opened.
+// before it is opened. It returns -1 with an error, and if there is none.
 func (r *remover) openDir(dir int, name string) (int, error) {
 	if err := r.wait(); err != nil {
 		return -1, err
 	}
-	return OpenDir(dir, name)
+	switch fd, err := OpenDir(dir, name); err {
+	case nil:
+		return fd, nil
+	case unix.ENOENT:
+		return -1, nil
+	default:
+		return -1, explain(name, err)
+	}
 }
 
 // unlink removes name from dir unless it is a directory.

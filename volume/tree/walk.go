@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visit is called for the top of a walk and for each entry below it, a directory before its entries.
-// It gets the entry's name, its directory at, and the result of statx(2). The tenant may have given
-// the name to another inode since. An error ends the walk.
+// Visit is called for the top of a walk and for each entry below it, a directory before its
+// entries. It gets the entry's name, its directory at, and the result of statx(2). The tenant may
+// have given the name to another inode since. An error ends the walk.
 type Visit func(at int, name string, st *unix.Statx_t) error
 
 // Walk visits the directory name in dir and everything below it. It visits no mount and follows no

@@ -71,8 +71,8 @@ func (d *Dir) MakesSubvolume(r record.Record) bool {
 	return ok && d.Support.Method == quota.MethodBtrfs
 }
 
-// Enforced reports whether the kernel enforces the volume's quota of bytes. not describes the part of its quota that the kernel
-// does not enforce; "" if it enforces all of it.
+// Enforced reports whether the kernel enforces the volume's quota of bytes. not describes the part
+// of its quota that the kernel does not enforce; "" if it enforces all of it.
 func (d *Dir) Enforced(r record.Record) (bytes bool, not string) {
 	lost := d.quotas.Lost(r.Name)
 	switch {

@@ -81,7 +81,8 @@ func (d *Dir) restore(dir int, r record.Record) (err error) {
 	if err := by.Restore(dir, r.QuotaID); err != nil {
 		return errors.Join(shown, err)
 	}
-	d.quotas.config.Note(fmt.Sprintf("the directory of volume %s was not counted for the volume (%v), and is again; only root, on the node "+
-		"or in a pod of the volume, can have changed that, and files made meanwhile may be counted for another volume", r.Name, shown))
+	d.quotas.config.Note(fmt.Sprintf("the directory of volume %s was not counted for the volume (%v), and is again; "+
+		"only root, on the node or in a pod of the volume, can have changed that, and files made meanwhile may be counted "+
+		"for another volume", r.Name, shown))
 	return nil
 }

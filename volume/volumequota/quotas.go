@@ -117,7 +117,8 @@ func (q *Quotas) Open(d *pooldir.Dir) (opened *Dir, notes []string, err error) {
 	support := enforcer.Support()
 	if support.Method != quota.MethodNone && !administers() {
 		support = quota.Support{Method: quota.MethodNone,
-			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no quota; give it to the container"}
+			Reason: "the process lacks the capability SYS_ADMIN, without which the kernel sets no quota; give it to the " +
+				"container"}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +140,8 @@ func Validate(policy record.QuotaPolicy, inodes uint64) error {
 	switch policy {
 	case record.QuotaBestEffort, record.QuotaRequired, record.QuotaNone:
 	default:
-		return fmt.Errorf("%w: the quota policy %q is not known; there are required, best-effort (empty) and none", fault.ErrInvalid, string(policy))
+		return fmt.Errorf("%w: the quota policy %q is not known; there are required, best-effort (empty) and none",
+			fault.ErrInvalid, string(policy))
 	}
 	if policy == record.QuotaNone && inodes > 0 {
 		return fmt.Errorf("%w: a quota of %d inodes is requested, and no quota", fault.ErrInvalid, inodes)
@@ -155,7 +157,8 @@ func Check(support quota.Support, policy record.QuotaPolicy, inodes uint64) erro
 	case support.Method == quota.MethodNone:
 		return fmt.Errorf("%w: %s", fault.ErrNoQuotas, support.Reason)
 	case inodes > 0 && !support.Inodes:
-		return fmt.Errorf("%w: %d inodes are requested, and %s does not count them", fault.ErrNoQuotas, inodes, support.Method)
+		return fmt.Errorf("%w: %d inodes are requested, and %s does not count them", fault.ErrNoQuotas, inodes,
+			support.Method)
 	}
 	return nil
 }

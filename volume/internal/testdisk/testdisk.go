@@ -84,27 +84,26 @@ func Detach(t testing.TB, dir string) {
 // fs/xfs/libxfs/xfs_fs.h, which have the same number; NOLOGFLUSH).
 func Shutdown(t testing.TB, dir string) {
 	t.Helper()
-	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := unix.IoctlSetPointerInt(int(f.Fd()), 0x8004587d, 2); err != nil {
-		t.Fatalf("shut down %s: %v", dir, err)
-	}
+	control(t, "shut down", dir, func(fd int) error { return unix.IoctlSetPointerInt(fd, 0x8004587d, 2) })
 }
 
 // Sync flushes the filesystem at dir. sync(2) would also wait for the disks of
 // other tests, and hang while one of them is frozen.
 func Sync(t testing.TB, dir string) {
 	t.Helper()
+	control(t, "flush", dir, unix.Syncfs)
+}
+
+// control calls do with the open directory, and fails the test with its error.
+func control(t testing.TB, what, dir string, do func(fd int) error) {
+	t.Helper()
 	f, err := os.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		t.Fatalf("flush %s: %v", dir, err)
+	if err := do(int(f.Fd())); err != nil {
+		t.Fatalf("%s %s: %v", what, dir, err)
 	}
 }
 
@@ -132,14 +131,7 @@ func Freeze(t testing.TB, dir string) (thaw func()) {
 	t.Helper()
 	// FIFREEZE and FITHAW of linux/fs.h, _IOWR('X', 119 and 120, int).
 	const freeze, unfreeze = 0xc0045877, 0xc0045878
-	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := unix.IoctlSetInt(int(f.Fd()), freeze, 0); err != nil {
-		t.Fatalf("freeze %s: %v", dir, err)
-	}
+	control(t, "freeze", dir, func(fd int) error { return unix.IoctlSetInt(fd, freeze, 0) })
 	thaw = sync.OnceFunc(func() {
 		f, err := os.Open(dir)
 		if err == nil {
