@@ -13,7 +13,7 @@ type powerAccount struct {
 	mu      sync.Mutex
 	pool    string // its identity, once it was open
 	names   map[string]known
-	pending map[string][]note // calls that were not told: one, and more if the process was killed in the first
+	pending map[string][]note // calls without a result: one, and more if the process was killed in the first
 	calls   map[string]int    // how many were asked
 	purging map[string]int    // calls when the purge began, of names that had no call under way; nil without a purge
 }
@@ -99,7 +99,7 @@ func (a *powerAccount) may(name string) []known {
 	return all
 }
 
-// underWay reports whether a call for the name was not told.
+// underWay reports whether a call for the name has no result.
 func (a *powerAccount) underWay(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// changes are the calls that change a disk. What a file is opened with tells
-// whether that does.
+// changes are the calls that change a disk. Whether an open does depends on its flags.
 const changes = ` unix.Mkdirat unix.Renameat unix.Renameat2 unix.Unlinkat unix.Fchmod unix.Fchmodat unix.Fsync unix.Syncfs unix.Fsetxattr
 	unix.Linkat unix.Symlinkat unix.Ftruncate unix.Fallocate unix.Fchown unix.Write unix.Pwrite
 	os.WriteFile os.Rename os.Remove os.RemoveAll os.Mkdir os.MkdirAll os.Create
@@ -31,8 +30,7 @@ var oneStep = map[string]string{
 	"unlock":     "a file that is not removed after all gets its flags back",
 }
 
-// unannounced are the files of what makes a copy of a tree: nobody knows of it
-// before it is complete.
+// unannounced are the files of tree.Copy: no caller uses a copy before it is complete.
 var unannounced = []string{"copy.go", "content.go", "links.go", "attributes.go"}
 
 // Every change to the disk is announced by a step of its own, so that a kill

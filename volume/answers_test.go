@@ -14,7 +14,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// An op is one call of a pool, or what somebody else does to its disk.
+// An op is one call of a pool, or a change that another program makes to its disk.
 type op struct {
 	do    string
 	name  string
@@ -26,7 +26,7 @@ const nextUID = "uid-next"
 
 func (o op) String() string { return fmt.Sprintf("%s %s %d", o.do, o.name, o.bytes) }
 
-// call does it and returns what the caller is told.
+// call does it and returns the result of the caller.
 func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err error) {
 	var v volume.Volume
 	dir := filepath.Join(p.Path(), o.name)
@@ -96,7 +96,7 @@ func (o op) call(p *volume.Pool, limit record.QuotaPolicy) (answer string, err e
 	return fmt.Sprintf("%s, %d bytes, limited: %v, missing: %v", v.State, v.Bytes, v.QuotaEnforced, v.Missing), err
 }
 
-// done takes a call that was finished before the kill, and says so, for a success.
+// done returns nil for the error of a call that was finished before the kill.
 func done(err, already error) error {
 	if errors.Is(err, already) {
 		return nil
@@ -165,9 +165,8 @@ func (o op) after(t truth) truth {
 	return t
 }
 
-// An account has what callers of a pool were told, so that what is there after
-// a crash can be held against it: a call that returned holds, and one that did
-// not is done or not.
+// An account has the results that callers of a pool got, to compare them with the pool after
+// a crash: a call that returned is done, and one that did not is done or not.
 type account struct {
 	mu   sync.Mutex
 	may  map[string][]truth // how a volume may be; not here: not at all
@@ -196,7 +195,7 @@ func (a *account) asked(o op) {
 			a.may[o.name] = append(a.may[o.name], t)
 		}
 	}
-	// What was lost is made again from nothing: nobody had used it.
+	// A lost volume is created again, empty: no pod had used it.
 	if o.do == "create" && slices.ContainsFunc(before, func(t truth) bool { return t.Record && !t.Dir }) {
 		a.may[o.name] = append(a.may[o.name], truth{})
 	}
@@ -246,8 +245,8 @@ func (a *account) clone() *account {
 	return b
 }
 
-// A breach is what must not be after a crash: something told is lost, something
-// is left that nothing has, or counts twice.
+// A breach is a state that must not be after a crash: a result is lost, something is left
+// without an owner, or counts twice.
 type breach struct{ kind, text string }
 
 const (

@@ -10,7 +10,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A caller that was told "not ready" may have changed its mind when the disk answers: the deletion
+// A caller that got ErrNotReady may have changed its mind when the disk answers: the deletion
 // goes no further than the trash, after any other call, purge or start, until Delete is called
 // again, or Restore.
 func TestDeleteStopsWhenItsCallerHasLeft(t *testing.T) {

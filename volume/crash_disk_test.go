@@ -9,11 +9,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// limiting are the scenes that set limits or free them.
+// limiting are the scenes that set quotas or free them.
 var limiting = map[string]bool{"create": true, "expand": true, "undo": true, "delete": true, "purge": true}
 
-// limitCrash plays the scenes on a filesystem with limits: then they are as
-// recorded, and none is left over. A copy of a pool would not have them.
+// limitCrash plays the scenes on a filesystem with quotas: then they are as recorded, and none
+// is left over. A copy of a pool would not have them.
 func limitCrash(t *testing.T, d quotaDisk) {
 	g := d.ground(dieHere)
 	t.Run("scenes", func(t *testing.T) {

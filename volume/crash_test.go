@@ -10,8 +10,8 @@ import (
 )
 
 // The harness kills every call right before each change that it makes to the
-// disk, kills the start after that in the same way, and then holds what is
-// there against what callers were told. life_test.go has how a process dies.
+// disk, kills the start after that in the same way, and then compares
+// the pool with the results that callers got. life_test.go has how a process dies.
 
 // A scene is a call that dies.
 type scene struct {
@@ -75,12 +75,12 @@ var scenes = []scene{
 type ground struct {
 	limit record.QuotaPolicy
 	path  func(*testing.T) string // of no pool yet
-	// copy makes another of a pool that nobody has open. Where it is nil, the
-	// pool is made once more from the beginning.
+	// copy copies a pool that no process has open. If it is nil, the pool is made once more
+	// from the beginning.
 	copy func(t *testing.T, from, to string)
-	// limits returns what is wrong with the limits of an open pool.
+	// limits returns which quotas of an open pool are wrong.
 	limits func(*volume.Pool) []breach
-	// swept returns what a start left of limits that no directory has.
+	// swept returns the quotas without a directory that a start left.
 	swept func() []breach
 	// settle waits until the kernel no longer counts what was removed; nil:
 	// it never does.
@@ -132,8 +132,8 @@ func (g ground) play(t *testing.T, s scene) {
 	t.Logf("%s: killed at %d of %d steps, and the starts after that at %d", s.name, n-1, steps, starts)
 }
 
-// emptied makes the call and deletes every volume: nothing is allocated then, by
-// a reservation that nobody gave back either.
+// emptied makes the call and deletes every volume: nothing is allocated then,
+// not by a reservation either.
 func (g ground) emptied(t *testing.T, s scene) {
 	t.Helper()
 	w := g.world(t, s)
@@ -181,7 +181,7 @@ func (g ground) startDies(t *testing.T, s scene, n int, left *world, answer stri
 	return count
 }
 
-// A world is a pool that nobody has open, and what its callers know of it.
+// A world is a pool that no process has open, and what its callers know of it.
 type world struct {
 	*account
 	path  string
@@ -220,8 +220,8 @@ func (w *world) do(p *volume.Pool, o op) (answer string, err error) {
 	return answer, err
 }
 
-// mended opens what was left, and makes the call again: it succeeds, with the
-// answer that it has when nobody dies.
+// mended opens the pool that was left, and makes the call again: it succeeds, with the same
+// result as without a kill.
 func (g ground) mended(t *testing.T, w *world, s scene, answer string) {
 	t.Helper()
 	p := opened(t, volume.Config{Path: w.path})

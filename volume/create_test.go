@@ -110,7 +110,7 @@ func TestCreateMissing(t *testing.T) {
 	if err != nil || !v.Missing {
 		t.Fatalf("got %+v, %v", v, err)
 	}
-	v = create(t, p, "v") // nobody used it
+	v = create(t, p, "v") // no PV names it
 	if !there(v.Path) || v.Missing {
 		t.Error("it was not made again")
 	}

@@ -169,7 +169,7 @@ func TestHangElsewhere(t *testing.T) {
 }
 
 // TestHangAtOpen: a pool that hangs while it is opened is open once the disk
-// answers, also if nobody asks again.
+// answers, also without another call.
 func TestHangAtOpen(t *testing.T) {
 	p, disk := newHanging(t, "frozen")
 	disk.hang("open.lock")

@@ -13,7 +13,7 @@ import (
 )
 
 // The power may go while a new record is on its way to the disk: its name is
-// there, and nothing in it. Nobody was told of the volume.
+// there, without content. No caller has the volume.
 func TestRecordWithoutContent(t *testing.T) {
 	path := founded(t)
 	for name, content := range map[string]string{"empty": "", "zeros": strings.Repeat("\x00", 300), "torn": `{"version":1,"na`, "lost": ""} {
@@ -38,8 +38,8 @@ func TestRecordWithoutContent(t *testing.T) {
 	}
 }
 
-// Records are written together, and one that cannot be keeps nobody else's from
-// the disk. Nor does anybody forget what it says.
+// Records are written together. One that cannot be written keeps no other from the disk, and
+// stays in memory.
 func TestLateRecords(t *testing.T) {
 	p := newPool(t)
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -74,7 +74,7 @@ func TestLateRecords(t *testing.T) {
 	consistent(t, p)
 }
 
-// What the last process did not write in time, the next one hears again.
+// Bind returns again, to the next process, what the last one did not write in time.
 func TestLateBindIsRepeated(t *testing.T) {
 	p := newPool(t)
 	create(t, p, "v")

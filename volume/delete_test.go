@@ -12,8 +12,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A deletion waits for the disk once: the directory's rename says it all. A record
-// of an older program does not know the entry, and is told before.
+// A deletion waits for the disk once: the directory's rename is enough. A record of an older
+// program does not have the name in the trash, and gets it before.
 func TestDeleteSteps(t *testing.T) {
 	move := []string{"delete.rename", "delete.sync", "delete.move"}
 	for _, row := range []struct {
@@ -76,7 +76,7 @@ func TestDeleteFails(t *testing.T) {
 	aside := filepath.Join(t.TempDir(), "aside")
 	away := false
 	p := opened(t, volume.Config{Path: path, Step: func(step string) {
-		if step == "delete.rename" && !away { // right after it was looked at
+		if step == "delete.rename" && !away { // right after the check
 			away = true
 			ok(t, os.Rename(filepath.Join(path, "v"), aside))
 		}
@@ -98,7 +98,7 @@ func TestDeleteFails(t *testing.T) {
 	}
 }
 
-// A volume that is in the trash is no missing one, whoever looks, and what is put
+// A volume that is in the trash is not shown as missing by any call. A directory that is put
 // back with its record is the volume again.
 func TestPutBackFromTheTrash(t *testing.T) {
 	p := bound(t)

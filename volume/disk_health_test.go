@@ -30,8 +30,8 @@ func published(t *testing.T, p *volume.Pool, names ...string) (targets []string)
 	return targets
 }
 
-// ails fails the test unless the pool says just that of its published volumes,
-// as "name=problem", and why in words.
+// ails fails the test unless the pool returns just these problems of its published volumes,
+// as "name=problem", and a message with each of these words.
 func ails(t *testing.T, p *volume.Pool, words string, want ...string) {
 	t.Helper()
 	all, err := p.Health()
@@ -107,7 +107,7 @@ func TestDiskHealthWhenFull(t *testing.T) {
 	}
 }
 
-// A volume with a limit is full while its filesystem is not, and nobody else's is.
+// A volume with a quota is full while its filesystem and the other volumes are not.
 func TestDiskHealthOfAFullVolume(t *testing.T) {
 	path := filepath.Join(testdisk.Mount(t, "btrfs"), "pool")
 	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
@@ -137,7 +137,7 @@ func TestDiskHealthOfAFullVolume(t *testing.T) {
 	time.Sleep(2 * time.Second) // what the kernel counted is taken for current that long
 	ails(t, p, "is full", "a=VolumeFull", "b=VolumeFull", "c=VolumeFull", "d=")
 	for _, file := range files {
-		ok(t, os.Remove(file)) // btrfs cuts none short at the limit
+		ok(t, os.Remove(file)) // btrfs cuts none short at the quota
 	}
 	testdisk.Sync(t, path)
 	for range 50 {
@@ -218,7 +218,7 @@ func TestDiskHealthOfThePool(t *testing.T) {
 	ails(t, p, "it was closed", "a=PoolNotReady")
 }
 
-// An error on the disk stops writing, and only the mount's options tell.
+// An error on the disk stops writing, and only the mount's options show it.
 func TestDiskHealthAfterAnError(t *testing.T) {
 	path := testdisk.Mount(t, "ext4")
 	p := opened(t, volume.Config{Path: path})

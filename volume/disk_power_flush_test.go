@@ -15,8 +15,8 @@ import (
 )
 
 // unordered is ext4 without a journal: what is not flushed reaches the disk in any
-// order, or not at all. A journal keeps the order of what nobody flushed, and so
-// hides that it was not.
+// order, or not at all. A journal keeps the order of what was not flushed, and so
+// hides a missing flush.
 const unordered = "ext4 without a journal"
 
 // onPowerlessDisk calls use with a pool's path on a disk, and then check with that
@@ -51,7 +51,7 @@ func onPowerlessDisk(t *testing.T, use func(t *testing.T, path string) *volume.P
 }
 
 // The power goes after a start that found a new volume in its place, where the
-// process before had put it and flushed nothing: who was told of it finds it.
+// process before had put it and flushed nothing: a caller that got the volume finds it.
 func TestDiskPowerAfterSettling(t *testing.T) {
 	onPowerlessDisk(t, func(t *testing.T, path string) *volume.Pool {
 		c := volume.Config{Path: path, EnableBtrfsQuota: true}
@@ -77,8 +77,8 @@ func TestDiskPowerAfterSettling(t *testing.T) {
 }
 
 // The power goes after a purge that removed an entry, and once the trash was
-// flushed for another volume: the record is not back, so that a directory which
-// somebody put in the volume's place is not taken for it.
+// flushed for another volume: the record is not back, so that a directory
+// in the volume's place is not taken for it.
 func TestDiskPowerAfterAPurge(t *testing.T) {
 	onPowerlessDisk(t, func(t *testing.T, path string) *volume.Pool {
 		p := opened(t, volume.Config{Path: path, Step: func(step string) {

@@ -21,7 +21,7 @@ func cutOff(t *testing.T, image string) string {
 	return after
 }
 
-// The power goes right after each call: what its caller was told is on the disk.
+// The power goes right after each call: the result that its caller got is on the disk.
 // e2e/vm does this to many calls at once.
 func TestDiskPowerAfterACall(t *testing.T) {
 	calls := []op{createV, {do: "undo", name: "v"}, createV, expandV, {do: "note orphan", name: "v"}, bindV,
@@ -123,7 +123,7 @@ func flushed(t *testing.T, path string) {
 	ok(t, f.Close())
 }
 
-// Somebody puts a directory back after its volume was deleted, and the power goes
+// A person puts a directory back after its volume was deleted, and the power goes
 // before anything else is flushed: it is not taken for the volume.
 func TestDiskPutBackAfterDelete(t *testing.T) {
 	for _, kind := range testdisk.Kinds() {

@@ -20,7 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/quota"
 )
 
-// confinedPool tells the process that has few capabilities which pool is its own.
+// confinedPool names the pool to the process that has few capabilities.
 const confinedPool = "HPP_TEST_CONFINED_POOL"
 
 // capabilities are those that a test can drop, by the names that manifests have for them.
@@ -124,7 +124,8 @@ func live(t *testing.T, path string) {
 	}
 }
 
-// With one capability more the agent also sets limits; without it volumes are made all the same.
+// With one capability more the agent also sets quotas; without it, it creates volumes all the
+// same.
 func TestDiskLimitCapabilities(t *testing.T) {
 	if path := os.Getenv(confinedPool); path != "" {
 		p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})

@@ -28,7 +28,7 @@ func tenant(t *testing.T, uid string, args ...string) {
 	}
 }
 
-// onBtrfs is a pool that tenants reach into, with limits and without.
+// onBtrfs is a pool that tenants reach into, with quotas and without.
 func onBtrfs(t *testing.T, do func(t *testing.T, p *volume.Pool)) {
 	for _, limits := range []bool{false, true} {
 		t.Run(fmt.Sprint("limits ", limits), func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Who was told of a volume finds it, although the start cannot write that it is ready.
+// A caller that got a volume finds it, although the start cannot write that it is ready.
 func TestDiskFullAtTheStart(t *testing.T) {
 	path := smallDisk(t)
 	p := opened(t, volume.Config{Path: path})
@@ -41,7 +41,7 @@ func TestDiskFullAtTheStart(t *testing.T) {
 	consistent(t, p)
 }
 
-// Who has no space left deletes something: that needs none.
+// A deletion needs no free space.
 func TestDiskFullDelete(t *testing.T) {
 	path := smallDisk(t)
 	p := opened(t, volume.Config{Path: path})

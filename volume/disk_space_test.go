@@ -146,7 +146,7 @@ func TestDiskAllocationsHold(t *testing.T) {
 					purge(t, p)
 				}
 			}
-			// The last word is what the disk says: every volume can be filled.
+			// Decisive is the disk: every volume can be filled.
 			all, err := p.List()
 			ok(t, err)
 			for _, v := range all {

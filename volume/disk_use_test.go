@@ -50,7 +50,7 @@ func TestDiskInUseThroughABindMount(t *testing.T) {
 	p := opened(t, volume.Config{Path: path})
 	_, err := p.Create(spec("v", 1))
 	ok(t, err)
-	// Mounted by the host's path, not by ours.
+	// Mounted by the host's path, not by that of this process.
 	testdisk.Bind(t, filepath.Join(disk, "host/pool/v"), target)
 	is(t, p.Delete("v"), volume.ErrInUse)
 	testdisk.Detach(t, target)
@@ -122,10 +122,9 @@ func entryOf(t *testing.T, p *volume.Pool, name string) string {
 	return ""
 }
 
-// Two processes on one filesystem: each counts what the other's volumes use as external, and knows
-// nothing of what was allocated to them. It is what
-// docs/decisions/0005-available-is-a-lower-bound.md says, not what one would wish: the same bytes
-// may be allocated twice.
+// Two processes on one filesystem: each counts what the other's volumes use as external, and does
+// not know what was allocated to them, so the same bytes may be allocated twice; see
+// docs/decisions/0005-available-is-a-lower-bound.md.
 func TestDiskOfTwoProcesses(t *testing.T) {
 	disk := testdisk.Mount(t, "ext4")
 	one, other := opened(t, volume.Config{Path: filepath.Join(disk, "one")}), opened(t, volume.Config{Path: filepath.Join(disk, "other")})

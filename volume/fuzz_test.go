@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// fuzzPool is a pool at rest with one volume, and something beside it that is
-// nobody's business.
+// fuzzPool is a pool at rest with one volume, and a directory beside it that
+// no call may touch.
 type fuzzPool struct{ dir, path string }
 
 func newFuzzPool(t *testing.T) fuzzPool {
@@ -164,7 +164,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// put leaves the record in the pool as a crash, or somebody, might have.
+// put leaves the record in the pool as a crash, or a person, might have.
 func (f fuzzPool) put(t *testing.T, name string, data []byte, where uint8) {
 	t.Helper()
 	write(t, filepath.Join(f.path, records, name), string(data))

@@ -44,7 +44,7 @@ func TestIdentityChanges(t *testing.T) {
 	consistent(t, p)
 }
 
-// A directory of ours goes away while the private one stays.
+// A directory of the agent goes away while the private one stays.
 func TestOwnDirectoryVanishes(t *testing.T) {
 	for _, name := range []string{records, staging, trash} {
 		p := newPool(t)

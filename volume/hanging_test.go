@@ -110,7 +110,7 @@ func newHanging(t *testing.T, name string) (*volume.Pool, *hanging) {
 	return p, d
 }
 
-// refused wants a refusal, which names the pool, and tells the disk.
+// refused checks that the error refuses the call and names the pool and the disk.
 func refused(t *testing.T, p *volume.Pool, what string, within time.Duration, call func() error) {
 	t.Helper()
 	begin := time.Now()

@@ -91,7 +91,7 @@ func (j *judge) restart() bool {
 // back those whose callers had no answer.
 func (j *judge) decide(random *rand.Rand) {
 	for _, r := range j.pool.SetAside() {
-		if j.account.of(r.Name).was != nil { // no call is due: its caller was told
+		if j.account.of(r.Name).was != nil { // no call is due: its caller has the result
 			j.failed(r.Name, "delete of what was set aside", j.pool.Delete(r.Name))
 			continue
 		}

@@ -70,7 +70,7 @@ func (k known) after(n note) known {
 		k = k.whole()
 		k.Orphan = n.Why
 	case "restore":
-		k.written = true // with what the process knows: another one may have been told of the PV
+		k.written = true // with what the process knows: another one may have seen the PV
 	case "delete":
 		if k.Place == nil {
 			return known{}

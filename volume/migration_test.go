@@ -85,7 +85,7 @@ func TestMigration(t *testing.T) {
 	consistent(t, p)
 }
 
-// Until it is over, nothing can remove the data: neither PV may be there to tell whose it is.
+// Until it is over, nothing can remove the data: both PVs may be missing.
 func TestMigrationKeepsTheVolume(t *testing.T) {
 	p := bound(t)
 	write(t, filepath.Join(p.Path(), "v/data"), "precious")

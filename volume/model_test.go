@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A model is what callers of a pool were told, while random calls, kills, restarts, a disk that
-// goes and comes back, and callers that leave follow each other.
+// A model has the results that callers of a pool got, while random calls, kills, restarts, a disk
+// that goes and comes back, and callers that leave follow each other.
 type model struct {
 	dir     string // of the test
 	p       *volume.Pool
@@ -57,7 +57,7 @@ func (m *model) start(t *rapid.T) {
 	}
 }
 
-// ready waits until the pool is ready if the error says that it is not: a call may take longer on a
+// ready waits until the pool is ready if the error is ErrNotReady: a call may take longer on a
 // busy machine than its caller waits. It reports whether it was that.
 func (m *model) ready(err error) bool {
 	if !errors.Is(err, volume.ErrNotReady) {
@@ -175,8 +175,8 @@ func (m *model) delete(t *rapid.T) {
 	m.settle(t, name)
 }
 
-// left has the caller of a deletion leave while the disk hangs. Its error says that nothing is
-// decided: all data is there.
+// left has the caller of a deletion leave while the disk hangs. By its error nothing is decided:
+// all data is there.
 func (m *model) left(t *rapid.T) {
 	name, at := m.name(t), rapid.SampledFrom([]string{"delete.rename", "delete.sync"}).Draw(t, "hangs at")
 	if m.volumes[name] == nil {
@@ -253,7 +253,7 @@ func (m *model) settle(t *rapid.T, name string) {
 		t.Fatal(err)
 	default:
 		if _, err := os.Stat(filepath.Join(now.Path, "data")); err != nil {
-			m.fill(t, name) // it was created, and no caller was told
+			m.fill(t, name) // it was created, and no caller has the result
 		}
 		*v = modelled{bytes: now.Bytes}
 	}

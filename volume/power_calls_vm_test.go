@@ -82,7 +82,7 @@ func (c *cut) call(name string, random *rand.Rand) {
 	}
 	c.say("ask %v", o)
 	_, err := c.world.do(c.pool, o)
-	if o.do == "mkdir" { // somebody else's, who flushes it
+	if o.do == "mkdir" { // another program's, which flushes it
 		err = errors.Join(err, c.flush(name), c.flush(""))
 	}
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 )
 
 // TestVMPower runs in a machine whose power goes at any moment, on the disks
-// that POWER_DISKS names ("xfs=/dev/vda ..."). It holds what is on them against
-// what callers were told before the cut, and then makes calls until the next.
+// that POWER_DISKS names ("xfs=/dev/vda ..."). It compares them
+// with the results that callers got before the cut, and then makes calls until the next.
 //
-// What callers are told goes to the standard output, a line each, and comes
+// The results of callers go to the standard output, a line each, and come
 // back on the disk POWER_TOLD in the next machine:
 //
 //	power: xfs is v {...}           how a volume is when the calls begin
@@ -85,7 +85,7 @@ type cut struct {
 
 var saying sync.Mutex
 
-// say tells the world outside, which has the line when say returns.
+// say writes a line to the host, which has it when say returns.
 func (c *cut) say(format string, args ...any) {
 	line := "power: " + c.kind + " " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ") + "\n"
 	saying.Lock()
@@ -100,7 +100,7 @@ func (c *cut) say(format string, args ...any) {
 	}
 }
 
-// fault says once what should not be.
+// fault reports a fault once.
 func (c *cut) fault(f breach) {
 	if c.said[f] {
 		return
@@ -112,7 +112,7 @@ func (c *cut) fault(f breach) {
 	c.say("fault %s %s", f.kind, f.text)
 }
 
-// account is what callers were told before the cut.
+// account has the results that callers got before the cut.
 func (c *cut) account() (*account, error) {
 	a := newAccount()
 	lines := bufio.NewScanner(strings.NewReader(c.told))
@@ -150,11 +150,11 @@ func (c *cut) account() (*account, error) {
 	return a, lines.Err()
 }
 
-// check mounts the disk, opens the pool, and says what should not be.
+// check mounts the disk, opens the pool, and reports faults.
 func (c *cut) check() {
 	if err := c.open(); err != nil {
 		c.fault(breach{"broken", err.Error()})
-		select {} // nothing more can be said; the machine ends when it is cut
+		select {} // the host has all lines; the machine ends when it is cut
 	}
 	for range 2 { // before the trash is emptied, and after
 		for _, f := range append(append(c.world.held(c.pool), unsound(c.pool)...), c.unlike()...) {
@@ -203,7 +203,7 @@ func (c *cut) close() {
 	_ = unix.Unmount(c.root, unix.MNT_DETACH)
 }
 
-// unlimited reports whether the kernel is too old for limits on btrfs.
+// unlimited reports whether the kernel is too old for quotas on btrfs.
 func (c *cut) unlimited() bool {
 	return c.kind == "btrfs" && !there("/sys/fs/btrfs/features/simple_quota")
 }
@@ -235,7 +235,7 @@ func (c *cut) empty() {
 	}
 }
 
-// spareGroups looks for limits of btrfs that no volume has.
+// spareGroups returns the quotas of btrfs that no volume has.
 func (c *cut) spareGroups() []breach {
 	if c.kind != "btrfs" {
 		return nil

@@ -16,8 +16,8 @@ import (
 )
 
 // A tenant who keeps writing into a deleted volume, as fast as it is purged,
-// keeps nobody else's space: neither what is in the trash beside it nor what
-// comes later.
+// does not keep the space of other volumes, neither of those in the trash beside it nor of
+// later ones.
 func TestPurgeTakesTurns(t *testing.T) {
 	inside, made := -1, atomic.Int64{}
 	p := opened(t, volume.Config{Path: filepath.Join(t.TempDir(), "pool"), Step: func(step string) {
@@ -121,7 +121,7 @@ func TestPurgeLeavesWhatMoves(t *testing.T) {
 	consistent(t, p)
 }
 
-// A purge does not wait for a volume that somebody works on to write its record.
+// A purge does not wait for a volume that a call works on to write its record.
 func TestPurgeBesideAPin(t *testing.T) {
 	p := newPool(t)
 	create(t, p, "v")

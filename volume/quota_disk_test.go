@@ -67,7 +67,7 @@ func TestDiskLimitsTurnsReadOnly(t *testing.T) {
 	asRecorded(t, p)
 }
 
-// An agent without the capability says so, instead of failing every claim.
+// An agent without the capability reports that, instead of failing every claim.
 func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	p := opened(t, volume.Config{Path: path, EnableBtrfsQuota: true})
@@ -95,7 +95,7 @@ func TestDiskLimitsWithoutPrivilege(t *testing.T) {
 	purge(t, p) // the subvolume, too
 }
 
-// Nobody's filesystem gets a feature that was not asked for.
+// No filesystem gets a feature that was not requested.
 func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	p := opened(t, volume.Config{Path: path})
@@ -132,8 +132,8 @@ func TestDiskLimitsNotTurnedOn(t *testing.T) {
 	purge(t, p)
 }
 
-// A volume that cannot grow, because its limit cannot be raised, is as it was: in
-// memory, on the disk, and in what is allocated. It grows once the limit can be.
+// A volume that cannot grow, because its quota cannot be raised, is as it was: in
+// memory, on the disk, and in what is allocated. It grows once the quota can be.
 func TestDiskExpandRestores(t *testing.T) {
 	path := testdisk.Mount(t, "btrfs")
 	var steps []string

@@ -18,12 +18,12 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// A quotaDisk is a mounted filesystem that enforces limits.
+// A quotaDisk is a mounted filesystem that enforces quotas.
 type quotaDisk struct {
 	root   string
 	method quota.Method
 	inodes bool
-	full   unix.Errno // what a writer gets at the limit
+	full   unix.Errno // the error of a write past the quota
 	// lags: an inode that was removed may be counted until settle was called.
 	lags bool
 	// slow is a disk of an emulated machine: a test does there what it must.
@@ -58,7 +58,7 @@ func (d quotaDisk) newPath(t *testing.T) string {
 const slack = 1 << 20
 
 // pour writes to a file as a process without privileges would, which ext4 lets
-// pass no limit, until an error or so many bytes.
+// pass no quota, until an error or so many bytes.
 func pour(t *testing.T, path string, most int64) (n int64, err error) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -107,7 +107,7 @@ func inForce(path string) (quota.Usage, error) {
 	return e.Usage(fd, 0)
 }
 
-// swept fails the test where a limit is left that no directory has.
+// swept fails the test if a quota is left that no directory has.
 func (d quotaDisk) swept(t *testing.T) {
 	t.Helper()
 	for _, f := range d.unswept() {
@@ -132,7 +132,7 @@ func (d quotaDisk) unswept() []breach {
 	return nil
 }
 
-// asRecorded checks that every volume has the limit of its record, and no two
+// asRecorded checks that every volume has the quota of its record, and no two
 // the same ID.
 func asRecorded(t *testing.T, p *volume.Pool) {
 	t.Helper()
@@ -141,8 +141,8 @@ func asRecorded(t *testing.T, p *volume.Pool) {
 	}
 }
 
-// unlike returns where the limits in force are not those of the records. What
-// was adopted may have none.
+// unlike returns the quotas in force that are not those of the records. Adopted volumes may
+// have none.
 func unlike(p *volume.Pool) (faults []breach) {
 	all, err := recorded(p)
 	if err != nil {

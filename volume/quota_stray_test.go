@@ -119,8 +119,8 @@ func limitStray(t *testing.T, d quotaDisk) {
 	purge(t, near)
 }
 
-// Volumes of which the records give no ID, or the same one as another's: no limit
-// is changed, and nothing is counted twice.
+// Volumes whose records have no ID, or the same one as another's: no quota is changed, and
+// nothing is counted twice.
 func limitShared(t *testing.T, d quotaDisk) {
 	if !d.inodes {
 		return // a btrfs subvolume cannot change its ID

@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// limitTable is what holds of pools on every filesystem with limits.
+// limitTable has the tests of pools on every filesystem with quotas.
 func limitTable(t *testing.T, d quotaDisk) {
 	d.pool(t) // turns on what is off
 	for name, test := range map[string]func(*testing.T, quotaDisk){
@@ -62,7 +62,7 @@ func limitLife(t *testing.T, d quotaDisk) {
 	ok(t, p.Delete("v"))
 	consistent(t, p)
 	purge(t, p)
-	// The smallest there is, and one that nobody wrote to.
+	// The smallest there is, and one without data.
 	for _, bytes := range []int64{1, mib} {
 		_, err = p.Create(limited("w", bytes))
 		ok(t, err)

@@ -16,7 +16,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// Many at once: each has its own ID and limit, and no more is allocated than
+// Many at once: each has its own ID and quota, and no more is allocated than
 // there is.
 func limitConcurrent(t *testing.T, d quotaDisk) {
 	p := d.pool(t)
@@ -75,7 +75,7 @@ func limitConcurrent(t *testing.T, d quotaDisk) {
 	purge(t, p)
 }
 
-// A writer that met the limit goes on once the volume is expanded.
+// A writer that reached the quota continues once the volume is expanded.
 func limitExpand(t *testing.T, d quotaDisk) {
 	var p *volume.Pool
 	expanding := false
@@ -96,7 +96,7 @@ func limitExpand(t *testing.T, d quotaDisk) {
 	}
 	var wait sync.WaitGroup
 	for _, bytes := range []int64{8 * mib, 8 * mib, 16 * mib} {
-		wait.Go(func() { // while somebody writes
+		wait.Go(func() { // while a process writes
 			if n, err := pour(t, v.Path+"/f", mib); n > mib || err != nil && !errors.Is(err, d.full) {
 				t.Errorf("wrote %d bytes, %v", n, err)
 			}

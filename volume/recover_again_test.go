@@ -10,8 +10,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// What a start cannot finish because no record can be written, as on a full
-// disk, is finished later although nobody names the volume.
+// What a start cannot finish because no record can be written, as on a full disk, is finished
+// later, without a call for the volume.
 func TestSettle(t *testing.T) {
 	for _, row := range []struct {
 		state record.State
@@ -82,7 +82,7 @@ func TestSettleStaging(t *testing.T) {
 	ok(t, os.Remove(inPlace))
 	consistent(t, p)
 
-	// What is being made is not left: Settle waits for the call.
+	// A volume that is being created is not unfinished: Recover waits for the call.
 	settled := make(chan error, 1)
 	when, at = "create.mode", func() {
 		go func() { settled <- p.Recover() }()

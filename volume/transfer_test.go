@@ -45,7 +45,7 @@ func TestTransfer(t *testing.T) {
 	}
 	is(t, p.Transfer("v", was, third), volume.ErrConflict)
 	third.PV, third.Owner.UID = to.PV, "uid-3"
-	is(t, p.Transfer("v", was, third), volume.ErrConflict) // who asked has not seen the second claim
+	is(t, p.Transfer("v", was, third), volume.ErrConflict) // the caller has not seen the second claim
 	if changed, err := p.Bind("v", to); changed || err != nil {
 		t.Errorf("bound again: %v, %v", changed, err)
 	}

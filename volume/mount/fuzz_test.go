@@ -42,8 +42,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A directory is found to be in use under whatever name: the kernel escapes it,
-// and reading undoes that.
+// A directory is found to be in use under any name: the kernel escapes it, and the parser
+// decodes it.
 func FuzzEscapedNames(f *testing.F) {
 	for _, name := range []string{"v", "a b", `a\b`, `\040`, "tab\tnewline\n#", "//deleted", "\xff\x00"} {
 		f.Add(name)
@@ -68,8 +68,7 @@ func mangle(s string) string {
 	return strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`, "#", `\043`).Replace(s)
 }
 
-// Options are taken or refused, never both, and those that were taken say
-// whether a mount can be written to.
+// Options are either accepted or refused. Accepted ones decide whether a mount is readonly.
 func FuzzParseFlags(f *testing.F) {
 	f.Add("ro,nosuid", false)
 	f.Add("rw,noatime,relatime", true)

@@ -8,7 +8,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 )
 
-// A disk that is unmounted between two looks at it is not ready: nothing is known about its mounts.
+// A pool whose disk is unmounted between two checks is not ready: its mounts are not known.
 func TestMountPointsOfADiskThatGoes(t *testing.T) {
 	base, err := os.Open(t.TempDir())
 	if err != nil {

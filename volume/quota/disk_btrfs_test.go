@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/internal/testdisk"
 )
 
-// A tenant's subvolume inside the volume is held by the volume's limit, and so
-// is a snapshot of the volume inside itself, which is also removed with it.
+// A tenant's subvolume inside the volume counts for the volume's quota, and
+// so does a snapshot of the volume inside itself, which is also removed with it.
 func TestDiskBtrfsSubvolumesInside(t *testing.T) {
 	dir, image := t.TempDir(), testdisk.Image(t, "btrfs")
 	testdisk.Attach(t, image, dir, "commit=1")
@@ -93,9 +93,8 @@ func snapshot(dir, of int, name string) error {
 	return ioctl(dir, btrfsSnapCreate2, unsafe.Pointer(&a))
 }
 
-// The hole that squota.go names: a tenant that means to can make a subvolume
-// that joins no qgroup. Should a kernel close it, this test says so, and the
-// text can go.
+// The hole that squota.go names: a hostile tenant can make a subvolume that joins no qgroup.
+// If a kernel closes it, this test fails, and the text can go.
 func TestDiskBtrfsSubvolumeThatJoinsNothing(t *testing.T) {
 	dir := testdisk.Mount(t, "btrfs")
 	ok(t, Enable(open(t, dir)))

@@ -88,8 +88,8 @@ func await(t *testing.T, what string, there func() bool) {
 	}
 }
 
-// noLimits checks that a filesystem is said to have no limits, for one of the
-// reasons, and that a pool works all the same.
+// noLimits checks that a filesystem has no quotas, for one of the reasons, and that a pool
+// works all the same.
 func noLimits(t *testing.T, dir string, reasons ...string) {
 	t.Helper()
 	fd := open(t, dir)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The same limit again changes nothing, another one not the ID, and another
-// volume's ID is not taken for one's own.
+// The same quota again changes nothing, another quota does not change the ID, and another
+// volume's ID is not taken for the volume's own.
 func testSetAgain(t *testing.T, _ disk, p pool) {
 	_, fd := p.volume("v", Limit{Bytes: 10 * mib})
 	first, err := p.again(fd, Limit{Bytes: 10 * mib})
@@ -82,8 +82,7 @@ func testStray(t *testing.T, d disk, p pool) {
 	}
 }
 
-// An ID that is somebody's by a record is not given to another, though the kernel
-// counts nothing for it.
+// A recorded ID is not given to another volume, though the kernel counts nothing for it.
 func testTaken(t *testing.T, d disk, p pool) {
 	e, narrow := p.Enforcer.(project)
 	if !narrow {
@@ -99,7 +98,7 @@ func testTaken(t *testing.T, d disk, p pool) {
 	}
 }
 
-// What is not a new directory of ours gets no limit, and is left as it is.
+// A directory that the agent did not just create gets no quota, and stays as it is.
 func testForeign(t *testing.T, d disk, p pool) {
 	ok(t, p.Make(p.base, "full"))
 	ok(t, os.WriteFile(p.path+"/full/f", nil, 0o666))
@@ -123,7 +122,7 @@ func testForeign(t *testing.T, d disk, p pool) {
 	}
 }
 
-// Staging, place, trash: the limit goes along.
+// The quota follows the directory from staging into place and into the trash.
 func testRenameKeepsTheLimit(t *testing.T, d disk, p pool) {
 	dir, fd := p.volume("v", Limit{Bytes: 4 * mib})
 	n, err := fill(dir + "/f")
@@ -139,7 +138,7 @@ func testRenameKeepsTheLimit(t *testing.T, d disk, p pool) {
 	}
 }
 
-// Nothing comes in past the limit by a rename or a hard link.
+// Neither a rename nor a hard link brings in data past the quota.
 func testOutsideStaysOutside(t *testing.T, _ disk, p pool) {
 	dir, _ := p.volume("v", Limit{Bytes: 4 * mib})
 	ok(t, os.WriteFile(p.path+"/outside", make([]byte, 6*mib), 0o666))
@@ -189,7 +188,7 @@ func testConcurrent(t *testing.T, _ disk, p pool) {
 	}
 }
 
-// A limit that belongs to no directory is found and cleared; all others stay.
+// A quota that belongs to no directory is found and cleared; all others stay.
 func testSweep(t *testing.T, d disk, p pool) {
 	if n, err := p.Sweep(p.base); n != 0 || err != nil {
 		t.Errorf("every limit is in use, and %d were cleared, %v", n, err)
@@ -210,7 +209,7 @@ func testSweep(t *testing.T, d disk, p pool) {
 	}
 }
 
-// swept waits until the one limit that is left over is cleared, and no other.
+// swept waits until the one quota that is left over is cleared, and no other.
 func swept(t *testing.T, p pool) {
 	t.Helper()
 	total := 0

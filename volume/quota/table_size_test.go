@@ -52,8 +52,8 @@ func testRoundedUp(t *testing.T, _ disk, p pool) {
 	}
 }
 
-// A writer that ran into the limit goes on, with the same open file, while
-// another one is writing.
+// A writer that reached the quota continues after it was raised, with the same open file, while
+// another one writes.
 func testRaise(t *testing.T, d disk, p pool) {
 	dir, fd := p.volume("v", Limit{Bytes: 4 * mib})
 	f := create(t, dir+"/f")

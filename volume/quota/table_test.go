@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A disk is a filesystem with limits, and what differs from one to the next.
+// A disk is a filesystem with quotas, and what differs from one to the next.
 type disk struct {
 	method  Method
-	full    unix.Errno // of a write past the limit
-	statfs  bool       // shows the limit
+	full    unix.Errno // of a write past the quota
+	statfs  bool       // shows the quota
 	mount   func(t *testing.T) string
 	remount func(t *testing.T, dir string) // unmounts and mounts it again
 }
@@ -74,7 +74,7 @@ func newPool(t *testing.T, d disk, path string) pool {
 	return p
 }
 
-// volume makes a volume with a limit and returns its directory.
+// volume makes a volume with a quota and returns its directory.
 func (p pool) volume(name string, l Limit) (dir string, fd int) {
 	p.t.Helper()
 	ok(p.t, p.Make(p.stage, name))

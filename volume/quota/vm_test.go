@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// dropResource takes CAP_SYS_RESOURCE from every thread: ext4 holds nobody who
-// has it, and a pod has not.
+// dropResource takes CAP_SYS_RESOURCE from every thread: ext4 enforces
+// no quota on a process that has it, and a pod has not.
 func dropResource() error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -101,7 +101,7 @@ func TestVMWithoutLimits(t *testing.T) {
 }
 
 // The filesystem comes back without quota while the pool is open: calls that
-// set an ID still succeed, and no limit is allocated.
+// set an ID still succeed, and no quota is allocated.
 func TestVMQuotaTurnedOff(t *testing.T) {
 	for kind, d := range disks() {
 		t.Run(kind, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestVMQuotaTurnedOff(t *testing.T) {
 	}
 }
 
-// The hole that doc.go names: the owner of a file may take it out of the limit.
-// Should a kernel close it, this test says so, and the text can go.
+// The hole that doc.go names: the owner of a file may take it out of the quota.
+// If a kernel closes it, this test fails, and the text can go.
 func TestVMOwnerMayLeave(t *testing.T) {
 	for kind, d := range disks() {
 		t.Run(kind, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestVMOwnerMayLeave(t *testing.T) {
 	}
 }
 
-// ready is what TestVMBeforePowerCut says when the power may go.
+// ready is the line that TestVMBeforePowerCut writes when the power may go.
 const ready = "ready for the power cut"
 
 // A volume is made as a pool makes one, and then the power goes.
@@ -161,8 +161,8 @@ func TestVMBeforePowerCut(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
-// The disks of TestVMBeforePowerCut in the next machine: what was put into
-// place has its limit.
+// The disks of TestVMBeforePowerCut in the next machine: a volume in
+// place has its quota.
 func TestVMAfterPowerCut(t *testing.T) {
 	for kind, d := range disks() {
 		t.Run(kind, func(t *testing.T) {

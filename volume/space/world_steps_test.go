@@ -84,7 +84,7 @@ func (w *world) something() {
 		w.write(r.Name, room(r))
 	case 4, 5, 6:
 		w.remove(r.Name)
-	case 7, 8: // moved, so that free space does not tell
+	case 7, 8: // moved, so that free space does not change
 		w.move(r.Name, other.Name, room(other))
 	case 9:
 		if !w.counted[r.Name] && !w.counted[other.Name] {

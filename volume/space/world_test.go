@@ -65,7 +65,7 @@ func (w *world) statfs() *unix.Statfs_t {
 	return &unix.Statfs_t{Blocks: uint64(w.disk), Bfree: uint64(w.free()), Bavail: uint64(w.free()), Frsize: 1}
 }
 
-// held returns how often each extent is held by whom keep says.
+// held returns how many of the files for which keep returns true have each extent.
 func (w *world) held(keep func(owner string) bool) map[int]int {
 	held := map[int]int{}
 	for owner, files := range w.files {
@@ -205,7 +205,7 @@ func (w *world) volumes() (all []record.Record, of map[string]*worldPool) {
 	return all, of
 }
 
-// move takes a file from one volume to another, so that free space does not tell.
+// move takes a file from one volume to another, so that free space does not change.
 func (w *world) move(from, to string, most int64) {
 	files := w.files[from]
 	if len(files) == 0 || w.lately(w.grew, from) || w.lately(w.shrank, to) || from == to {

@@ -98,7 +98,7 @@ func sum(path string) uint32 {
 	return h.Sum32()
 }
 
-// hostileNames are those that break who takes a name for a word or for text.
+// hostileNames break programs that take a name for a word or for text.
 func hostileNames() []string {
 	return []string{"new\nline", "bad\xff\xfeutf8", strings.Repeat("n", 255), "-rf", "*", " ", "\\", "\"'`$(x)", "\x01", "..."}
 }

@@ -17,7 +17,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/tree"
 )
 
-// xattrs are those of a path that are said to be copied.
+// xattrs are those of a path that Copy copies.
 func xattrs(t *testing.T, path string) map[string]string {
 	t.Helper()
 	buf, all := make([]byte, 64<<10), map[string]string{}

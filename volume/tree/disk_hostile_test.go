@@ -42,7 +42,7 @@ func works(t *testing.T, dir string) map[string]func(tree.Pace) error {
 }
 
 // secret is in a directory beside the tenant's tree. It must stay where it is,
-// as it is, and be read by nobody.
+// as it is, and unread.
 const secret = "the secret of somebody else"
 
 func outside(t *testing.T, dir string) (path string, intact func()) {
@@ -74,7 +74,7 @@ func outside(t *testing.T, dir string) (path string, intact func()) {
 }
 
 // At each single step in turn, directories of the tree are swapped for links that
-// lead out of it: whatever was looked at before is another thing now. None leads
+// lead out of it: every entry may have changed since it was checked. None leads
 // to /, which a failing test would remove.
 func TestDiskSwappedBetweenSteps(t *testing.T) {
 	onEveryDisk(t, func(t *testing.T, dir string) {
@@ -115,8 +115,7 @@ func exchange(dir string, pair [2]string) error {
 	return unix.Renameat2(unix.AT_FDCWD, at(pair[0]), unix.AT_FDCWD, at(pair[1]), unix.RENAME_EXCHANGE)
 }
 
-// A tenant who renames directories at every step has them come up again, on
-// btrfs, and not for ever.
+// On btrfs, directories that a tenant renames at every step appear again, but not for ever.
 func TestDiskMeasureEnds(t *testing.T) {
 	dir := testdisk.Mount(t, "btrfs")
 	at := func(n int) string { return filepath.Join(dir, "entry", fmt.Sprint(n)) }
@@ -127,7 +126,7 @@ func TestDiskMeasureEnds(t *testing.T) {
 		n := 0
 		err := work(func(context.Context) error {
 			n++
-			os.Rename(at(n-2), at(n+1)) // the one before the one that is looked at
+			os.Rename(at(n-2), at(n+1)) // the one before the one that is read
 			return nil
 		})
 		if name != "remove" && !errors.Is(err, tree.ErrBusy) {
@@ -137,7 +136,7 @@ func TestDiskMeasureEnds(t *testing.T) {
 	}
 }
 
-// The same by somebody who does not wait for steps.
+// The same by a tenant that does not wait for steps.
 func TestDiskSwappedMeanwhile(t *testing.T) {
 	onEveryDisk(t, func(t *testing.T, dir string) {
 		out, intact := outside(t, dir)
@@ -218,7 +217,7 @@ func TestDiskMountsInside(t *testing.T) {
 	})
 }
 
-// Names, kinds of files and flags that stop who did not think of them.
+// Unusual names, kinds of files and flags.
 func TestDiskRemoveAnything(t *testing.T) {
 	onEveryDisk(t, func(t *testing.T, dir string) {
 		entry := filepath.Join(dir, "entry")

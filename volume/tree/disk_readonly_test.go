@@ -32,7 +32,7 @@ func readOnly(t *testing.T, path string) {
 	}
 }
 
-// Whoever owns a subvolume can make it read-only, also one with others in it,
+// The owner of a subvolume can make it read-only, also one with others in it,
 // with immutable files, below directories that have to move up, and while it is
 // removed.
 func TestDiskRemoveReadOnlySubvolumes(t *testing.T) {
@@ -86,7 +86,7 @@ func TestDiskRemoveLeavesOthersReadOnly(t *testing.T) {
 	}
 }
 
-// A removal that the pace ends before anything was removed says what kept it.
+// A removal that the pace ends before anything was removed returns what kept it.
 func TestDiskRemoveStoppedByFailures(t *testing.T) {
 	dir := testdisk.Mount(t, "ext4")
 	for i := range 20 {

@@ -73,7 +73,7 @@ func TestDiskRemoveStopsAtMounts(t *testing.T) {
 		write(t, filepath.Join(dir, "entry/a/b/target/hidden"), "x")
 		write(t, filepath.Join(dir, "entry/a/file"), "x")
 		write(t, filepath.Join(dir, "entry/goes/x"), "x")
-		// Of the same filesystem, so that device numbers do not tell.
+		// Of the same filesystem, so that device numbers do not differ.
 		testdisk.Bind(t, filepath.Join(dir, "outside"), filepath.Join(dir, "entry/a/b/target"))
 		testdisk.Bind(t, filepath.Join(dir, "outside/precious"), filepath.Join(dir, "entry/a/file"))
 		fd := open(t, dir)
