@@ -121,7 +121,7 @@ func (p *Pool) Bind(name string, b Binding) (changed bool, err error) {
 		if differ(r.Owner.UID, b.Owner.UID) || differ(r.PV, b.PV) {
 			return false, recordedFor(r, b.Owner, b.PV)
 		}
-		p.see(name)
+		p.seen.Store(name, true)
 		bound := bind(r, b)
 		switch {
 		case bound == r:
@@ -160,7 +160,7 @@ func (p *Pool) Transfer(name, from string, b Binding) error {
 		if err := r.Migrating(); err != nil {
 			return err
 		}
-		p.see(name)
+		p.seen.Store(name, true)
 		to := r
 		to.Owner = b.Owner
 		if to = bind(to, b); to == r {
@@ -212,7 +212,8 @@ func (p *Pool) NoteOrphan(name, why string, watched time.Duration) (record.Recor
 		case why == "":
 			r.Orphan = record.Orphan{}
 		case r.Orphan.Why == "":
-			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !r.InTrash() && !p.wasSeen(name)}
+			_, seen := p.seen.Load(name)
+			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.State == record.Bound && !r.InTrash() && !seen}
 		default:
 			r.Orphan = record.Orphan{Since: now(), Why: why, Unseen: r.Orphan.Unseen}
 		}

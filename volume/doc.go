@@ -7,7 +7,7 @@
 // from the beginning. A process may be killed at any moment: the next start recovers by the
 // table of docs/on-disk-format.md, which has a row for every state and crash.
 //
-// If the filesystem enforces quotas, the kernel holds each volume to its size; otherwise
+// If the filesystem enforces quotas, the kernel enforces the size of each volume; otherwise
 // Volume.NotEnforced has the reason.
 //
 // The private directory of a pool:

@@ -86,9 +86,10 @@ type Pool struct {
 	ledger  *space.Ledger
 	quotas  *volumequota.Quotas
 
-	mu    sync.Mutex      // guards what follows
-	notes []string        // of recovery, for an administrator
-	seen  map[string]bool // volumes whose PV was seen since the pool was opened
+	seen sync.Map // names of the volumes whose PV was seen since the pool was opened
+
+	mu    sync.Mutex
+	notes []string // of recovery, for an administrator; guarded by mu
 }
 
 // New validates the configuration and returns a pool that is not open yet. It does not use
@@ -109,7 +110,7 @@ func New(c Config) (*Pool, error) {
 	if c.Step == nil {
 		c.Step = func(string) {}
 	}
-	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step), seen: map[string]bool{}}
+	p := &Pool{config: c, path: filepath.Join("/", c.Path), trash: trash.New(c.PurgeRate, c.Step)}
 	p.records = record.NewStore(p.left)
 	p.ledger = space.NewLedger(p.records, c.Reserve, c.Overcommit)
 	p.quotas = volumequota.New(volumequota.Config{

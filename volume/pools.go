@@ -114,7 +114,7 @@ func (s *Pools) Find(name string) (*Pool, Volume, error) {
 
 // ByPV returns the volume that the PV names, and its pool. Errors are those of Find.
 func (s *Pools) ByPV(pv string) (*Pool, Volume, error) {
-	return s.first("find volume of PV", pv, func(p *Pool) bool { return p.records.HasPV(pv) },
+	return s.first("find volume of PV", pv, func(p *Pool) bool { _, has := p.records.ByPV(pv); return has },
 		func(p *Pool) (Volume, error) { return p.ByPV(pv) })
 }
 

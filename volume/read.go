@@ -39,11 +39,11 @@ func (p *Pool) Get(name string) (Volume, error) {
 // name that is in no record, such as "".
 func (p *Pool) ByPV(pv string) (Volume, error) {
 	return resultOf(p.withPool, "get volume of PV", pv, func(c *call) (Volume, error) {
-		found := p.records.Sorted(func(r record.Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
-		if len(found) == 0 {
+		r, ok := p.records.ByPV(pv)
+		if !ok {
 			return Volume{}, ErrNotFound
 		}
-		return p.found(c, found[0])
+		return p.found(c, r)
 	})
 }
 

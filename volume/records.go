@@ -54,8 +54,9 @@ func (p *Pool) load(c *call, notes []string) error {
 	}
 	p.ledger.Reset() // first: another pool must not count old use for new records
 	p.mu.Lock()
-	p.notes, p.seen = notes, map[string]bool{}
+	p.notes = notes
 	p.mu.Unlock()
+	p.seen.Clear()
 	p.quotas.Reset()
 	p.records.Reset(all)
 	p.ledger.ReadAgain()
@@ -66,22 +67,7 @@ func (p *Pool) load(c *call, notes []string) error {
 func (p *Pool) left(name string) {
 	p.ledger.Forget(name)
 	p.quotas.Forget(name)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.seen, name)
-}
-
-// see notes that the PV of a volume was seen.
-func (p *Pool) see(name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen[name] = true
-}
-
-func (p *Pool) wasSeen(name string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen[name]
+	p.seen.Delete(name)
 }
 
 // Some calls defer a record: they change it in memory, and the next purge writes it, so

@@ -19,8 +19,8 @@ type Spec struct {
 	ReclaimPolicy string
 	// Ephemeral volumes are deleted with their pod; no PV ever names them.
 	Ephemeral bool
-	// Quota decides about a pool that enforces no quotas. In any other, the kernel holds
-	// the volume to Bytes unless this is record.QuotaNone.
+	// Quota decides about a pool that enforces no quotas. In any other, the kernel
+	// enforces Bytes unless this is record.QuotaNone.
 	Quota record.QuotaPolicy
 	// Inodes is the most that it may have, itself among them; 0 is no quota on inodes.
 	Inodes uint64
@@ -37,7 +37,7 @@ type Volume struct {
 	Path string
 	// Missing is true if the record is there and the directory is not.
 	Missing bool
-	// QuotaEnforced is true if the kernel holds the volume to its bytes.
+	// QuotaEnforced is true if the kernel enforces the quota of bytes.
 	QuotaEnforced bool
 	// NotEnforced describes the part of its quota that the kernel does not enforce, and
 	// why; "" if it enforces all of it.

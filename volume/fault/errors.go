@@ -28,7 +28,7 @@ var (
 	ErrNoSpace = errors.New("not enough space")
 	// ErrInUse: something is mounted on, in or from the volume.
 	ErrInUse = errors.New("volume is in use")
-	// ErrNotEmpty: an unfinished volume holds data; only a person may decide.
+	// ErrNotEmpty: an unfinished volume has data; only a person may decide.
 	ErrNotEmpty = errors.New("volume is not empty")
 	// ErrNoQuotas: a quota is required, and the filesystem enforces none.
 	ErrNoQuotas = errors.New("no quota can be enforced")

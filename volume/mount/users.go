@@ -77,13 +77,13 @@ func (i Info) covers(byID map[int]Info, home Info, root string) bool {
 // OnFilesystemOf reports whether the mount is of the filesystem that path is on, by the list of
 // mounts alone: it works if the disk does not answer. It follows no links in path.
 func (i Info) OnFilesystemOf(all []Info, path string) bool {
-	var holds Info
+	var home Info
 	for _, info := range all {
-		if _, ok := within(path, info.Point); ok && len(info.Point) >= len(holds.Point) {
-			holds = info
+		if _, ok := within(path, info.Point); ok && len(info.Point) >= len(home.Point) {
+			home = info
 		}
 	}
-	return holds.Point != "" && i.sameFilesystem(holds)
+	return home.Point != "" && i.sameFilesystem(home)
 }
 
 func (i Info) sameFilesystem(o Info) bool { return i.Major == o.Major && i.Minor == o.Minor }

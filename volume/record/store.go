@@ -144,16 +144,14 @@ func (s *Store) Get(name string) (Record, bool) {
 	return r, ok
 }
 
-// HasPV reports whether a volume that is in place is the PV's.
-func (s *Store) HasPV(pv string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.records {
-		if pv != "" && r.PV == pv && r.InPlace() {
-			return true
-		}
+// ByPV returns the record of the volume in place that is the PV's, the first by name if there
+// are several. ok is false if there is none, as for "".
+func (s *Store) ByPV(pv string) (r Record, ok bool) {
+	found := s.Sorted(func(r Record) bool { return pv != "" && r.PV == pv && r.InPlace() })
+	if len(found) == 0 {
+		return r, false
 	}
-	return false
+	return found[0], true
 }
 
 // Damage returns why the record of a volume cannot be understood, or nil.

@@ -30,8 +30,14 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	bound := v
 	bound.State, bound.PV = Bound, "pv"
 	s.Defer(bound)
-	if r, deferred := s.Deferred("v"); !deferred || r.State != Bound || !s.HasPV("pv") {
+	if r, deferred := s.Deferred("v"); !deferred || r.State != Bound {
 		t.Errorf("%+v, deferred %v", r, deferred)
+	}
+	if r, ok := s.ByPV("pv"); !ok || r.Name != "v" {
+		t.Errorf("%+v, %v", r, ok)
+	}
+	if r, ok := s.ByPV(""); ok {
+		t.Errorf("the volume of no PV is %+v", r)
 	}
 	grown := bound
 	grown.Bytes = 2
