@@ -69,8 +69,7 @@ func (m *model) ready(err error) bool {
 	return true
 }
 
-// stays checks that the bytes of a volume stay allocated until its deletion is decided: its rename
-// can fail.
+// stays checks that a volume's bytes stay allocated until its deletion is decided.
 func (m *model) stays(step string) {
 	if m.deleting == "" || step != "delete.rename" && step != "delete.sync" {
 		return
@@ -175,8 +174,7 @@ func (m *model) delete(t *rapid.T) {
 	m.settle(t, name)
 }
 
-// left has the caller of a deletion leave while the disk hangs. By its error nothing is decided:
-// all data is there.
+// left has the caller of a deletion leave while the disk hangs: no data is gone then.
 func (m *model) left(t *rapid.T) {
 	name, at := m.name(t), rapid.SampledFrom([]string{"delete.rename", "delete.sync"}).Draw(t, "hangs at")
 	if m.volumes[name] == nil {

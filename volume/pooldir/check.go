@@ -24,11 +24,8 @@ import (
 // The error is an ErrInvalid if the path itself is wrong, and an ErrNotReady if that may change, or
 // if the disk does not answer. Check changes nothing.
 func Check(path string) error {
-	err := bounded.Alone("check pool", path, func(*bounded.Call) error { return check(path) })
-	if err == nil {
-		return nil
-	}
-	return &fault.Error{Op: "check pool", Name: path, Err: err}
+	const op = "check pool"
+	return fault.Failed(op, path, bounded.Alone(op, path, func(*bounded.Call) error { return check(path) }))
 }
 
 func check(path string) error {

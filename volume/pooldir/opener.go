@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,8 +50,7 @@ type Opener struct {
 	wanted atomic.Bool         // Open was called
 	closed atomic.Bool         // Close was called
 
-	mu sync.Mutex
-	id string // of the pool that was opened first or last; guarded by mu
+	id atomic.Pointer[string] // of the pool that was opened first or last; nil before
 }
 
 // New returns an Opener. It does not use the disk.
@@ -62,15 +60,14 @@ func New(c Config) *Opener {
 
 // ID returns the pool's identity, a UUID, or "" before the pool is opened for the first time.
 func (o *Opener) ID() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.id
+	if id := o.id.Load(); id != nil {
+		return *id
+	}
+	return ""
 }
 
 func (o *Opener) opened(id, filesystem string) {
-	o.mu.Lock()
-	o.id = id
-	o.mu.Unlock()
+	o.id.Store(&id)
 	o.config.Opened(filesystem)
 }
 

@@ -27,6 +27,9 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	if err := s.PutNew(fd, none, v); err != nil {
 		t.Fatal(err)
 	}
+	if r, ok := s.ByPV(""); ok {
+		t.Errorf("the volume of no PV is %+v", r)
+	}
 	bound := v
 	bound.State, bound.PV = Bound, "pv"
 	s.Defer(bound)
@@ -35,9 +38,6 @@ func TestStoreAfterFailedWrite(t *testing.T) {
 	}
 	if r, ok := s.ByPV("pv"); !ok || r.Name != "v" {
 		t.Errorf("%+v, %v", r, ok)
-	}
-	if r, ok := s.ByPV(""); ok {
-		t.Errorf("the volume of no PV is %+v", r)
 	}
 	grown := bound
 	grown.Bytes = 2
