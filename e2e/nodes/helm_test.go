@@ -24,7 +24,7 @@ func TestHelm(t *testing.T) {
 	csiAlone.deploy(t)
 	set := h.uid("daemonset", csiSet)
 	claim := csiClaim(h.Scene)
-	p := pod{claim: claim.Name, script: "(while sleep 0.1; do date +%s >>/data/lines; done) &"}.run(h.Scene)
+	p := pod{claim: claim.Name, script: "{ while sleep 0.1; do date +%s >>/data/lines; done & }"}.run(h.Scene)
 	const name = "localhost/hpp-e2e/chart:v9"
 	archive, err := buildImage(t.Context(), name)
 	must(h.Scene, "image", err)
