@@ -185,6 +185,44 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
+// CONTRIBUTING.md says for every package what to change there. What it names exists; a package below one
+// that it names is part of that.
+func TestContributingCoversEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| to change | start in |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var named []string
+	for row := range strings.Lines(table) {
+		dir := ""
+		for _, m := range regexp.MustCompile("`([a-z0-9/._-]+)`").FindAllStringSubmatch(row[strings.LastIndex(strings.TrimRight(row, "| \n"), "|"):], -1) {
+			path := m[1]
+			if !strings.Contains(path, "/") && dir != "" { // beside the one before
+				path = dir + "/" + path
+			}
+			if dir = filepath.Dir(path); dir == "." {
+				dir = ""
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("CONTRIBUTING.md names %s: %v", path, err)
+			}
+			named = append(named, strings.TrimSuffix(path, filepath.Base(path)), path)
+		}
+	}
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		own := strings.HasPrefix(path, "controller/") || strings.HasPrefix(path, "volume/")
+		test := strings.HasSuffix(path, "test") || strings.Contains(path, "internal/")
+		if own && !test && !slices.ContainsFunc(named, func(n string) bool {
+			return n == path || strings.HasSuffix(n, "/") && n == path+"/" || strings.HasPrefix(path, n+"/") && strings.Count(n, "/") > 1
+		}) {
+			t.Errorf("CONTRIBUTING.md does not say what to change in %s", path)
+		}
+	}
+}
+
 func TestPackagesAreDocumented(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) > 0 && p.Doc == "" {
