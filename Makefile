@@ -89,6 +89,7 @@ lint: lint-shell ## gofmt, vet, golangci-lint and shellcheck
 	@test -x $(TOOLS)/golangci-lint || { echo "building golangci-lint $(LINT_VERSION), once"; \
 	  GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); }
 	$(TOOLS)/golangci-lint run ./...
+	for os in darwin windows; do GOOS=$$os go build ./controller/kube/contract ./volume/inspect || exit 1; done
 	cd e2e && $(TOOLS)/golangci-lint run -c ../.golangci.yml ./...
 
 lint-fast: lint-shell ## gofmt, vet, staticcheck and shellcheck

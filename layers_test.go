@@ -122,6 +122,24 @@ func TestArrows(t *testing.T) {
 	}
 }
 
+// The plugin of kubectl reads what these packages have on the computers of people.
+func TestContractBuildsElsewhere(t *testing.T) {
+	for _, system := range []string{"darwin", "windows"} {
+		cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./controller/kube/contract", "./volume/inspect")
+		cmd.Env = append(os.Environ(), "GOOS="+system)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", system, err, out)
+		}
+		for path := range strings.Lines(string(out)) {
+			if path = strings.TrimSpace(path); path == "golang.org/x/sys/unix" || below(path, module) && !slices.Contains([]string{
+				module + "/controller/kube/contract", module + "/volume/fault", module + "/volume/inspect", module + "/volume/record", module + "/volume/space"}, path) {
+				t.Errorf("on %s it needs %s, which is for nodes: put what needs that into a file with go:build linux", system, path)
+			}
+		}
+	}
+}
+
 func breaks(imported string, may, never []string) bool {
 	for _, n := range never {
 		if strings.HasPrefix(imported, n) {

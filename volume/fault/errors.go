@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // What can be wrong, for errors.Is. Every error of this package is an *Error
@@ -114,7 +113,7 @@ func Failed(op, name string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) && !errors.Is(err, ErrNoSpace):
+	case (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) && !errors.Is(err, ErrNoSpace):
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return &Error{Op: op, Name: name, Err: err}

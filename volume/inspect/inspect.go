@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package inspect describes a pool for people and scripts. It reads the pool beside the
 // process that owns it, and changes nothing.
 package inspect

@@ -1,13 +1,19 @@
+//go:build linux
+
 package record
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/file"
 )
+
+// A record of MaxSize is read whole, with the notes that are added to it.
+const _ = uint(file.MaxBytes - 2*MaxSize)
 
 // Dirs are a pool's directories.
 type Dirs struct {
@@ -93,4 +99,17 @@ func unwritten(d Dirs, name string) bool {
 	}
 	there, err := file.Exists(d.Base, name)
 	return !there && err == nil
+}
+
+// Read reads the record of a volume. The error is ErrDamaged where it
+// is there and cannot be understood.
+func Read(records int, name string) (Record, error) {
+	data, err := file.Read(records, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}, err
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
+	}
+	return Parse(name, data)
 }

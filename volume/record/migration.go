@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // Migration is the journal of a volume whose PV is replaced by another one of
@@ -47,9 +46,9 @@ const (
 	MigrationDone MigrationStep = "done"
 )
 
-// MaxSize bounds the size of a record with a journal, in bytes. A record is read up to
-// file.MaxBytes, and later notes on it are short.
-const MaxSize = file.MaxBytes / 2
+// MaxSize bounds the size of a record with a journal, in bytes. Load reads twice as much of a
+// record, and later notes on it are short.
+const MaxSize = 512 << 10
 
 // Size returns the size of the record as it is written, with each entry of a list on a line of
 // its own. It returns more than MaxSize if the record cannot be written.

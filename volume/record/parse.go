@@ -2,30 +2,14 @@ package record
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"kubevirt.io/hostpath-provisioner/volume/fault"
-	"kubevirt.io/hostpath-provisioner/volume/file"
 )
 
 // Suffix ends the names of the records in the trash.
 const Suffix = ".json"
-
-// Read reads the record of a volume. The error is ErrDamaged where it
-// is there and cannot be understood.
-func Read(records int, name string) (Record, error) {
-	data, err := file.Read(records, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}, err
-	}
-	if err != nil {
-		return Record{}, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
-	}
-	return Parse(name, data)
-}
 
 // Parse understands the record of a volume of that name. The error is ErrDamaged.
 func Parse(name string, data []byte) (Record, error) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package space
 
 import (
@@ -8,39 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kubevirt.io/hostpath-provisioner/volume/fault"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
-
-// Space is the space of a pool, in bytes.
-type Space struct {
-	Total     int64 `json:"total"`
-	Free      int64 `json:"free"`      // for users, without the filesystem's root reserve
-	Used      int64 `json:"used"`      // by volumes at least, each counted up to its allocation
-	External  int64 `json:"external"`  // total - free - what volumes surely use: data outside of volumes, trash included
-	Allocated int64 `json:"allocated"` // to volumes that are not being deleted
-	Elsewhere int64 `json:"elsewhere"` // allocated by the process's other pools on the same filesystem
-	// Available is max(0, ratio*(total-reserve-external) - allocated - elsewhere), at most
-	// free - reserve; 0 with NoInodes.
-	Available int64 `json:"available"`
-	// NoInodes is true if the filesystem has too few free inodes for another volume.
-	NoInodes bool `json:"noInodes,omitempty"`
-	// Estimate is true if the usage of some volume is not known exactly.
-	Estimate bool `json:"estimate"`
-}
 
 // leastInodes is how many inodes must be free for another volume: it needs one for its directory
 // and one for its record.
 const leastInodes = 2
-
-// Check returns a fault.SpaceError if the pool does not have the wanted bytes available.
-func (s Space) Check(wanted int64) error {
-	if wanted <= s.Available {
-		return nil
-	}
-	return &fault.SpaceError{Wanted: wanted, Available: s.Available, Total: s.Total, NoInodes: s.NoInodes,
-		Estimate: s.Estimate}
-}
 
 // Ledger accounts for the space of a pool: the measured use of its volumes, and allocations
 // of volumes whose record does not have them. It may read the records while it holds

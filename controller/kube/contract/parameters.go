@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"kubevirt.io/hostpath-provisioner/volume"
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
@@ -71,7 +70,7 @@ type Parameters struct {
 	FSType string
 	// Spec has the policy on quotas, the quota on inodes, the mode, owner and group of
 	// the directory, and the size of an inline volume, 0 if it names none.
-	Spec volume.Spec
+	Spec record.Spec
 }
 
 // known lists the keys that have an effect, the sources in which they have it, and
