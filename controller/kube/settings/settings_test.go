@@ -119,21 +119,21 @@ func TestParse(t *testing.T) {
 	t.Setenv("HPP_ORPHAN_GRACE", "1h30m")
 	t.Setenv("USE_NAMING_PREFIX", "TRUE")
 	var (
-		reserve     resource.Quantity
-		grace       time.Duration
-		prefix, all bool
-		namespaces  []string
-		served      []string
+		reserve           resource.Quantity
+		grace             time.Duration
+		prefix, all, used bool
+		namespaces        []string
+		served            []string
 	)
-	f, err := Parse(table, []string{"--reserve=1Ki", "--orphans", "delete", "--provision=csi"}, map[string]any{
+	f, err := Parse(table, []string{"--reserve=1Ki", "--orphans", "delete", "--provision=csi", "--migrate-used"}, map[string]any{
 		"reserve": &reserve, "orphan-grace": &grace, "use-naming-prefix": &prefix, "orphans": &all, "local-path-namespaces": &namespaces,
-		"provision": &served,
+		"provision": &served, "migrate-used": &used,
 	}, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reserve.String() != "1Ki" || grace != 90*time.Minute || !prefix || !all || !slices.Equal(served, []string{"csi"}) {
-		t.Errorf("reserve %s, grace %s, prefix %v, delete %v, claims %q", &reserve, grace, prefix, all, served)
+	if reserve.String() != "1Ki" || grace != 90*time.Minute || !prefix || !all || !used || !slices.Equal(served, []string{"csi"}) {
+		t.Errorf("reserve %s, grace %s, prefix %v, delete %v, used %v, claims %q", &reserve, grace, prefix, all, used, served)
 	}
 	if got := strings.Join(namespaces, " "); got != "kube-system local-path-storage" {
 		t.Errorf("namespaces %q, want the default", got)
