@@ -105,20 +105,16 @@ func (o *options) check() (err error) {
 	if missing := o.missing(); len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))
 	}
-	if err := errors.Join(o.driver.check(), o.orphans.check(o.driverOnly())); err != nil {
-		return err
-	}
-	if o.reclaimPolicy != "" && o.driverOnly() {
+	switch {
+	case o.orphans.remove && o.driverOnly():
+		return errors.New("--orphans=delete compares volumes with PVs, which the agent does not see in driver-only mode: " +
+			"set --provision, or leave that flag out")
+	case o.reclaimPolicy != "" && o.driverOnly():
 		return errors.New("--reclaim-policy (PV_RECLAIM_POLICY) is for PVs that the agent creates, and it creates none in driver-only mode: " +
 			"leave it out, and set reclaimPolicy in the classes")
 	}
-	if err := o.metrics.check(o.driverOnly()); err != nil {
-		return err
-	}
-	if err := o.migrate.check(o.provision.dialects, o.provision.csi); err != nil {
-		return err
-	}
-	if err := o.localPath.check(o.provision.dialects, o.nodeName); err != nil {
+	if err := cmp.Or(o.driver.check(), o.metrics.check(o.driverOnly()), o.migrate.check(o.provision.dialects, o.provision.csi),
+		o.localPath.check(o.provision.dialects, o.nodeName)); err != nil {
 		return err
 	}
 	o.layout, err = o.newLayout(o.localPath.paths(), (*DataDir).check)

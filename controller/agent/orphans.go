@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"errors"
 	"time"
 
 	"kubevirt.io/hostpath-provisioner/controller/agent/orphans"
@@ -12,14 +11,6 @@ import (
 type orphanOptions struct {
 	remove bool
 	grace  time.Duration
-}
-
-// check validates the flags.
-func (p *orphanOptions) check(driverOnly bool) error {
-	if p.remove && driverOnly {
-		return errors.New("--orphans=delete compares volumes with PVs, which the agent does not see in driver-only mode: set --provision, or leave that flag out")
-	}
-	return nil
 }
 
 // newOrphans builds the checker of orphans.

@@ -30,13 +30,10 @@ var derivedSettings = map[string]string{
 	"NODE_NAME": "the pod", settings.PodName: "the pod", "POD_NAMESPACE": "the pod", "HPP_V": "VERBOSITY of the operator",
 }
 
-// variable is a key of the ConfigMap with its value.
-type variable struct{ name, value string }
-
-// parseConfigMap returns the valid settings, and what is wrong with the others, both in the order
-// of their names. An empty value counts as not set, as it does for the agent.
-func parseConfigMap(data map[string]string) (valid []variable, problems []string) {
-	kinds := configMapKinds()
+// parseConfigMap returns the valid settings, and what is wrong with the others in the order of their
+// names. An empty value counts as not set, as it does for the agent.
+func parseConfigMap(data map[string]string) (valid map[string]string, problems []string) {
+	kinds, valid := configMapKinds(), map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		value := data[name]
 		kind, known := kinds[name]
@@ -51,7 +48,7 @@ func parseConfigMap(data map[string]string) (valid []variable, problems []string
 		case !kind.Accepts(value):
 			do = "set it to " + kind.Want
 		default:
-			valid = append(valid, variable{name, value})
+			valid[name] = value
 			continue
 		}
 		problems = append(problems, fmt.Sprintf("ConfigMap %s: %s is %q; %s", configMap, name, value, do))

@@ -18,7 +18,8 @@ func TestParseConfigMap(t *testing.T) {
 		"--reserve": "1Gi", "hpp_reserve": "1Gi", "HPP_ENDPOINT": "/csi.sock", "POD_NAME": "a", "HPP_V": "9", "HPP_PUBLISH_CAPACITY": "False",
 		"HPP_OVERCOMMIT": "NaN", "HPP_ORPHAN_GRACE": "24", "HPP_METRICS_PER_VOLUME": "TRUE",
 	})
-	if want := []variable{{"HPP_METRICS_PER_VOLUME", "TRUE"}, {"HPP_ORPHANS", "delete"}, {"HPP_PUBLISH_CAPACITY", "False"}, {"HPP_RESERVE", "10Gi"}}; !slices.Equal(valid, want) {
+	if want := map[string]string{"HPP_METRICS_PER_VOLUME": "TRUE", "HPP_ORPHANS": "delete", "HPP_PUBLISH_CAPACITY": "False",
+		"HPP_RESERVE": "10Gi"}; !maps.Equal(valid, want) {
 		t.Errorf("valid %v, want %v", valid, want)
 	}
 	var want []string

@@ -48,7 +48,7 @@ type layout struct {
 	templates map[pool]*corev1.PersistentVolumeClaimSpec
 	claims    claimpools.Result
 	// tuned are the settings of the ConfigMap, and invalid is what is wrong with the others.
-	tuned   []variable
+	tuned   map[string]string
 	invalid []string
 	// without are nodes that get no agent yet, because the pod of a former agent is there.
 	without []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,9 +44,8 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	var l layout
-	l.tuned, _ = parseConfigMap(data)
-	if d, err := time.ParseDuration(l.value(graceKey)); err == nil {
+	valid, _ := parseConfigMap(data)
+	if d, err := time.ParseDuration(valid[graceKey]); err == nil {
 		return d, nil
 	}
 	return defaultNodeGoneGrace, nil
@@ -54,33 +54,23 @@ func (r *Reconciler) nodeGoneGrace(ctx context.Context) (time.Duration, error) {
 // tune adds the settings of the ConfigMap to the layout.
 func (l *layout) tune(data map[string]string) {
 	l.tuned, l.invalid = parseConfigMap(data)
-	if mode := l.value(settings.MigrateToCSI); l.pvDir == "" && mode != "" && mode != string(settings.MigrateOff) {
-		l.tuned = slices.DeleteFunc(l.tuned, func(v variable) bool { return v.name == settings.MigrateToCSI })
+	if l.pvDir == "" && l.migrates() {
 		l.invalid = append(l.invalid, fmt.Sprintf("ConfigMap %s: %s is %q; set it to off, or use spec.pathConfig: only then there are hostPath volumes",
-			configMap, settings.MigrateToCSI, mode))
+			configMap, settings.MigrateToCSI, l.tuned[settings.MigrateToCSI]))
+		delete(l.tuned, settings.MigrateToCSI)
 	}
-}
-
-// value returns the value of a setting, "" if it is not set.
-func (l *layout) value(name string) string {
-	for _, v := range l.tuned {
-		if v.name == name {
-			return v.value
-		}
-	}
-	return ""
 }
 
 // pass passes the settings to the agent's container. Flags take precedence over variables, so the kubelet's directory is
 // replaced where it is: in the arguments, and in the pod's volumes and mounts.
 func (l *layout) pass(pod *corev1.PodSpec) {
 	agent := &pod.Containers[0]
-	for _, v := range l.tuned {
-		if _, is := ownSettings[v.name]; !is {
-			set(agent, v.name, v.value)
+	for _, name := range slices.Sorted(maps.Keys(l.tuned)) {
+		if _, is := ownSettings[name]; !is {
+			set(agent, name, l.tuned[name])
 		}
 	}
-	to := l.value(settings.KubeletDir)
+	to := l.tuned[settings.KubeletDir]
 	if to == "" {
 		return
 	}
@@ -107,7 +97,7 @@ func below(path, dir string) string {
 
 // migrates reports whether the agents may replace PVs.
 func (l *layout) migrates() bool {
-	mode := l.value(settings.MigrateToCSI)
+	mode := l.tuned[settings.MigrateToCSI]
 	return mode != "" && mode != string(settings.MigrateOff)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -84,5 +85,19 @@ func TestMigrationSettings(t *testing.T) {
 	}
 	if with, without := rules(data), rules(map[string]string{settings.MigrateToCSI: "off"}); with != without+len(migrateRules) || without != 8 {
 		t.Errorf("%d rules with migration, %d without", with, without)
+	}
+}
+
+// Another order would replace the agents at each pass.
+func TestSettingsHaveAnOrder(t *testing.T) {
+	l := layout{tuned: map[string]string{}}
+	var want []corev1.EnvVar
+	for _, name := range []string{"A", "B", "C", "D", "E", "F"} {
+		l.tuned[name] = "1"
+		want = append(want, corev1.EnvVar{Name: name, Value: "1"})
+	}
+	pod := corev1.PodSpec{Containers: make([]corev1.Container, 1)}
+	if l.pass(&pod); !reflect.DeepEqual(pod.Containers[0].Env, want) {
+		t.Errorf("%v, want %v", pod.Containers[0].Env, want)
 	}
 }
