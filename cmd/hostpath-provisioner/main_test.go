@@ -51,6 +51,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		"unknown command":  {[]string{"serve"}, `"serve"`},
 		"bad policy":       {[]string{node, pool, "--reclaim-policy=Recycle"}, `"Recycle"`},
 		"policy of nobody": {[]string{"--endpoint=unix://" + dir + "/none/csi.sock", "--nodeid=n", "--reclaim-policy=Retain"}, "set reclaimPolicy in the classes"},
+		"delete for none":  {[]string{"--endpoint=unix://" + dir + "/none/csi.sock", "--nodeid=n", "--orphans=delete"}, "--orphans=delete compares volumes"},
 		"bad mode":         {[]string{node, pool, "--directory-mode=rwx"}, `"rwx"`},
 		"bad capacity":     {[]string{node, pool, "--capacity=disk"}, "--capacity"},
 		"bad reserve":      {[]string{node, pool, "--reserve=-1"}, `"-1"`},
