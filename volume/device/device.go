@@ -34,6 +34,9 @@ type Device struct {
 	// another sequence; it is 0 before Linux 5.15, and for partitions the disk's.
 	Number   Number
 	Sequence uint64
+	// Attachment is the boot of the machine and the Sequence, "" if either is unknown. It is another one
+	// after a boot, and after the disk was taken out and put back.
+	Attachment string
 	// Bytes is the size.
 	Bytes int64
 	// ReadOnly and Removable are attributes of the kernel.
@@ -84,6 +87,7 @@ func At(path string) Device {
 	}
 	defer unix.Close(fd)
 	d.Sequence = sequence(fd)
+	d.Attachment = attachment(d.Sequence)
 	if d.Bytes, d.Err = size(fd); d.Err != nil {
 		d.Err = &os.PathError{Op: "read the size of", Path: path, Err: d.Err}
 		return d

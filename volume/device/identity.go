@@ -126,12 +126,12 @@ func parseNumber(text string) (Number, bool) {
 	return Number{uint32(a), uint32(b)}, err1 == nil && err2 == nil
 }
 
-// Attachment returns the boot of the machine and the sequence of the device, which the kernel gives to each attached disk;
-// "" before Linux 5.15, which gives none. It is another one after a boot, and after the disk was taken out and put back.
-func (d Device) Attachment() string {
+// attachment returns the boot of the machine and the sequence of a device; "" before Linux 5.15,
+// which gives none.
+func attachment(sequence uint64) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || d.Sequence == 0 {
+	if err != nil || sequence == 0 {
 		return ""
 	}
-	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatUint(d.Sequence, 10)
+	return strings.TrimSpace(string(boot)) + "/" + strconv.FormatUint(sequence, 10)
 }

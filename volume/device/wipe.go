@@ -39,10 +39,10 @@ func (e *VerifyError) Error() string {
 // interrupted begins again. It ends within a second after the context does, with the context's
 // error. progress is called after each step, from this goroutine.
 func (x *Exclusive) Wipe(ctx context.Context, mode Mode, progress func(Progress)) error {
-	w := &wipe{Exclusive: x, ctx: ctx, report: progress}
+	w := &wipe{Exclusive: x, report: progress}
 	spans := mode.spans(x.device.Bytes)
 	w.progress.Total = total(spans)
-	if err := w.run(mode, spans); err != nil {
+	if err := w.run(ctx, mode, spans); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -55,15 +55,14 @@ func (x *Exclusive) Wipe(ctx context.Context, mode Mode, progress func(Progress)
 // wipe is one under way.
 type wipe struct {
 	*Exclusive
-	ctx      context.Context
 	report   func(Progress)
 	progress Progress
 }
 
-func (w *wipe) run(mode Mode, spans []span) error {
+func (w *wipe) run(ctx context.Context, mode Mode, spans []span) error {
 	discarded := mode == Discard
 	if discarded {
-		switch err := w.each(spans, discardChunk, w.discard); {
+		switch err := w.each(ctx, spans, discardChunk, w.discard); {
 		case errors.Is(err, unix.EOPNOTSUPP):
 			discarded, w.progress.Wiped = false, 0
 		case err != nil:
@@ -71,7 +70,7 @@ func (w *wipe) run(mode Mode, spans []span) error {
 		}
 	}
 	if !discarded {
-		if err := w.each(spans, zeroChunk, w.zero); err != nil {
+		if err := w.each(ctx, spans, zeroChunk, w.zero); err != nil {
 			return err
 		}
 	}
@@ -80,7 +79,7 @@ func (w *wipe) run(mode Mode, spans []span) error {
 	}
 	// What was discarded and does not read as zeros is written over, and read once more.
 	var again []span
-	err := w.verify(spans, func(r span, at int64) error {
+	err := w.verify(ctx, spans, func(r span, at int64) error {
 		if !discarded {
 			return &VerifyError{w.device.Path, at}
 		}
@@ -93,13 +92,13 @@ func (w *wipe) run(mode Mode, spans []span) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.verify(again, func(_ span, at int64) error { return &VerifyError{w.device.Path, at} })
+	return w.verify(ctx, again, func(_ span, at int64) error { return &VerifyError{w.device.Path, at} })
 }
 
 // each calls do for every chunk of the spans, and counts what it did.
-func (w *wipe) each(spans []span, chunk int64, do func(span) error) error {
+func (w *wipe) each(ctx context.Context, spans []span, chunk int64, do func(span) error) error {
 	for _, r := range chunks(spans, chunk) {
-		if err := w.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err := do(r); err != nil {
@@ -146,13 +145,13 @@ func (w *wipe) failed(what string, r span, err error) error {
 
 // verify reads the spans back, and calls dirty for each chunk that has a byte that is not zero, and
 // with the position of a block that has it.
-func (w *wipe) verify(spans []span, dirty func(r span, at int64) error) error {
+func (w *wipe) verify(ctx context.Context, spans []span, dirty func(r span, at int64) error) error {
 	for _, r := range chunks(spans, bufferBytes) {
-		if err := w.ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		at := -1
-		if err := w.read(w.ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
+		if err := w.read(ctx, r, func(data []byte) error { at = notZero(data); return nil }); err != nil {
 			return err
 		}
 		if at >= 0 {

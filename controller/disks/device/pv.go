@@ -37,7 +37,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 		},
 	}
 	pv.Annotations[contract.AnnNodeUID] = string(node.UID)
-	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment()} {
+	for name, value := range map[string]string{AnnDisk: d.Identity, AnnAttachment: d.Attachment} {
 		if value != "" {
 			pv.Annotations[name] = value
 		}

@@ -46,7 +46,7 @@ func nodeUID(pv *corev1.PersistentVolume) string {
 
 // marks returns what identifies a device of the node.
 func marks(d disk.Device, node *corev1.Node) identity.Disk {
-	return identity.Disk{ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment()}
+	return identity.Disk{ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment}
 }
 
 // whose returns whether the device is the one that the PV was made for.
@@ -65,7 +65,7 @@ func mine(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 // confirmation returns the annotation by which an administrator confirms that the device is a PV's, "" if the device has
 // nothing to be known by.
 func confirmation(d disk.Device) string {
-	value := cmp.Or(d.Identity, d.Attachment())
+	value := cmp.Or(d.Identity, d.Attachment)
 	if value == "" || d.Err != nil {
 		return ""
 	}
