@@ -64,8 +64,7 @@ type Controller struct {
 	watched  *watch
 	goneFrom map[types.UID]time.Time // PVs without a device
 
-	jobsContext context.Context // ends with Run
-	running     sync.WaitGroup  // jobs
+	running sync.WaitGroup // jobs
 
 	mu      sync.Mutex // guards what follows
 	seen    error      // nil after the first pass
@@ -97,7 +96,6 @@ func (c *Controller) Ready() error {
 // Run makes passes until the context ends. Wipes that are under way end then; they begin again when
 // the next process runs.
 func (c *Controller) Run(ctx context.Context) error {
-	c.jobsContext = ctx
 	if err := c.watch(ctx); err != nil {
 		return err
 	}

@@ -28,6 +28,10 @@ import (
 // dataAt is where tenants write: where no filesystem has its signature, and where a probe reads.
 const dataAt = 100 << 10
 
+// patience is how long a test waits for a state. Reading back a disk of 2 GiB takes most of it on a
+// busy machine.
+const patience = 2 * time.Minute
+
 // bench is a controller with a disk, and a fake API: there is no controller manager, so the test
 // sets phases. What needs a real one is in e2e/suite.
 type bench struct {
@@ -83,7 +87,7 @@ func (b *bench) numberPVs(prefix string) {
 // await waits until the only device has the state.
 func (b *bench) await(state State) Report {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		reports := b.controller.Reports()
 		if len(reports) == 1 && reports[0].State == state {
 			return reports[0]
@@ -96,7 +100,7 @@ func (b *bench) await(state State) Report {
 
 func (b *bench) pv(uid types.UID) *corev1.PersistentVolume {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		pv, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), "local-n-disk", metav1.GetOptions{})
 		if err == nil && pv.UID == uid {
 			return pv
@@ -180,7 +184,7 @@ func (b *bench) loop(backing string) (device string) {
 // report waits until the path has the state.
 func (b *bench) report(path string, state State) Report {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		reports := b.controller.Reports()
 		for _, r := range reports {
 			if r.Device == path && r.State == state {
@@ -205,7 +209,7 @@ func (b *bench) named(name string) *corev1.PersistentVolume {
 // goneSoon waits until there is no such PV.
 func (b *bench) goneSoon(name string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := b.client.CoreV1().PersistentVolumes().Get(b.Context(), name, metav1.GetOptions{}); err != nil {
 			return
 		}
@@ -218,7 +222,7 @@ func (b *bench) goneSoon(name string) {
 // event waits for an event of the reason with the words.
 func (b *bench) event(reason, words string) {
 	b.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		list, err := b.client.CoreV1().Events("default").List(b.Context(), metav1.ListOptions{})
 		if err != nil {
 			b.Fatal(err)

@@ -75,7 +75,7 @@ func (s *san) node(name string) *machine {
 	if m.device.Err != nil {
 		s.Fatal(m.device.Err)
 	}
-	m.jobsContext, m.device.Identity = s.Context(), s.id
+	m.device.Identity = s.id
 	return m
 }
 
@@ -86,7 +86,12 @@ func (m *machine) react(verb, resource string, do clienttesting.ReactionFunc) {
 
 // offer does what the node does with the disk.
 func (s *san) offer(m *machine) error {
-	return m.offer(m.device, "pv-"+m.node, s.spec, m.object)(s.Context(), func(disk.Progress) {})
+	return m.offer(s.at(m, "pv-"+m.node))(s.Context(), func(disk.Progress) {})
+}
+
+// at is the disk at a node, with the name of its PV.
+func (s *san) at(m *machine, name string) target {
+	return target{device: m.device, node: m.object, spec: s.spec, name: name}
 }
 
 func (s *san) pvs() []corev1.PersistentVolume { return allPVs(s.T, s.client) }
@@ -206,7 +211,9 @@ func TestDiskReleasedAtTwoNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeTo(t, b.device.Path, "secret", dataAt)
-	err := b.release(b.device, pv, s.spec, b.object)(t.Context(), func(disk.Progress) {})
+	wipe := s.at(b, pv.Name)
+	wipe.pv = pv
+	err := b.release(wipe)(t.Context(), func(disk.Progress) {})
 	if !errors.Is(err, disk.ErrBusy) || !strings.Contains(err.Error(), `node "node-a" has Lease ns/disk-`) {
 		t.Errorf("%v", err)
 	}
@@ -235,8 +242,8 @@ func TestDiskLeaseIsKept(t *testing.T) {
 		return refused, nil, errors.New("a policy refuses it")
 	})
 	wiping, goOn := make(chan struct{}), make(chan struct{})
-	a.begin(a.device, "", s.spec, Wiping, func(ctx context.Context, report func(disk.Progress)) error {
-		return a.offer(a.device, "pv", s.spec, a.object)(ctx, func(p disk.Progress) {
+	a.begin(t.Context(), decision{target: s.at(a, "pv")}, func(ctx context.Context, report func(disk.Progress)) error {
+		return a.offer(s.at(a, "pv"))(ctx, func(p disk.Progress) {
 			if p.Verified == 0 {
 				wiping <- struct{}{}
 				<-goOn

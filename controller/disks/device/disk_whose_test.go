@@ -269,7 +269,7 @@ func TestDiskClaimRefRemovedAfterAKilledWipe(t *testing.T) {
 	b.start()
 	b.event("DeviceWithdrawn", "its disk was being wiped when its claimRef was removed")
 	b.report(path, Wiping)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if leases, err := b.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{}); err == nil && len(leases.Items) == 0 {
 			return
 		}

@@ -52,33 +52,34 @@ var (
 	errEnded   = errors.New("the device is not to be wiped any more")
 )
 
-// begin does the work on a device unless that is under way, or failed a short while ago for the
-// same PV and ConfigMap. Work for another PV is ended, as is that on a
-// device which may not be wiped any more, and the next pass begins.
-func (c *Controller) begin(d disk.Device, uid types.UID, s *spec, state State, do work) {
+// begin does the work on a device unless that is under way, or failed a short while ago for the same
+// PV and ConfigMap. Work for another PV is ended, as is that on a device which may not be wiped any
+// more, and the next pass begins. The work ends with the context.
+func (c *Controller) begin(ctx context.Context, d decision, do work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	j := c.jobs[d.Number]
+	n, uid, s := d.device.Number, d.uid(), d.spec
+	j := c.jobs[n]
 	switch {
 	case j == nil:
-		j = &job{state: state}
+		j = &job{state: d.report.State}
 	case j.running && (j.uid != uid || uid == "" && j.spec.existing && !s.existing):
 		j.cancel(errEnded)
 		return
 	case j.running:
 		return
-	case j.uid != uid || !j.spec.same(s) || j.sequence != d.Sequence:
-		j = &job{state: state}
+	case j.uid != uid || !j.spec.same(s) || j.sequence != d.device.Sequence:
+		j = &job{state: d.report.State}
 	case time.Now().Before(j.retry):
 		return
 	}
-	ctx, cancel := context.WithCancelCause(c.jobsContext)
-	j.uid, j.spec, j.sequence, j.identity, j.began = uid, *s, d.Sequence, d.Identity, time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	j.uid, j.spec, j.sequence, j.identity, j.began = uid, *s, d.device.Sequence, d.device.Identity, time.Now()
 	j.cancel, j.running, j.progress = cancel, true, disk.Progress{}
-	c.jobs[d.Number] = j
+	c.jobs[n] = j
 	c.running.Go(func() {
 		defer cancel(nil)
-		c.finish(ctx, d.Number, j, do(ctx, func(p disk.Progress) { c.progress(j, p) }))
+		c.finish(ctx, n, j, do(ctx, func(p disk.Progress) { c.progress(j, p) }))
 	})
 }
 
@@ -190,11 +191,24 @@ func (c *Controller) publish(reports []Report, numbers map[string]disk.Number) {
 // partlyWiped is why a disk that is wiped no more has a part of a former tenant's data.
 const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
 
-// partly reports whether a wipe for the PV was begun, by this process or one before, and did not succeed.
-func (c *Controller) partly(uid types.UID) bool {
+// partlyWiped returns the PVs for which a wipe was begun, by this process or one before, and did not
+// succeed. It forgets PVs that are gone, and first ends the wipes for all that are not Released any
+// more: what has not begun by then writes nothing, so the answer holds for the pass.
+func (c *Controller) partlyWiped(pvs []*corev1.PersistentVolume) map[types.UID]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.begun[uid] || c.wipes[wipeLease(uid)]
+	released, partly := map[types.UID]bool{"": true}, map[types.UID]bool{}
+	for _, pv := range pvs {
+		released[pv.UID] = pv.Status.Phase == corev1.VolumeReleased
+		partly[pv.UID] = c.begun[pv.UID] || c.wipes[wipeLease(pv.UID)]
+	}
+	for _, j := range c.jobs {
+		if j.running && !released[j.uid] {
+			j.cancel(errEnded)
+		}
+	}
+	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool { _, known := partly[uid]; return !known })
+	return partly
 }
 
 // noteWipes notes which Leases of wipes there are.
@@ -212,15 +226,6 @@ func (c *Controller) noteBegun(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun[uid] = true
-}
-
-// forgetPartly forgets the wipes for PVs that are gone.
-func (c *Controller) forgetPartly(pvs []*corev1.PersistentVolume) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool {
-		return !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool { return pv.UID == uid })
-	})
 }
 
 // describe writes the job's part of a report.
@@ -247,10 +252,11 @@ func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	return note, has && note.sequence == d.Sequence && note.bytes == d.Bytes
 }
 
-// noteWiped notes that a device was wiped: for the PV with the UID, or for none.
-func (c *Controller) noteWiped(d disk.Device, uid types.UID, name, version string) {
+// noteWiped notes that a device was wiped. version is that of its PV, if it is still there.
+func (c *Controller) noteWiped(t target, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.begun, uid)
-	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, d.Identity, name, version}
+	delete(c.begun, t.uid())
+	d := t.device
+	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, d.Identity, t.name, version}
 }

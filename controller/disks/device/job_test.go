@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
@@ -25,15 +28,16 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := New(Config{Interval: time.Minute})
 			ctx, cancel := context.WithCancel(t.Context())
-			c.jobsContext = ctx
 			ended := make(chan error, 1)
-			d := disk.Device{Number: disk.Number{Major: 8}}
-			c.begin(d, "", allowed, Wiping, func(ctx context.Context, _ func(disk.Progress)) error {
+			of := func(s *spec) decision {
+				return decision{target: target{device: disk.Device{Number: disk.Number{Major: 8}}, spec: s}}
+			}
+			c.begin(ctx, of(allowed), func(ctx context.Context, _ func(disk.Progress)) error {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return ctx.Err()
 			})
-			c.begin(d, "", row.now, Wiping, nil)
+			c.begin(ctx, of(row.now), nil)
 			if !row.ends {
 				cancel()
 			}
@@ -76,11 +80,11 @@ func TestPauseOfAJob(t *testing.T) {
 // A wipe that failed waits, unless the ConfigMap changed, or another disk was attached.
 func TestFailedWipeWaits(t *testing.T) {
 	c := New(Config{Interval: time.Minute})
-	c.jobsContext = t.Context()
 	d, s := disk.Device{Number: disk.Number{Major: 8}, Sequence: 1}, &spec{configMap: "cm"}
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "pv"}}
 	begins := 0
 	begin := func(d disk.Device, s *spec) int {
-		c.begin(d, "pv", s, Released, func(context.Context, func(disk.Progress)) error {
+		c.begin(t.Context(), decision{target: target{device: d, spec: s, pv: pv}}, func(context.Context, func(disk.Progress)) error {
 			begins++
 			return &wipeError{errors.New("it cannot be written")}
 		})

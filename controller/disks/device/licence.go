@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
@@ -17,14 +16,14 @@ import (
 // takeDisk returns nil if the API server itself, and no cache, knows nothing against a wipe: the node has the Lease of a disk that
 // others may reach, no PV but the one with the UID `own` is on the device, on the disk that it is a partition of, or on a partition
 // of it, and no claim names the PV. The error is disk.ErrBusy otherwise, or that of the API server.
-func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Device, pv string, own types.UID) error {
-	if err := c.lease(ctx, d); err != nil {
+func (c *Controller) takeDisk(ctx context.Context, t target) error {
+	if err := c.lease(ctx, t.device); err != nil {
 		return err
 	}
 	var busy error
 	if err := live.EachPV(ctx, c.Client, func(other *corev1.PersistentVolume) bool {
-		if other.UID != own {
-			busy = c.onDevice(other, d, node)
+		if other.UID != t.uid() {
+			busy = onDevice(other, t)
 		}
 		return busy == nil
 	}); err != nil {
@@ -34,8 +33,9 @@ func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Dev
 		return busy
 	}
 	if err := live.EachClaim(ctx, c.Client, func(claim *corev1.PersistentVolumeClaim) bool {
-		if claim.Spec.VolumeName == pv {
-			busy = &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: claim %s/%s names PV %s; delete the claim", claim.Namespace, claim.Name, pv)}
+		if claim.Spec.VolumeName == t.name {
+			busy = &disk.BusyError{Path: t.device.Path, Why: fmt.Sprintf("in use: claim %s/%s names PV %s; delete the claim",
+				claim.Namespace, claim.Name, t.name)}
 		}
 		return busy == nil
 	}); err != nil {
@@ -46,8 +46,9 @@ func (c *Controller) takeDisk(ctx context.Context, node *corev1.Node, d disk.Dev
 
 // onDevice returns a BusyError if a PV may be on the device, nil if it is of another device, or of another node that does not reach
 // the disk. A PV with the node's label may be, whatever hostname it requires.
-func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) error {
-	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(node.Name)
+func onDevice(pv *corev1.PersistentVolume, t target) error {
+	d := t.device
+	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name)
 	busy := func(format string, args ...any) error {
 		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
 	}
@@ -55,7 +56,7 @@ func (c *Controller) onDevice(pv *corev1.PersistentVolume, d disk.Device, node *
 		return busy("was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
 			"if the PV's node is gone for good, delete the PV", d.Identity, keyFilter)
 	}
-	if path == "" || elsewhere(pv, node) && !labelled {
+	if path == "" || elsewhere(pv, t.node) && !labelled {
 		return nil
 	}
 	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
@@ -78,7 +79,8 @@ func isBlock(pv *corev1.PersistentVolume) bool {
 
 // stillReleased returns the PV as the API server has it, if it has the same UID, is Released, and was made for the device. The
 // error is errEnded if not.
-func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) (*corev1.PersistentVolume, error) {
+func (c *Controller) stillReleased(ctx context.Context, t target) (*corev1.PersistentVolume, error) {
+	pv := t.pv
 	now, err := live.PV(ctx, c.Client, pv.Name)
 	switch {
 	case err != nil:
@@ -88,7 +90,7 @@ func (c *Controller) stillReleased(ctx context.Context, pv *corev1.PersistentVol
 	case now.Status.Phase != corev1.VolumeReleased || localPath(now) != localPath(pv):
 		return nil, fmt.Errorf("%w: PV %s is not Released any more", errEnded, pv.Name)
 	}
-	if f := whose(now, d, node); f.Answer != identity.Ours {
+	if f := whose(now, t.device, t.node); f.Answer != identity.Ours {
 		return nil, fmt.Errorf("%w: %s", errEnded, f.Why)
 	}
 	return now, nil

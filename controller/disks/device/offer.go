@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,14 +17,14 @@ import (
 
 // offer returns the work that wipes a device without a PV and makes its PV. A device that carries
 // anything is refused, unless the ConfigMap has `existing: wipe`.
-func (c *Controller) offer(d disk.Device, name string, s *spec, node *corev1.Node) work {
+func (c *Controller) offer(t target) work {
 	return func(ctx context.Context, report func(disk.Progress)) error {
-		err := c.wipeNew(ctx, d, &name, s, node, report)
+		err := c.wipeNew(ctx, &t, report)
 		if err == nil {
-			err = c.create(ctx, d, name, s, node)
+			err = c.create(ctx, t)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			c.warnNew(ctx, d, err)
+			c.warnNew(ctx, t.device, err)
 		}
 		return err
 	}
@@ -33,15 +32,16 @@ func (c *Controller) offer(d disk.Device, name string, s *spec, node *corev1.Nod
 
 // wipeNew wipes a device without a PV. It does nothing to one that was wiped already, and then
 // names the PV as before.
-func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s *spec, node *corev1.Node, report func(disk.Progress)) error {
+func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Progress)) error {
+	d, s := t.device, t.spec
 	note, clean := c.wipedBefore(d)
 	if clean && note.name != "" {
-		*name = note.name
+		t.name = note.name
 	}
-	if other, err := live.PV(ctx, c.Client, *name); err != nil {
+	if other, err := live.PV(ctx, c.Client, t.name); err != nil {
 		return err
-	} else if other != nil && elsewhere(other, node) { // of a node whose name begins like this one's
-		*name = hashedName(*name, d.Path)
+	} else if other != nil && elsewhere(other, t.node) { // of a node whose name begins like this one's
+		t.name = hashedName(t.name, d.Path)
 	}
 	if err := c.mayWipe(ctx, d, s); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		if found, err := disk.Probe(ctx, d, s.wipe); err != nil {
 			return err
 		} else if !found.Found() {
-			return c.takeDisk(ctx, node, d, *name, "")
+			return c.takeDisk(ctx, *t)
 		}
 	}
 	x, err := disk.Open(d)
@@ -58,7 +58,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 		return err
 	}
 	defer x.Close()
-	if err := c.takeDisk(ctx, node, d, *name, ""); err != nil {
+	if err := c.takeDisk(ctx, *t); err != nil {
 		return err
 	}
 	if err := c.checkEmpty(ctx, x, d, s); err != nil {
@@ -68,7 +68,7 @@ func (c *Controller) wipeNew(ctx context.Context, d disk.Device, name *string, s
 	if err := x.Wipe(ctx, s.wipe, report); err != nil {
 		return &wipeError{err}
 	}
-	c.noteWiped(d, "", *name, "")
+	c.noteWiped(*t, "")
 	c.noteNode(ctx, d.Path+began.String(), events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
 	return nil
 }
@@ -118,9 +118,10 @@ func describe(d disk.Device) string {
 
 // create makes the PV of a wiped device. A name that a PV of another device has is replaced by one
 // with a hash.
-func (c *Controller) create(ctx context.Context, d disk.Device, name string, s *spec, node *corev1.Node) error {
-	for _, name := range []string{name, hashedName(name, d.Path)} {
-		pv := newPV(name, d, s, node)
+func (c *Controller) create(ctx context.Context, t target) error {
+	d := t.device
+	for _, name := range []string{t.name, hashedName(t.name, d.Path)} {
+		pv := newPV(name, d, t.spec, t.node)
 		_, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{})
 		if err == nil {
 			c.forget(d.Number) // a claim may have the PV before the next pass
@@ -135,9 +136,9 @@ func (c *Controller) create(ctx context.Context, d disk.Device, name string, s *
 		if there == nil || there.DeletionTimestamp != nil && localPath(there) == d.Path {
 			return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("wiped; PV %s is still being deleted", name)}
 		}
-		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !elsewhere(there, node) {
+		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !elsewhere(there, t.node) {
 			return nil
 		}
 	}
-	return errors.New("the names of its PV are taken by PVs of other devices: " + name)
+	return errors.New("the names of its PV are taken by PVs of other devices: " + t.name)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
 
@@ -17,61 +16,61 @@ import (
 
 // release returns the work that wipes the device of a Released PV and then deletes the PV, with its
 // UID. The next pass offers the device. A wipe that fails leaves the PV Released.
-func (c *Controller) release(d disk.Device, pv *corev1.PersistentVolume, s *spec, node *corev1.Node) work {
+func (c *Controller) release(t target) work {
 	return func(ctx context.Context, report func(disk.Progress)) error {
-		err := c.wipeReleased(ctx, d, pv, s, node, report)
+		err := c.wipeReleased(ctx, t, report)
 		if err == nil {
-			err = c.deleteWiped(ctx, d, pv, node)
+			err = c.deleteWiped(ctx, t)
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			c.warnReleased(ctx, pv, err)
+			c.warnReleased(ctx, t.pv, err)
 		}
 		return err
 	}
 }
 
-func (c *Controller) wipeReleased(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume, s *spec, node *corev1.Node, report func(disk.Progress)) error {
-	x, err := disk.Open(d)
+func (c *Controller) wipeReleased(ctx context.Context, t target, report func(disk.Progress)) error {
+	x, err := disk.Open(t.device)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	now, err := c.stillReleased(ctx, pv, d, node)
+	now, err := c.stillReleased(ctx, t)
 	if err != nil {
 		return err
 	}
-	if note, clean := c.wipedBefore(d); clean && note.version != "" && note.version == now.ResourceVersion {
+	if note, clean := c.wipedBefore(t.device); clean && note.version != "" && note.version == now.ResourceVersion {
 		return nil // the API server refused to delete the PV, which did not change since
 	}
-	if err := c.takeDisk(ctx, node, d, pv.Name, pv.UID); err != nil {
+	if err := c.takeDisk(ctx, t); err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := c.beginWipe(ctx, pv); err != nil {
+	if err := c.beginWipe(ctx, t.pv); err != nil {
 		return err
 	}
-	if err := x.Wipe(ctx, s.wipe, report); err != nil {
+	if err := x.Wipe(ctx, t.spec.wipe, report); err != nil {
 		return &wipeError{err}
 	}
-	c.noteWiped(d, pv.UID, pv.Name, now.ResourceVersion)
-	c.endWipe(ctx, pv.UID)
-	c.notePV(ctx, pv, "wiped", events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
+	c.noteWiped(t, now.ResourceVersion)
+	c.endWipe(ctx, t.pv.UID)
+	c.notePV(ctx, t.pv, "wiped", events.DeviceWiped, wipedMessage(t.device, t.spec.wipe, time.Since(began)))
 	return nil
 }
 
 // deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed after
 // it was read: an administrator can give a Released PV to another claim.
-func (c *Controller) deleteWiped(ctx context.Context, d disk.Device, pv *corev1.PersistentVolume, node *corev1.Node) error {
+func (c *Controller) deleteWiped(ctx context.Context, t target) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		now, err := c.stillReleased(ctx, pv, d, node)
+		now, err := c.stillReleased(ctx, t)
 		if err != nil {
 			return err
 		}
-		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(now))
+		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, now.Name, live.Unchanged(now))
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", pv.Name, err)
+		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", t.pv.Name, err)
 	}
-	c.noteWiped(d, pv.UID, pv.Name, "")
+	c.noteWiped(t, "")
 	return nil
 }

@@ -15,15 +15,15 @@ import (
 
 // spec is a parsed ConfigMap: which devices of a node are offered, and how.
 type spec struct {
-	configMap string
-	class     string
-	mode      corev1.PersistentVolumeMode
-	fsType    string   // of Filesystem
-	options   []string // of mounts of Filesystem
-	dir       string
-	filter    *regexp.Regexp
-	wipe      disk.Mode
-	existing  bool // devices that carry something are wiped
+	namespace, configMap string
+	class                string
+	mode                 corev1.PersistentVolumeMode
+	fsType               string   // of Filesystem
+	options              []string // of mounts of Filesystem
+	dir                  string
+	filter               *regexp.Regexp
+	wipe                 disk.Mode
+	existing             bool // devices that carry something are wiped
 	// unknown is the PV of a claim whose disk is not known, and for which existing was set to false; "" if there is none.
 	unknown string
 }
@@ -44,7 +44,10 @@ var fsTypes = []string{"ext4", "xfs", "btrfs"}
 // parseSpec reads a ConfigMap. Unknown keys are ignored, as the older program does. The error names
 // everything that is wrong.
 func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
-	s := &spec{configMap: cm.Name, mode: corev1.PersistentVolumeMode(cm.Data[keyMode]), dir: cm.Data[keyDir], wipe: disk.Zero}
+	s := &spec{
+		namespace: cm.Namespace, configMap: cm.Name,
+		mode: corev1.PersistentVolumeMode(cm.Data[keyMode]), dir: cm.Data[keyDir], wipe: disk.Zero,
+	}
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	var has bool

@@ -37,22 +37,23 @@ type absent struct {
 
 // matching finds out which PV is on which device.
 type matching struct {
-	node   *corev1.Node
 	slots  []*slot
 	number map[disk.Number]*slot
 	path   map[string]*slot
 }
 
-// match finds out which PV is on which device. A device is its number, whatever path leads to it, and two devices that report
-// one WWN are one disk; what cannot be read has a slot of its own. gone are PVs whose disk is not at their path. If another
-// device has the ID that such a PV records, the PV is on that device, too, so that the device is not offered again.
-func match(node *corev1.Node, devices []disk.Device, pvs []*corev1.PersistentVolume) (slots []*slot, gone []absent) {
-	m := &matching{node: node, number: map[disk.Number]*slot{}, path: map[string]*slot{}}
-	for _, d := range devices {
+// match finds out which PV is on which device. A device is its number, whatever path leads to it,
+// and two devices that report one WWN are one disk. A path that cannot be read has a slot of its own.
+//
+// gone are PVs whose disk is not at their path. If another device has the ID that such a PV records,
+// the PV is on that device, too, so that the device is not offered again.
+func match(f found) (slots []*slot, gone []absent) {
+	m := &matching{number: map[disk.Number]*slot{}, path: map[string]*slot{}}
+	for _, d := range f.devices {
 		m.add(d, true)
 	}
-	for _, pv := range pvs {
-		if why := m.place(pv); why != "" {
+	for _, pv := range f.pvs {
+		if why := m.place(pv, f.at[localPath(pv)], f.node); why != "" {
 			gone = append(gone, absent{pv, why})
 		}
 	}
@@ -60,7 +61,9 @@ func match(node *corev1.Node, devices []disk.Device, pvs []*corev1.PersistentVol
 		m.find(a.PersistentVolume)
 	}
 	for _, s := range m.slots {
-		slices.SortStableFunc(s.pvs, func(a, b placed) int { return cmp.Compare(rank(a.PersistentVolume), rank(b.PersistentVolume)) })
+		slices.SortStableFunc(s.pvs, func(a, b placed) int {
+			return cmp.Compare(rank(a.PersistentVolume), rank(b.PersistentVolume))
+		})
 		slices.Sort(s.paths)
 		s.paths = slices.Compact(s.paths)
 	}
@@ -104,19 +107,19 @@ func (m *matching) of(d disk.Device) *slot {
 	return nil
 }
 
-// place adds a PV to the device at its path. It returns why the PV's disk is not there, "" if it is or may be.
-func (m *matching) place(pv *corev1.PersistentVolume) (why string) {
-	d := disk.At(localPath(pv))
+// place adds a PV to the device at its path. It returns why the PV's disk is not there, "" if it is
+// or may be.
+func (m *matching) place(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) (why string) {
 	if errors.Is(d.Err, fs.ErrNotExist) {
 		return fmt.Sprintf("the device %s is gone", d.Path)
 	}
 	s := m.add(d, false)
-	f := whose(pv, d, m.node)
-	if f.Answer == identity.Foreign {
+	finding := whose(pv, d, node)
+	if finding.Answer == identity.Foreign {
 		s.displaced = pv
-		return f.Why
+		return finding.Why
 	}
-	s.pvs = append(s.pvs, placed{pv, f})
+	s.pvs = append(s.pvs, placed{pv, finding})
 	s.prefer(d.Path)
 	return ""
 }
@@ -129,8 +132,9 @@ func (m *matching) find(pv *corev1.PersistentVolume) {
 	}
 	for _, s := range m.slots {
 		if s.device.Err == nil && s.device.Identity == id {
-			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: fmt.Sprintf(
-				"the PV names %s, and its disk %s is at %s: have that name lead to the disk again", localPath(pv), id, s.device.Path)}})
+			why := fmt.Sprintf("the PV names %s, and its disk %s is at %s: have that name lead to the disk again",
+				localPath(pv), id, s.device.Path)
+			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: why}})
 		}
 	}
 }

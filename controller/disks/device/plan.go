@@ -1,0 +1,285 @@
+package device
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
+)
+
+// found is what a pass read. These are values: plan reads nothing else.
+type found struct {
+	node *corev1.Node
+	spec *spec // nil if the node has no ConfigMap
+	// devices are those that the ConfigMap selects, and at has the devices at the paths of PVs.
+	devices []disk.Device
+	at      map[string]disk.Device
+	pvs     []*corev1.PersistentVolume
+	partly  map[types.UID]bool      // PVs for which a wipe was begun and did not succeed
+	gone    map[types.UID]time.Time // since when the disks of PVs are not at their paths
+	now     time.Time
+}
+
+// action is what is done about a device.
+type action int
+
+const (
+	leave    action = iota // nothing; work under way goes on
+	stop                   // end the work on the device
+	keep                   // stop, and forget that the device was wiped: its PV may be in use
+	withdraw               // keep, and delete the PV, which no claim has
+	release                // wipe the device of a Released PV, and delete the PV
+	offer                  // wipe a device without a PV if that is allowed, and make its PV
+)
+
+// target is a device, with what a wipe and its PV depend on.
+type target struct {
+	device disk.Device
+	node   *corev1.Node
+	spec   *spec
+	pv     *corev1.PersistentVolume // nil for a device without a PV
+	name   string                   // of the PV that the device has, or is to have
+}
+
+// uid returns the UID of the PV, "" if there is none.
+func (t target) uid() types.UID {
+	if t.pv == nil {
+		return ""
+	}
+	return t.pv.UID
+}
+
+// decision is what a pass does about one device, or about a PV that is the first on none.
+type decision struct {
+	action action
+	target
+	why         string // the PV is withdrawn
+	report      Report // holds unless the PV was withdrawn; the zero Report is none
+	warnings    []warning
+	unwithdrawn []warning // recorded unless the PV was withdrawn
+	since       time.Time // when the disk of the PV was first not at its path; zero if it is
+}
+
+// warning is an event about the decision's PV, or about the Node if there is none.
+type warning struct{ topic, reason, message string }
+
+func (d *decision) set(a action, s State, why string) {
+	d.action, d.report.State, d.report.Why = a, s, why
+}
+
+func (d *decision) warn(topic, reason, message string) {
+	d.warnings = append(d.warnings, warning{topic, reason, message})
+}
+
+// withdraw has the PV deleted, but not one that a claim has or that another node may have made.
+func (d *decision) withdraw(why string) {
+	if d.pv.DeletionTimestamp == nil && d.pv.Spec.ClaimRef == nil && mine(d.pv, d.node) {
+		d.action, d.why = withdraw, why
+	}
+}
+
+// plan decides about each device, and each PV whose disk is not at its path. It reads and changes
+// nothing but its argument. apply proves again what it destroys.
+func plan(f found) (all []decision) {
+	slots, gone := match(f)
+	f.spec = f.spec.without(unknownDisk(slots, gone))
+	names := f.names(slots)
+	for _, s := range slots {
+		if len(s.pvs) == 0 {
+			all = append(all, f.withoutPV(s, names))
+			continue
+		}
+		all = append(all, f.withPV(s, s.pvs[0]))
+		for _, other := range s.pvs[1:] {
+			d := decision{target: target{pv: other.PersistentVolume}}
+			d.warn("same", events.DeviceError, fmt.Sprintf("%s is the device of PV %s too", localPath(d.pv), s.pvs[0].Name))
+			all = append(all, d)
+		}
+	}
+	for _, pv := range gone {
+		all = append(all, f.withoutDisk(pv))
+	}
+	return all
+}
+
+// names counts how many devices have each name of a PV. Nothing else can have that of a PV.
+func (f found) names(slots []*slot) map[string]int {
+	names := map[string]int{}
+	for _, pv := range f.pvs {
+		names[pv.Name] += 2
+	}
+	for _, s := range slots {
+		if len(s.pvs) == 0 {
+			names[plainName(f.node.Name, s.device.Path)]++
+		}
+	}
+	return names
+}
+
+// unknownDisk returns the PV of a claim whose disk is not known, nil if there is none: it may be any
+// of the node's.
+func unknownDisk(slots []*slot, gone []absent) *corev1.PersistentVolume {
+	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
+	for _, a := range gone {
+		if unknown(a.PersistentVolume) {
+			return a.PersistentVolume
+		}
+	}
+	for _, s := range slots {
+		for _, pv := range s.pvs {
+			if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
+				return pv.PersistentVolume
+			}
+		}
+	}
+	return nil
+}
+
+// free reports whether a PV waits for a claim and none has it.
+func free(pv *corev1.PersistentVolume) bool {
+	waits := pv.Status.Phase == corev1.VolumeAvailable || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == ""
+	return waits && pv.Spec.ClaimRef == nil
+}
+
+// about returns the decision about a device, before anything is decided.
+func (f found) about(s *slot) decision {
+	return decision{
+		target: target{device: s.device, node: f.node, spec: f.spec},
+		report: Report{Device: s.device.Path, Paths: s.paths, ID: s.device.ID, Bytes: s.device.Bytes},
+	}
+}
+
+// withPV decides about a device with a PV.
+func (f found) withPV(s *slot, pv placed) decision {
+	d := f.about(s)
+	d.pv, d.name, d.report.PV = pv.PersistentVolume, pv.Name, pv.Name
+	d.compareSpec()
+	switch {
+	case pv.Answer != identity.Ours && d.device.Err == nil:
+		d.unclear(pv.Why)
+	case pv.Status.Phase == corev1.VolumeBound:
+		d.set(keep, Bound, "")
+		if f.partly[pv.UID] {
+			d.report.Why = partlyWiped
+			d.warn("partly", events.DeviceError, partlyWiped)
+		}
+	case pv.Status.Phase == corev1.VolumeReleased:
+		d.released()
+	case pv.Status.Phase == corev1.VolumeFailed:
+		d.set(stop, Error, "the PV has the phase Failed: "+pv.Status.Message)
+	default:
+		d.available(f.partly[pv.UID])
+	}
+	return d
+}
+
+// compareSpec records an event for a PV that the ConfigMap would make otherwise.
+func (d *decision) compareSpec() {
+	if d.spec == nil {
+		return
+	}
+	if keys := d.spec.differences(d.pv); len(keys) > 0 {
+		d.warn("differs "+d.spec.configMap+strings.Join(keys, ","), events.DeviceConfigDiffers, fmt.Sprintf(
+			"ConfigMap %s/%s has another %s; the PV stays as it is until its claim is deleted",
+			d.spec.namespace, d.spec.configMap, strings.Join(keys, ", ")))
+	}
+}
+
+// unclear decides about a device that may not be the disk of the PV that names it. Nothing is
+// written. A PV that no claim has is withdrawn, and the device is offered again if it carries
+// nothing.
+func (d *decision) unclear(why string) {
+	d.set(keep, Unclear, why)
+	d.report.Confirm = confirmation(d.device)
+	switch {
+	case free(d.pv):
+		d.withdraw(why)
+	case d.pv.Status.Phase == corev1.VolumeBound:
+		d.report.State = Bound
+	}
+	fix := "attach the disk of the PV"
+	if d.report.Confirm != "" {
+		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", d.pv.Name, d.report.Confirm)
+	}
+	d.unwithdrawn = []warning{{"unclear " + why, events.DeviceUnclear,
+		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", why, fix)}}
+}
+
+func (d *decision) released() {
+	switch {
+	case d.device.Err != nil:
+		d.set(stop, Error, d.device.Err.Error())
+		d.warn("device", events.DeviceError, d.report.Why)
+	case d.pv.DeletionTimestamp != nil:
+		d.set(leave, Released, "the PV is being deleted")
+	case d.spec == nil:
+		d.set(stop, Released, "the node has no ConfigMap of devices, and so no wipe mode")
+	default:
+		d.set(release, Released, "")
+	}
+}
+
+// available decides about a device whose PV waits for a claim. A PV that was Released, and for which
+// a wipe was begun, is withdrawn: a part of the former tenant's data may be left.
+func (d *decision) available(partly bool) {
+	d.set(keep, Available, "")
+	switch {
+	case partly && !free(d.pv):
+		d.set(keep, Error, partlyWiped)
+		d.warn("partly", events.DeviceError, partlyWiped)
+	case partly:
+		d.set(keep, Error, "the disk was being wiped when the claimRef was removed, and its PV could not be withdrawn")
+		d.withdraw("its disk was being wiped when its claimRef was removed; it is offered again once it is wiped")
+	case d.spec == nil:
+		d.withdraw("its node has no ConfigMap of devices any more")
+	}
+}
+
+// withoutPV decides about a device without a PV.
+func (f found) withoutPV(s *slot, names map[string]int) decision {
+	d := f.about(s)
+	switch device := s.device; {
+	case device.Err != nil:
+		d.set(stop, Error, device.Err.Error())
+	case device.ReadOnly:
+		d.set(stop, Error, "the device is read-only")
+	case s.displaced != nil:
+		d.set(stop, Unclear, fmt.Sprintf("PV %s names it, and was made for another disk: attach that disk, or delete the PV",
+			s.displaced.Name))
+	case device.Identity == "" && len(device.Twins) > 0:
+		d.set(stop, Error, fmt.Sprintf("device %s reports the same ID %s: they may be one disk by two paths. "+
+			"Use multipath, or leave one out of %s", device.Twins[0], device.ID, keyFilter))
+	default:
+		d.set(offer, Wiping, "") // until the device was probed
+		d.name = pvName(f.node.Name, device.Path, func(name string) bool { return names[name] > 1 })
+		return d
+	}
+	d.warn("error "+d.report.Device, events.DeviceError, fmt.Sprintf("%s is not offered: %s", d.report.Device, d.report.Why))
+	return d
+}
+
+// withoutDisk decides about a PV whose disk is not at its path. It waits first: udev replaces links.
+func (f found) withoutDisk(pv absent) decision {
+	d := decision{
+		target: target{pv: pv.PersistentVolume, node: f.node},
+		report: Report{Device: localPath(pv.PersistentVolume), State: Gone, Why: pv.why, PV: pv.Name},
+		since:  f.now,
+	}
+	if since, known := f.gone[pv.UID]; known {
+		d.since = since
+	}
+	switch {
+	case f.now.Sub(d.since) < absence:
+	case free(d.pv):
+		d.withdraw(pv.why)
+	default:
+		d.warn("gone "+pv.why, events.DeviceGone, pv.why)
+	}
+	return d
+}
