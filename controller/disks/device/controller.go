@@ -63,6 +63,7 @@ type Controller struct {
 	// Of the goroutine that makes passes.
 	watched  *watch
 	goneFrom map[types.UID]time.Time // PVs without a device
+	wipes    map[string]bool         // Leases of the node
 
 	running sync.WaitGroup // jobs
 
@@ -70,18 +71,16 @@ type Controller struct {
 	seen    error      // nil after the first pass
 	failure string     // of the last pass, "" if it succeeded
 	reports []Report
-	numbers map[string]disk.Number // of reports, by device
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
 	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
-	wipes   map[string]bool    // Leases of the node, as the last pass found them
 }
 
 // New returns a Controller that has done nothing yet.
 func New(c Config) *Controller {
 	return &Controller{
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
-		seen: errors.New("the API server and the devices were not read yet"), numbers: map[string]disk.Number{},
+		seen: errors.New("the API server and the devices were not read yet"),
 		jobs: map[disk.Number]*job{}, clean: map[disk.Number]cleaned{}, begun: map[types.UID]bool{},
 	}
 }

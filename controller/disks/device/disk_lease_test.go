@@ -86,7 +86,7 @@ func (m *machine) react(verb, resource string, do clienttesting.ReactionFunc) {
 
 // offer does what the node does with the disk.
 func (s *san) offer(m *machine) error {
-	return m.offer(s.at(m, "pv-"+m.node))(s.Context(), func(disk.Progress) {})
+	return m.offer(s.Context(), s.at(m, "pv-"+m.node), func(disk.Progress) {})
 }
 
 // at is the disk at a node, with the name of its PV.
@@ -213,7 +213,7 @@ func TestDiskReleasedAtTwoNodes(t *testing.T) {
 	writeTo(t, b.device.Path, "secret", dataAt)
 	wipe := s.at(b, pv.Name)
 	wipe.pv = pv
-	err := b.release(wipe)(t.Context(), func(disk.Progress) {})
+	err := b.release(t.Context(), wipe, func(disk.Progress) {})
 	if !errors.Is(err, disk.ErrBusy) || !strings.Contains(err.Error(), `node "node-a" has Lease ns/disk-`) {
 		t.Errorf("%v", err)
 	}
@@ -242,8 +242,8 @@ func TestDiskLeaseIsKept(t *testing.T) {
 		return refused, nil, errors.New("a policy refuses it")
 	})
 	wiping, goOn := make(chan struct{}), make(chan struct{})
-	a.begin(t.Context(), decision{target: s.at(a, "pv")}, func(ctx context.Context, report func(disk.Progress)) error {
-		return a.offer(s.at(a, "pv"))(ctx, func(p disk.Progress) {
+	a.begin(t.Context(), decision{target: s.at(a, "pv")}, func(ctx context.Context, at target, report func(disk.Progress)) error {
+		return a.offer(ctx, at, func(p disk.Progress) {
 			if p.Verified == 0 {
 				wiping <- struct{}{}
 				<-goOn

@@ -5,25 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// job is the work on one device. It runs beside the passes, and is kept after an end that was no
-// success, until it is tried again. The Controller's mu guards it.
+// job is the work on one device. It runs beside the passes, and is kept after a failure until it is
+// tried again. The Controller's mu guards it.
 type job struct {
-	uid      types.UID // of the Released PV that it is for, "" for a device without a PV
-	spec     spec      // that it was begun with
-	sequence uint64    // of the device
-	identity string    // of the device
+	target   // that it was begun with
 	began    time.Time
 	cancel   context.CancelCauseFunc
 	running  bool
@@ -36,15 +32,12 @@ type job struct {
 
 // work does a job. It calls report as it goes on. The error is why the device is not wiped and
 // offered.
-type work func(ctx context.Context, report func(disk.Progress)) error
+type work func(ctx context.Context, t target, report func(disk.Progress)) error
 
 // cleaned is a device that was wiped and verified, and has no PV yet.
 type cleaned struct {
-	sequence uint64
-	bytes    int64
-	identity string
-	name     string // of the PV that it had
-	version  string // of that PV, if it could not be deleted after the wipe
+	target
+	version string // of the PV that it has, if that could not be deleted after the wipe
 }
 
 var (
@@ -52,41 +45,52 @@ var (
 	errEnded   = errors.New("the device is not to be wiped any more")
 )
 
+// wipeError is the error of a wipe that was begun.
+type wipeError struct{ error }
+
+func (e *wipeError) Unwrap() error { return e.error }
+
+// outcome returns the state of a device whose job failed, and the reason of the event.
+func outcome(err error) (s State, reason string) {
+	switch {
+	case errors.As(err, new(*wipeError)):
+		return Error, events.DeviceWipeFailed
+	case errors.Is(err, disk.ErrBusy):
+		return Busy, events.DeviceBusy
+	case errors.Is(err, errRefused):
+		return Refused, events.DeviceRefused
+	}
+	return Error, events.DeviceError
+}
+
 // begin does the work on a device unless that is under way, or failed a short while ago for the same
 // PV and ConfigMap. Work for another PV is ended, as is that on a device which may not be wiped any
 // more, and the next pass begins. The work ends with the context.
 func (c *Controller) begin(ctx context.Context, d decision, do work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, uid, s := d.device.Number, d.uid(), d.spec
+	n, t := d.device.Number, d.target
 	j := c.jobs[n]
 	switch {
 	case j == nil:
 		j = &job{state: d.report.State}
-	case j.running && (j.uid != uid || uid == "" && j.spec.existing && !s.existing):
+	case j.running && (j.uid() != t.uid() || t.pv == nil && j.spec.existing && !t.spec.existing):
 		j.cancel(errEnded)
 		return
 	case j.running:
 		return
-	case j.uid != uid || !j.spec.same(s) || j.sequence != d.device.Sequence:
+	case j.uid() != t.uid() || !j.spec.same(t.spec) || j.device.Sequence != t.device.Sequence:
 		j = &job{state: d.report.State}
 	case time.Now().Before(j.retry):
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.uid, j.spec, j.sequence, j.identity, j.began = uid, *s, d.device.Sequence, d.device.Identity, time.Now()
-	j.cancel, j.running, j.progress = cancel, true, disk.Progress{}
+	j.target, j.began, j.cancel, j.running, j.progress = t, time.Now(), cancel, true, disk.Progress{}
 	c.jobs[n] = j
 	c.running.Go(func() {
 		defer cancel(nil)
-		c.finish(ctx, n, j, do(ctx, func(p disk.Progress) { c.progress(j, p) }))
+		c.finish(ctx, j, t, do(ctx, t, func(p disk.Progress) { c.progress(j, p) }))
 	})
-}
-
-// same reports whether a job that failed would do the same again.
-func (s *spec) same(o *spec) bool {
-	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown && s.class == o.class && s.mode == o.mode && s.fsType == o.fsType &&
-		slices.Equal(s.options, o.options)
 }
 
 func (c *Controller) progress(j *job, p disk.Progress) {
@@ -98,33 +102,40 @@ func (c *Controller) progress(j *job, p disk.Progress) {
 	j.state, j.why, j.progress = Wiping, "", p
 }
 
-// finish notes how a job ended, and asks for a pass.
-func (c *Controller) finish(ctx context.Context, n disk.Number, j *job, err error) {
+// finish records how a job ended, and asks for a pass.
+func (c *Controller) finish(ctx context.Context, j *job, t target, err error) {
 	c.mu.Lock()
+	failed := err != nil && ctx.Err() == nil && !errors.Is(err, errEnded)
+	state, reason := outcome(err)
 	j.running = false
-	switch {
-	case err == nil || ctx.Err() != nil || errors.Is(err, errEnded):
-		if c.jobs[n] == j {
-			delete(c.jobs, n)
-		}
-	case errors.Is(err, disk.ErrBusy):
-		j.state, j.why = Busy, err.Error()
-	case errors.Is(err, errRefused):
-		j.state, j.why = Refused, err.Error()
-	default:
-		j.state, j.why = Error, err.Error()
+	switch n := t.device.Number; {
+	case failed:
+		j.state, j.why = state, err.Error()
+	case c.jobs[n] == j:
+		delete(c.jobs, n)
 	}
 	j.retry = time.Now().Add(j.pause(err, c.Interval))
 	j.tries++
 	c.mu.Unlock()
-	if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-		klog.FromContext(ctx).Info("A device is not offered", "device", n, "why", err)
+	if failed {
+		c.warnFailed(ctx, t, reason, err)
+		klog.FromContext(ctx).Info("A device is not offered", "device", t.device.Number, "why", err)
 	}
 	sleep.Wake(c.wake)
 }
 
-// pause returns how long a job that failed waits. A wipe that failed begins again with the first byte, and on a failing disk fails
-// again after hours: it waits at least as long as it took, and longer each time, up to a day.
+// warnFailed records why a device without a PV is not offered, or that of a Released PV not again.
+func (c *Controller) warnFailed(ctx context.Context, t target, reason string, err error) {
+	if t.pv == nil {
+		c.warn(ctx, nil, t.device.Path+err.Error(), reason, fmt.Sprintf("device %s is not offered: %v", t.device.Path, err))
+		return
+	}
+	c.warn(ctx, t.pv, err.Error(), reason, fmt.Sprintf("the PV stays Released, and its device is tried again: %v", err))
+}
+
+// pause returns how long a job that failed waits. A wipe that failed begins again with the first
+// byte, and on a failing disk fails again after hours: it waits at least as long as it took, and
+// longer each time, up to a day.
 func (j *job) pause(err error, interval time.Duration) time.Duration {
 	pause := firstRetry << min(j.tries, 20)
 	if errors.As(err, new(*wipeError)) {
@@ -133,12 +144,17 @@ func (j *job) pause(err error, interval time.Duration) time.Duration {
 	return min(pause, interval)
 }
 
-// end ends the work on a device, which has a PV that needs none.
+// end ends the work on a device.
 func (c *Controller) end(n disk.Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.endLocked(n, errEnded)
+}
+
+// endLocked is end for a caller that holds mu.
+func (c *Controller) endLocked(n disk.Number, why error) {
 	if j := c.jobs[n]; j != nil && j.running {
-		j.cancel(errEnded)
+		j.cancel(why)
 	} else {
 		delete(c.jobs, n)
 	}
@@ -163,38 +179,29 @@ func (c *Controller) next() time.Duration {
 }
 
 // publish sets what Reports returns, and ends the work on devices that are in no report.
-func (c *Controller) publish(reports []Report, numbers map[string]disk.Number) {
+func (c *Controller) publish(reports []Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen, c.reports, c.numbers = nil, reports, numbers
+	c.seen, c.reports = nil, reports
 	known := map[disk.Number]bool{}
-	for _, n := range numbers {
-		known[n] = true
+	for _, r := range reports {
+		known[r.number] = true
 	}
-	for n, j := range c.jobs {
-		if known[n] {
-			continue
-		}
-		if j.running {
-			j.cancel(fmt.Errorf("%w: it is gone", errEnded))
-		} else {
-			delete(c.jobs, n)
-		}
-	}
-	for n := range c.clean {
+	for n := range c.jobs {
 		if !known[n] {
-			delete(c.clean, n)
+			c.endLocked(n, fmt.Errorf("%w: it is gone", errEnded))
 		}
 	}
+	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
 }
 
 // partlyWiped is why a disk that is wiped no more has a part of a former tenant's data.
 const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
 
-// partlyWiped returns the PVs for which a wipe was begun, by this process or one before, and did not
-// succeed. It forgets PVs that are gone, and first ends the wipes for all that are not Released any
-// more: what has not begun by then writes nothing, so the answer holds for the pass.
-func (c *Controller) partlyWiped(pvs []*corev1.PersistentVolume) map[types.UID]bool {
+// wipedPartly returns the PVs for which a wipe was begun, by this process or one before, and did not
+// succeed. It forgets PVs that are gone, and ends the wipes for all that are not Released any more:
+// one that has not begun by then writes nothing, so the answer holds for the pass.
+func (c *Controller) wipedPartly(pvs []*corev1.PersistentVolume) map[types.UID]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	released, partly := map[types.UID]bool{"": true}, map[types.UID]bool{}
@@ -203,29 +210,12 @@ func (c *Controller) partlyWiped(pvs []*corev1.PersistentVolume) map[types.UID]b
 		partly[pv.UID] = c.begun[pv.UID] || c.wipes[wipeLease(pv.UID)]
 	}
 	for _, j := range c.jobs {
-		if j.running && !released[j.uid] {
+		if j.running && !released[j.uid()] {
 			j.cancel(errEnded)
 		}
 	}
 	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool { _, known := partly[uid]; return !known })
 	return partly
-}
-
-// noteWipes notes which Leases of wipes there are.
-func (c *Controller) noteWipes(leases []coordinationv1.Lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wipes = map[string]bool{}
-	for _, l := range leases {
-		c.wipes[l.Name] = holderOf(&l) == c.node
-	}
-}
-
-// noteBegun notes that the first byte of the PV's disk is about to be wiped.
-func (c *Controller) noteBegun(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begun[uid] = true
 }
 
 // describe writes the job's part of a report.
@@ -249,7 +239,7 @@ func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	note, has := c.clean[d.Number]
-	return note, has && note.sequence == d.Sequence && note.bytes == d.Bytes
+	return note, has && note.device.Sequence == d.Sequence && note.device.Bytes == d.Bytes
 }
 
 // noteWiped notes that a device was wiped. version is that of its PV, if it is still there.
@@ -257,6 +247,5 @@ func (c *Controller) noteWiped(t target, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.begun, t.uid())
-	d := t.device
-	c.clean[d.Number] = cleaned{d.Sequence, d.Bytes, d.Identity, t.name, version}
+	c.clean[t.device.Number] = cleaned{t, version}
 }

@@ -32,7 +32,7 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 			of := func(s *spec) decision {
 				return decision{target: target{device: disk.Device{Number: disk.Number{Major: 8}}, spec: s}}
 			}
-			c.begin(ctx, of(allowed), func(ctx context.Context, _ func(disk.Progress)) error {
+			c.begin(ctx, of(allowed), func(ctx context.Context, _ target, _ func(disk.Progress)) error {
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return ctx.Err()
@@ -79,12 +79,12 @@ func TestPauseOfAJob(t *testing.T) {
 
 // A wipe that failed waits, unless the ConfigMap changed, or another disk was attached.
 func TestFailedWipeWaits(t *testing.T) {
-	c := New(Config{Interval: time.Minute})
+	c := New(Config{Events: quiet{}, Interval: time.Minute})
 	d, s := disk.Device{Number: disk.Number{Major: 8}, Sequence: 1}, &spec{configMap: "cm"}
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "pv"}}
 	begins := 0
 	begin := func(d disk.Device, s *spec) int {
-		c.begin(t.Context(), decision{target: target{device: d, spec: s, pv: pv}}, func(context.Context, func(disk.Progress)) error {
+		c.begin(t.Context(), decision{target: target{device: d, spec: s, pv: pv}}, func(context.Context, target, func(disk.Progress)) error {
 			begins++
 			return &wipeError{errors.New("it cannot be written")}
 		})

@@ -81,7 +81,9 @@ func wipeLease(uid types.UID) string {
 // beginWipe notes that the first byte of the PV's disk is about to be wiped: in the memory alone if the role, of an older version,
 // has no Leases.
 func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume) error {
-	c.noteBegun(pv.UID)
+	c.mu.Lock()
+	c.begun[pv.UID] = true
+	c.mu.Unlock()
 	err := c.createLease(ctx, wipeLease(pv.UID), recorded(pv).LastingID())
 	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsForbidden(err) {
 		return nil
@@ -113,11 +115,11 @@ func (c *Controller) leasesOfJobs() map[string]bool {
 	needed := map[string]bool{}
 	for _, j := range c.jobs {
 		if j.running {
-			needed[leaseName(j.identity)] = true
+			needed[leaseName(j.device.Identity)] = true
 		}
 	}
 	for _, note := range c.clean {
-		needed[leaseName(note.identity)] = true
+		needed[leaseName(note.device.Identity)] = true
 	}
 	return needed
 }
@@ -136,9 +138,10 @@ func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, 
 	} else if err != nil {
 		return fmt.Errorf("list Leases of disks: %w", err)
 	}
-	c.noteWipes(list.Items)
+	c.wipes = map[string]bool{}
 	for i := range list.Items {
 		l := &list.Items[i]
+		c.wipes[l.Name] = holderOf(l) == c.node
 		if needed[l.Name] || holderOf(l) != c.node {
 			continue
 		}

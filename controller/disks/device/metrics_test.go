@@ -20,7 +20,7 @@ func TestGauges(t *testing.T) {
 	c.publish([]Report{
 		{Device: "a", State: Available, PV: "pv-a"}, {Device: "b", State: Bound, PV: "pv-b"}, {Device: "c", State: Error},
 		{Device: "d", State: Refused}, {Device: "e", State: Busy, PV: "pv-e"}, {Device: "f", State: Gone, PV: "pv-f"},
-	}, nil)
+	})
 	for name, want := range map[string]float64{
 		"local_pv_provisioner_available_devices{n}": 3, "local_pv_provisioner_error_devices{n}": 1,
 		"kubevirt_hpp_devices{n,refused}": 1, "kubevirt_hpp_devices{n,busy}": 1, "kubevirt_hpp_devices{n,wiping}": 0, "kubevirt_hpp_devices{n,gone}": 1,

@@ -35,14 +35,14 @@ func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 func (c *Controller) compare(ctx context.Context) error {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		c.publish(nil, nil) // the garbage collector deletes its PVs
+		c.publish(nil) // the garbage collector deletes its PVs
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("read Node %s: %w", c.node, err)
 	}
 	s, err := c.readSpec(ctx, node)
 	if err != nil {
-		c.warnNode(ctx, "spec", events.DeviceConfigInvalid, err.Error())
+		c.warn(ctx, nil, "spec", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
 	leases := c.leasesOfJobs()
@@ -56,11 +56,11 @@ func (c *Controller) compare(ctx context.Context) error {
 	f := found{node: node, spec: s, pvs: pvs, gone: c.goneFrom, now: time.Now()}
 	if err := f.readDevices(); err != nil {
 		err = fmt.Errorf("%s of ConfigMap %s/%s: %w", keyDir, c.Namespace, s.configMap, err)
-		c.warnNode(ctx, "dir", events.DeviceConfigInvalid, err.Error())
+		c.warn(ctx, nil, "dir", events.DeviceConfigInvalid, err.Error())
 		return err
 	}
 	c.observe(s)
-	f.partly = c.partlyWiped(pvs)
+	f.partly = c.wipedPartly(pvs)
 	decisions := plan(f)
 	c.goneFrom = map[types.UID]time.Time{}
 	for _, d := range decisions {
@@ -117,4 +117,64 @@ func (c *Controller) ownPVs(ctx context.Context) (own []*corev1.PersistentVolume
 		return true
 	})
 	return own, err
+}
+
+// apply does what was decided, and returns the reports.
+//
+// A decision is as old as what the pass read. Before the first write, offer and release therefore
+// open the device exclusively, prove that it is the one that was found, and read from the API server
+// that the PV is as it was and no other PV or claim is on the device. The API server withdraws no PV
+// that changed since.
+func (c *Controller) apply(ctx context.Context, decisions []decision) (reports []Report) {
+	for _, d := range decisions {
+		switch d.action {
+		case stop:
+			c.end(d.device.Number)
+		case keep, withdraw:
+			c.end(d.device.Number)
+			c.forget(d.device.Number)
+		case release:
+			c.begin(ctx, d, c.release)
+		case offer:
+			c.begin(ctx, d, c.offer)
+		}
+		withdrawn := d.action == withdraw && c.withdraw(ctx, d.pv, d.why)
+		for _, w := range d.warnings {
+			if !withdrawn || w.reason == events.DeviceConfigDiffers {
+				c.warn(ctx, d.pv, w.topic, w.reason, w.message)
+			}
+		}
+		if !withdrawn && d.report.State != "" {
+			reports = append(reports, d.report)
+		}
+	}
+	return reports
+}
+
+// withdraw deletes a PV that no claim has, unless it changed since it was read: a claim may have it.
+func (c *Controller) withdraw(ctx context.Context, pv *corev1.PersistentVolume, why string) bool {
+	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
+	if err != nil && !apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Error(err, "The PV was not withdrawn", "pv", pv.Name)
+		return false
+	}
+	c.note(ctx, pv, "withdrawn", events.DeviceWithdrawn, "the PV is withdrawn: "+why)
+	return true
+}
+
+// warn records an event about a PV, or about the Node if it is nil.
+func (c *Controller) warn(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
+	c.Events.Warn(ctx, c.object(pv), reason+topic, reason, message)
+}
+
+// note is warn for what is as it should be.
+func (c *Controller) note(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
+	c.Events.Note(ctx, c.object(pv), reason+topic, reason, message)
+}
+
+func (c *Controller) object(pv *corev1.PersistentVolume) corev1.ObjectReference {
+	if pv == nil {
+		return *events.Node(c.node)
+	}
+	return events.PV(pv)
 }

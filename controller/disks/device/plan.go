@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -59,14 +60,14 @@ func (t target) uid() types.UID {
 type decision struct {
 	action action
 	target
-	why         string // the PV is withdrawn
-	report      Report // holds unless the PV was withdrawn; the zero Report is none
-	warnings    []warning
-	unwithdrawn []warning // recorded unless the PV was withdrawn
-	since       time.Time // when the disk of the PV was first not at its path; zero if it is
+	why      string // the PV is withdrawn
+	report   Report // holds unless the PV was withdrawn; the zero Report is none
+	warnings []warning
+	since    time.Time // when the disk of the PV was first not at its path; zero if it is
 }
 
-// warning is an event about the decision's PV, or about the Node if there is none.
+// warning is an event about the decision's PV, or about the Node if there is none. It is not recorded
+// if the PV was withdrawn, except for one about the ConfigMap.
 type warning struct{ topic, reason, message string }
 
 func (d *decision) set(a action, s State, why string) {
@@ -79,7 +80,8 @@ func (d *decision) warn(topic, reason, message string) {
 
 // withdraw has the PV deleted, but not one that a claim has or that another node may have made.
 func (d *decision) withdraw(why string) {
-	if d.pv.DeletionTimestamp == nil && d.pv.Spec.ClaimRef == nil && mine(d.pv, d.node) {
+	mine := nodeUID(d.pv) == string(d.node.UID) || !elsewhere(d.pv, d.node)
+	if d.pv.DeletionTimestamp == nil && d.pv.Spec.ClaimRef == nil && mine {
 		d.action, d.why = withdraw, why
 	}
 }
@@ -87,10 +89,14 @@ func (d *decision) withdraw(why string) {
 // plan decides about each device, and each PV whose disk is not at its path. It reads and changes
 // nothing but its argument. apply proves again what it destroys.
 func plan(f found) (all []decision) {
-	slots, gone := match(f)
-	f.spec = f.spec.without(unknownDisk(slots, gone))
-	names := f.names(slots)
-	for _, s := range slots {
+	found, gone := match(f)
+	if pv := unknownDisk(found, gone); pv != nil && f.spec != nil && f.spec.existing {
+		safe := *f.spec // a device that carries something may be that disk
+		safe.existing, safe.unknown = false, pv.Name
+		f.spec = &safe
+	}
+	names := f.names(found)
+	for _, s := range found {
 		if len(s.pvs) == 0 {
 			all = append(all, f.withoutPV(s, names))
 			continue
@@ -109,12 +115,12 @@ func plan(f found) (all []decision) {
 }
 
 // names counts how many devices have each name of a PV. Nothing else can have that of a PV.
-func (f found) names(slots []*slot) map[string]int {
+func (f found) names(all slotList) map[string]int {
 	names := map[string]int{}
 	for _, pv := range f.pvs {
 		names[pv.Name] += 2
 	}
-	for _, s := range slots {
+	for _, s := range all {
 		if len(s.pvs) == 0 {
 			names[plainName(f.node.Name, s.device.Path)]++
 		}
@@ -124,18 +130,14 @@ func (f found) names(slots []*slot) map[string]int {
 
 // unknownDisk returns the PV of a claim whose disk is not known, nil if there is none: it may be any
 // of the node's.
-func unknownDisk(slots []*slot, gone []absent) *corev1.PersistentVolume {
+func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
 	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
-	for _, a := range gone {
-		if unknown(a.PersistentVolume) {
-			return a.PersistentVolume
-		}
+	for _, s := range all {
+		gone = append(gone, s.pvs...)
 	}
-	for _, s := range slots {
-		for _, pv := range s.pvs {
-			if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
-				return pv.PersistentVolume
-			}
+	for _, pv := range gone {
+		if pv.Answer != identity.Ours && unknown(pv.PersistentVolume) {
+			return pv.PersistentVolume
 		}
 	}
 	return nil
@@ -151,7 +153,8 @@ func free(pv *corev1.PersistentVolume) bool {
 func (f found) about(s *slot) decision {
 	return decision{
 		target: target{device: s.device, node: f.node, spec: f.spec},
-		report: Report{Device: s.device.Path, Paths: s.paths, ID: s.device.ID, Bytes: s.device.Bytes},
+		report: Report{Device: s.device.Path, Paths: s.paths, ID: s.device.ID, Bytes: s.device.Bytes,
+			number: s.device.Number},
 	}
 }
 
@@ -196,19 +199,19 @@ func (d *decision) compareSpec() {
 // nothing.
 func (d *decision) unclear(why string) {
 	d.set(keep, Unclear, why)
-	d.report.Confirm = confirmation(d.device)
+	fix := "attach the disk of the PV"
+	if mark := cmp.Or(d.device.Identity, d.device.Attachment); mark != "" {
+		d.report.Confirm = AnnConfirmed + "=" + mark
+		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", d.pv.Name, d.report.Confirm)
+	}
 	switch {
 	case free(d.pv):
 		d.withdraw(why)
 	case d.pv.Status.Phase == corev1.VolumeBound:
 		d.report.State = Bound
 	}
-	fix := "attach the disk of the PV"
-	if d.report.Confirm != "" {
-		fix = fmt.Sprintf("if this is the disk of the PV, confirm it: kubectl annotate pv %s %s", d.pv.Name, d.report.Confirm)
-	}
-	d.unwithdrawn = []warning{{"unclear " + why, events.DeviceUnclear,
-		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", why, fix)}}
+	d.warn("unclear "+why, events.DeviceUnclear,
+		fmt.Sprintf("the disk is not wiped, and not offered to another claim: %s; %s", why, fix))
 }
 
 func (d *decision) released() {
@@ -265,10 +268,10 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 }
 
 // withoutDisk decides about a PV whose disk is not at its path. It waits first: udev replaces links.
-func (f found) withoutDisk(pv absent) decision {
+func (f found) withoutDisk(pv placed) decision {
 	d := decision{
 		target: target{pv: pv.PersistentVolume, node: f.node},
-		report: Report{Device: localPath(pv.PersistentVolume), State: Gone, Why: pv.why, PV: pv.Name},
+		report: Report{Device: localPath(pv.PersistentVolume), State: Gone, Why: pv.Why, PV: pv.Name},
 		since:  f.now,
 	}
 	if since, known := f.gone[pv.UID]; known {
@@ -277,9 +280,9 @@ func (f found) withoutDisk(pv absent) decision {
 	switch {
 	case f.now.Sub(d.since) < absence:
 	case free(d.pv):
-		d.withdraw(pv.why)
+		d.withdraw(pv.Why)
 	default:
-		d.warn("gone "+pv.why, events.DeviceGone, pv.why)
+		d.warn("gone "+pv.Why, events.DeviceGone, pv.Why)
 	}
 	return d
 }

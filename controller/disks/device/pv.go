@@ -2,6 +2,7 @@ package device
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -75,15 +76,9 @@ func elsewhere(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 
 func excludes(term corev1.NodeSelectorTerm, hostname string) bool {
 	for _, e := range term.MatchExpressions {
-		if e.Key != corev1.LabelHostname || e.Operator != corev1.NodeSelectorOpIn {
-			continue
+		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
+			return !slices.Contains(e.Values, hostname)
 		}
-		for _, v := range e.Values {
-			if v == hostname {
-				return false
-			}
-		}
-		return true
 	}
 	return false
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
 // State is what the controller does with a device.
@@ -37,6 +39,8 @@ type Report struct {
 	State State    `json:"state"`
 	Why   string   `json:"why,omitempty"`
 	PV    string   `json:"pv,omitempty"`
+
+	number disk.Number // of the device; zero for the state Gone
 	// Retry is when the device is tried again, the zero time if that is not set.
 	Retry time.Time `json:"retry,omitzero"`
 	// Confirm is the annotation with which an administrator confirms that the device is the PV's; "" if that is clear.
@@ -76,7 +80,7 @@ func (c *Controller) Reports() []Report {
 	defer c.mu.Unlock()
 	all := slices.Clone(c.reports)
 	for i, r := range all {
-		if job := c.jobs[c.numbers[r.Device]]; job != nil {
+		if job := c.jobs[r.number]; job != nil {
 			job.describe(&all[i])
 		}
 	}

@@ -16,122 +16,92 @@ import (
 // slot is one device with the paths that lead to it and the PVs that may be on it.
 type slot struct {
 	device disk.Device
+	first  string   // the path by which it was found first
 	paths  []string // others that lead to it
 	listed bool     // in the directory of the ConfigMap
 	pvs    []placed
-	// displaced is a PV that names a path of the device and was made for another disk; nil if there is none.
+	// displaced is a PV that names a path of the device and was made for another disk; nil if there
+	// is none.
 	displaced *corev1.PersistentVolume
 }
 
-// placed is a PV whose disk is a device, or may be.
+// placed is a PV, with the answer whether its disk is a device.
 type placed struct {
 	*corev1.PersistentVolume
 	identity.Finding
 }
 
-// absent is a PV whose disk is not at its path.
-type absent struct {
-	*corev1.PersistentVolume
-	why string
-}
-
-// matching finds out which PV is on which device.
-type matching struct {
-	slots  []*slot
-	number map[disk.Number]*slot
-	path   map[string]*slot
-}
+// slotList is the devices of a node.
+type slotList []*slot
 
 // match finds out which PV is on which device. A device is its number, whatever path leads to it,
 // and two devices that report one WWN are one disk. A path that cannot be read has a slot of its own.
 //
 // gone are PVs whose disk is not at their path. If another device has the ID that such a PV records,
 // the PV is on that device, too, so that the device is not offered again.
-func match(f found) (slots []*slot, gone []absent) {
-	m := &matching{number: map[disk.Number]*slot{}, path: map[string]*slot{}}
+func match(f found) (all slotList, gone []placed) {
 	for _, d := range f.devices {
-		m.add(d, true)
+		all.add(d).listed = true
 	}
 	for _, pv := range f.pvs {
-		if why := m.place(pv, f.at[localPath(pv)], f.node); why != "" {
-			gone = append(gone, absent{pv, why})
+		d := f.at[localPath(pv)]
+		p := placed{pv, whose(pv, d, f.node)}
+		if errors.Is(d.Err, fs.ErrNotExist) {
+			p.Finding = identity.Finding{Answer: identity.Foreign, Why: fmt.Sprintf("the device %s is gone", d.Path)}
+		} else if s := all.add(d); p.Answer == identity.Foreign {
+			s.displaced = pv
+		} else {
+			s.pvs = append(s.pvs, p)
+			s.prefer(d.Path)
+		}
+		if p.Answer == identity.Foreign {
+			gone = append(gone, p)
 		}
 	}
-	for _, a := range gone {
-		m.find(a.PersistentVolume)
+	for _, p := range gone {
+		all.find(p.PersistentVolume)
 	}
-	for _, s := range m.slots {
-		slices.SortStableFunc(s.pvs, func(a, b placed) int {
-			return cmp.Compare(rank(a.PersistentVolume), rank(b.PersistentVolume))
-		})
+	for _, s := range all {
+		slices.SortStableFunc(s.pvs, func(a, b placed) int { return cmp.Compare(a.rank(), b.rank()) })
 		slices.Sort(s.paths)
 		s.paths = slices.Compact(s.paths)
 	}
-	return m.slots, gone
+	return all, gone
 }
 
 // add returns the slot of a device, a new one if it has none.
-func (m *matching) add(d disk.Device, listed bool) *slot {
-	if s := m.of(d); s != nil {
-		if d.Path != s.device.Path {
-			s.paths = append(s.paths, d.Path)
-		}
-		return s
-	}
-	if s := m.path[d.Path]; s != nil {
-		return s
-	}
-	s := &slot{device: d, listed: listed}
-	m.slots, m.path[d.Path] = append(m.slots, s), s
-	if d.Err == nil {
-		m.number[d.Number] = s
+func (all *slotList) add(d disk.Device) *slot {
+	s := all.of(d)
+	if s == nil {
+		s = &slot{device: d, first: d.Path}
+		*all = append(*all, s)
+	} else if d.Path != s.device.Path {
+		s.paths = append(s.paths, d.Path)
 	}
 	return s
 }
 
 // of returns the slot of the disk that a device leads to, nil if there is none.
-func (m *matching) of(d disk.Device) *slot {
-	if d.Err != nil {
-		return nil
-	}
-	if s := m.number[d.Number]; s != nil {
-		return s
-	}
-	if d.Identity != "" { // the twins are the same disk
-		for _, n := range d.Twins {
-			if s := m.number[n]; s != nil {
-				return s
-			}
+func (all slotList) of(d disk.Device) *slot {
+	for _, same := range []func(*slot) bool{
+		func(s *slot) bool { return d.Err == nil && s.device.Err == nil && s.device.Number == d.Number },
+		func(s *slot) bool { // the twins are the same disk
+			return d.Err == nil && s.device.Err == nil && d.Identity != "" && slices.Contains(d.Twins, s.device.Number)
+		},
+		func(s *slot) bool { return s.first == d.Path },
+	} {
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			return all[i]
 		}
 	}
 	return nil
 }
 
-// place adds a PV to the device at its path. It returns why the PV's disk is not there, "" if it is
-// or may be.
-func (m *matching) place(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) (why string) {
-	if errors.Is(d.Err, fs.ErrNotExist) {
-		return fmt.Sprintf("the device %s is gone", d.Path)
-	}
-	s := m.add(d, false)
-	finding := whose(pv, d, node)
-	if finding.Answer == identity.Foreign {
-		s.displaced = pv
-		return finding.Why
-	}
-	s.pvs = append(s.pvs, placed{pv, finding})
-	s.prefer(d.Path)
-	return ""
-}
-
 // find adds a PV whose disk is not at its path to the device that has the recorded ID.
-func (m *matching) find(pv *corev1.PersistentVolume) {
+func (all slotList) find(pv *corev1.PersistentVolume) {
 	id := recorded(pv).LastingID()
-	if id == "" {
-		return
-	}
-	for _, s := range m.slots {
-		if s.device.Err == nil && s.device.Identity == id {
+	for _, s := range all {
+		if id != "" && s.device.Err == nil && s.device.Identity == id {
 			why := fmt.Sprintf("the PV names %s, and its disk %s is at %s: have that name lead to the disk again",
 				localPath(pv), id, s.device.Path)
 			s.pvs = append(s.pvs, placed{pv, identity.Finding{Answer: identity.Unclear, Why: why}})
@@ -152,8 +122,8 @@ func (s *slot) prefer(path string) {
 }
 
 // rank orders the PVs of one device: the one that has to be respected most comes first.
-func rank(pv *corev1.PersistentVolume) int {
-	switch pv.Status.Phase {
+func (p placed) rank() int {
+	switch p.Status.Phase {
 	case corev1.VolumeBound:
 		return 0
 	case corev1.VolumeReleased:

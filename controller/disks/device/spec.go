@@ -28,15 +28,10 @@ type spec struct {
 	unknown string
 }
 
-// without returns the spec for a node that has the PV of a claim whose disk is not known: a device that carries something may be
-// that disk. It is the same for no PV.
-func (s *spec) without(pv *corev1.PersistentVolume) *spec {
-	if s == nil || !s.existing || pv == nil {
-		return s
-	}
-	safe := *s
-	safe.existing, safe.unknown = false, pv.Name
-	return &safe
+// same reports whether a job that failed would do the same again.
+func (s *spec) same(o *spec) bool {
+	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown &&
+		s.class == o.class && s.mode == o.mode && s.fsType == o.fsType && slices.Equal(s.options, o.options)
 }
 
 var fsTypes = []string{"ext4", "xfs", "btrfs"}

@@ -1,8 +1,6 @@
 package device
 
 import (
-	"cmp"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
@@ -44,30 +42,12 @@ func nodeUID(pv *corev1.PersistentVolume) string {
 	return pv.Annotations[contract.AnnNodeUID]
 }
 
-// marks returns what identifies a device of the node.
-func marks(d disk.Device, node *corev1.Node) identity.Disk {
-	return identity.Disk{ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment}
-}
-
 // whose returns whether the device is the one that the PV was made for.
 func whose(pv *corev1.PersistentVolume, d disk.Device, node *corev1.Node) identity.Finding {
 	if d.Err != nil {
 		return identity.Finding{Answer: identity.Unclear, Why: d.Err.Error()}
 	}
-	return identity.OfDisk(recorded(pv), marks(d, node))
-}
-
-// mine reports whether a PV may be withdrawn by this node: it made the PV, or the PV can only be used here.
-func mine(pv *corev1.PersistentVolume, node *corev1.Node) bool {
-	return nodeUID(pv) == string(node.UID) || !elsewhere(pv, node)
-}
-
-// confirmation returns the annotation by which an administrator confirms that the device is a PV's, "" if the device has
-// nothing to be known by.
-func confirmation(d disk.Device) string {
-	value := cmp.Or(d.Identity, d.Attachment)
-	if value == "" || d.Err != nil {
-		return ""
-	}
-	return AnnConfirmed + "=" + value
+	return identity.OfDisk(recorded(pv), identity.Disk{
+		ID: d.Identity, Bytes: d.Bytes, NodeUID: string(node.UID), Attachment: d.Attachment,
+	})
 }

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
@@ -15,19 +16,13 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// offer returns the work that wipes a device without a PV and makes its PV. A device that carries
-// anything is refused, unless the ConfigMap has `existing: wipe`.
-func (c *Controller) offer(t target) work {
-	return func(ctx context.Context, report func(disk.Progress)) error {
-		err := c.wipeNew(ctx, &t, report)
-		if err == nil {
-			err = c.create(ctx, t)
-		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			c.warnNew(ctx, t.device, err)
-		}
+// offer is the work that wipes a device without a PV and makes its PV. A device that carries anything
+// is refused, unless the ConfigMap has `existing: wipe`.
+func (c *Controller) offer(ctx context.Context, t target, report func(disk.Progress)) error {
+	if err := c.wipeNew(ctx, &t, report); err != nil {
 		return err
 	}
+	return c.create(ctx, t)
 }
 
 // wipeNew wipes a device without a PV. It does nothing to one that was wiped already, and then
@@ -64,13 +59,7 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 	if err := c.checkEmpty(ctx, x, d, s); err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := x.Wipe(ctx, s.wipe, report); err != nil {
-		return &wipeError{err}
-	}
-	c.noteWiped(*t, "")
-	c.noteNode(ctx, d.Path+began.String(), events.DeviceWiped, wipedMessage(d, s.wipe, time.Since(began)))
-	return nil
+	return c.wipe(ctx, x, *t, "", report)
 }
 
 // mayWipe refuses a device that carries something. It opens the device to read only: closing a
@@ -141,4 +130,72 @@ func (c *Controller) create(ctx context.Context, t target) error {
 		}
 	}
 	return errors.New("the names of its PV are taken by PVs of other devices: " + t.name)
+}
+
+// release is the work that wipes the device of a Released PV and then deletes the PV, with its UID. The
+// next pass offers the device. A wipe that fails leaves the PV Released.
+func (c *Controller) release(ctx context.Context, t target, report func(disk.Progress)) error {
+	if err := c.wipeReleased(ctx, t, report); err != nil {
+		return err
+	}
+	return c.deleteWiped(ctx, t)
+}
+
+func (c *Controller) wipeReleased(ctx context.Context, t target, report func(disk.Progress)) error {
+	x, err := disk.Open(t.device)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	now, err := c.stillReleased(ctx, t)
+	if err != nil {
+		return err
+	}
+	if note, clean := c.wipedBefore(t.device); clean && note.version != "" && note.version == now.ResourceVersion {
+		return nil // the API server refused to delete the PV, which did not change since
+	}
+	if err := c.takeDisk(ctx, t); err != nil {
+		return err
+	}
+	if err := c.beginWipe(ctx, t.pv); err != nil {
+		return err
+	}
+	if err := c.wipe(ctx, x, t, now.ResourceVersion, report); err != nil {
+		return err
+	}
+	c.endWipe(ctx, t.pv.UID)
+	return nil
+}
+
+// deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed after
+// it was read: an administrator can give a Released PV to another claim.
+func (c *Controller) deleteWiped(ctx context.Context, t target) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := c.stillReleased(ctx, t)
+		if err != nil {
+			return err
+		}
+		return c.Client.CoreV1().PersistentVolumes().Delete(ctx, now.Name, live.Unchanged(now))
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete PV %s, whose disk is wiped: %w", t.pv.Name, err)
+	}
+	c.noteWiped(t, "")
+	return nil
+}
+
+// wipe wipes and verifies a device, and notes that. version is that of its PV, if it has one.
+func (c *Controller) wipe(ctx context.Context, x *disk.Exclusive, t target, version string, report func(disk.Progress)) error {
+	began := time.Now()
+	if err := x.Wipe(ctx, t.spec.wipe, report); err != nil {
+		return &wipeError{err}
+	}
+	c.noteWiped(t, version)
+	topic := "wiped"
+	if t.pv == nil {
+		topic = t.device.Path + began.String() // each is an event of its own
+	}
+	c.note(ctx, t.pv, topic, events.DeviceWiped, fmt.Sprintf("%s is wiped (%s) and verified, in %s",
+		describe(t.device), t.spec.wipe, time.Since(began).Round(10*time.Millisecond)))
+	return nil
 }
