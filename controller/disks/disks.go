@@ -4,8 +4,8 @@
 //	options.go  where each setting goes, and which are missing
 //	disks.go    the parts
 //
-// It shares the program with the agent of directories, and nothing else: it needs a privileged
-// container and no pool, and runs with an account of its own.
+// It shares only the program with the agent of directories: it needs a privileged container and no
+// pool, and has its own service account.
 package disks
 
 import (

@@ -15,10 +15,10 @@ import (
 type Options struct {
 	// Node is the name of the Node.
 	Node string
-	// Kubeconfig and QPS are how the API server is asked.
+	// Kubeconfig and QPS configure the client of the API server.
 	Kubeconfig string
 	QPS        float32
-	// Address is that of /healthz, /readyz, /status, /metrics and /devices.
+	// Address serves /healthz, /readyz, /status, /metrics and /devices.
 	Address string
 
 	namespace, configMap string
@@ -58,7 +58,7 @@ func (o *Options) targets() map[string]any {
 }
 
 // Parse reads the environment and the command line. It returns nil options if it only printed help
-// to out. Every error is one of the command line or a setting.
+// to out. An error is always a wrong command line or setting.
 func Parse(args []string, out io.Writer) (*Options, error) {
 	o, table := &Options{}, settings.Disks()
 	flags, err := settings.Parse(table, args, o.targets(), "the command is inspect",

@@ -1,7 +1,7 @@
-// Package poolholder is the commands hold and unmount, which bring the filesystem of a claim to the directory of a pool on the host
-// and take it away again. They use no API server.
+// Package poolholder has the commands hold and unmount. hold mounts the filesystem of a claim at
+// the directory of a pool on the host, and unmount unmounts it. They do not use the API server.
 //
-//	options.go  the flags, and what is wrong with them
+//	options.go  the flags and their validation
 //	hold.go     mounts the filesystem, and checks that it stays mounted
 //	unmount.go  unmounts it
 package poolholder

@@ -14,10 +14,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
-// stale is after how many intervals without a result the filesystem counts as not responding.
+// stale is the number of intervals without a result after which the filesystem counts as not
+// responding.
 const stale = 5
 
-// holder keeps a filesystem mounted, and knows how the last check ended.
+// holder keeps a filesystem mounted, and has the result of the last check.
 type holder struct {
 	*Options
 
@@ -26,20 +27,20 @@ type holder struct {
 	checked time.Time // when err was set
 }
 
-// Hold mounts the filesystem of the claim and keeps it mounted until the context ends. A failure is logged, shown by
-// /readyz, and tried again.
+// Hold mounts the filesystem of the claim and keeps it mounted until the context ends. A failure is
+// logged, shown by /readyz, and tried again.
 func Hold(ctx context.Context, o *Options) error {
 	l, err := net.Listen("tcp", o.Address)
 	if err != nil {
 		return fmt.Errorf("--http-address %s: %w", o.Address, err)
 	}
 	h := &holder{Options: o, err: fmt.Errorf("not mounted at %s yet", o.Path), checked: time.Now()}
-	// It may hang with the filesystem, so its end is not awaited.
-	go h.keep(ctx)
+	// Serve does not wait for the loop: it may hang with the filesystem.
+	go h.run(ctx)
 	return httpserver.Serve(ctx, l, httpserver.Handler(nil, []httpserver.Check{{Name: "mount", Err: h.ready}}))
 }
 
-func (h *holder) keep(ctx context.Context) {
+func (h *holder) run(ctx context.Context) {
 	for {
 		h.set(poolmount.Attach(h.Claim, h.Path, h.Owner))
 		if !sleep.For(ctx, h.Every) {
@@ -48,7 +49,7 @@ func (h *holder) keep(ctx context.Context) {
 	}
 }
 
-// set remembers how a check ended, and logs a change.
+// set records the result of a check, and logs a change.
 func (h *holder) set(err error) {
 	h.mu.Lock()
 	before := h.err

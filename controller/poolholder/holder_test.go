@@ -41,7 +41,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What stands in the way is what readyz answers, until the holder is ended.
+// /readyz returns the reason why the filesystem is not mounted.
 func TestHoldNotReady(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	claim, done := t.TempDir(), make(chan error)

@@ -46,13 +46,13 @@ wrong, 1 after any other error.
 
 // Options are the flags of both commands.
 type Options struct {
-	// Claim is where the container has the claim.
+	// Claim is the directory of the claim in the container.
 	Claim string
 	// Path is the directory of the pool.
 	Path string
 	// Owner is the pool, with the UID of its claim.
 	Owner poolmount.Owner
-	// Address is that of /healthz, /readyz and /status.
+	// Address serves /healthz, /readyz and /status.
 	Address string
 	// Every is the time between two checks, or between two attempts.
 	Every time.Duration
@@ -76,7 +76,8 @@ func ParseHold(args []string, out io.Writer) (*Options, error) {
 	return o, nil
 }
 
-// ParseUnmount reads the command line of unmount. It returns nil options if it only printed help to out.
+// ParseUnmount reads the command line of unmount. It returns nil options if it only printed help to
+// out.
 func ParseUnmount(args []string, out io.Writer) (*Options, error) {
 	o := &Options{}
 	f := pflag.NewFlagSet("unmount", pflag.ContinueOnError)
@@ -88,7 +89,8 @@ func ParseUnmount(args []string, out io.Writer) (*Options, error) {
 	return o, nil
 }
 
-// parse reads the flags of both and validates them. ok is false if the command must not run.
+// parse reads and validates the flags that both commands have. ok is false if the command must not
+// run.
 func (o *Options) parse(f *pflag.FlagSet, args []string, help string, out io.Writer) (ok bool, err error) {
 	f.StringVar(&o.Path, "path", "", "the directory of the pool, on the host and in this container; required")
 	f.StringVar(&o.Owner.Pool, "pool", "", "name of the pool: what is mounted for another one stays")

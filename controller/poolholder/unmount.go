@@ -12,18 +12,19 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/poolmount"
 )
 
-// Unmount unmounts the pool's filesystem. It tries until the deadline, but not again if another filesystem is mounted there.
+// Unmount unmounts the pool's filesystem. It retries until the deadline, but not if another
+// filesystem is mounted there.
 func Unmount(ctx context.Context, o *Options) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
 	defer cancel()
-	said := ""
+	logged := ""
 	for {
 		err := poolmount.Detach(o.Path, o.Owner)
 		if err == nil || errors.Is(err, mount.ErrOther) {
 			return err
 		}
-		if said != err.Error() {
-			said = err.Error()
+		if logged != err.Error() {
+			logged = err.Error()
 			klog.InfoS("Cannot unmount the pool; trying again", "path", o.Path, "err", err)
 		}
 		if !sleep.For(ctx, o.Every) {

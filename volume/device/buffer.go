@@ -8,30 +8,33 @@ import (
 )
 
 const (
-	// bufferBytes is the size of a buffer: what Signature reads at once where two of its places meet.
+	// bufferBytes is the size of a buffer: what Signature reads at once where two of its places
+	// meet.
 	bufferBytes = 2 * probeBytes
-	// maxBuffers is how many buffers all wipes and probes of the process have, whatever the number of disks: 32 MiB, of the
-	// 256 MiB that manifests/local-pv allows the container. More reads at once make no disk faster.
+	// maxBuffers is how many buffers all wipes and probes of the process have, whatever the number
+	// of disks: 32 MiB, of the 256 MiB that manifests/local-pv allows the container. More reads at
+	// once make no disk faster.
 	maxBuffers = 16
 )
 
 // buffer is memory that a device can write to without the page cache: it begins at a page.
 type buffer []byte
 
-// buffers are those of the process. The limit of its memory is the process's, so the bound is, too.
+// buffers is the pool of the process: the bound of memory is that of the process, too.
 var buffers = newPool(maxBuffers)
 
-// pool lends a bounded number of buffers. It makes one when it lends it for the first time, and keeps it.
+// pool has a bounded number of buffers. It allocates one when it is first needed, and keeps it.
 type pool struct {
-	turns chan struct{} // as many as are lent
+	turns chan struct{} // one for each buffer in use
 	mu    sync.Mutex
 	idle  []buffer // guarded by mu
 }
 
 func newPool(most int) *pool { return &pool{turns: make(chan struct{}, most)} }
 
-// take lends a buffer, and waits for one if all are lent: in turn, so that a disk that is read for hours delays the others by a
-// read, and no more. The error is the context's, or that of the kernel. The caller gives the buffer back.
+// take returns a buffer, and waits for one if all are in use: in turn, so that a disk that is read
+// for hours delays the others by a read, and no more. The error is the context's, or that of the
+// kernel. The caller gives the buffer back.
 func (p *pool) take(ctx context.Context) (buffer, error) {
 	select {
 	case p.turns <- struct{}{}:
@@ -60,8 +63,8 @@ func (p *pool) give(b buffer) {
 	<-p.turns
 }
 
-// read reads a range of the device, all of it, and calls use with what it read. The range has at most bufferBytes; use must not
-// keep the data.
+// read reads a range of the device, all of it, and calls use with what it read. The range has at
+// most bufferBytes; use must not keep the data.
 func (x *Exclusive) read(ctx context.Context, r span, use func(data []byte) error) error {
 	b, err := buffers.take(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A pool lends no more buffers than it may make; who waits for one ends with its context.
+// A pool has no more buffers than its bound; take ends with its context while it waits for one.
 func TestPool(t *testing.T) {
 	p := newPool(2)
 	take := func(ctx context.Context) buffer {
@@ -20,7 +20,7 @@ func TestPool(t *testing.T) {
 	}
 	one, two := take(t.Context()), take(t.Context())
 	if &one[0] == &two[0] {
-		t.Error("one buffer was lent twice")
+		t.Error("one buffer was given out twice")
 	}
 	why := errors.New("the device is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -34,8 +34,8 @@ type Device struct {
 	// another sequence; it is 0 before Linux 5.15, and for partitions the disk's.
 	Number   Number
 	Sequence uint64
-	// Attachment is the boot of the machine and the Sequence, "" if either is unknown. It is another one
-	// after a boot, and after the disk was taken out and put back.
+	// Attachment is the boot of the machine and the Sequence, "" if either is unknown. It is
+	// another one after a boot, and after the disk was taken out and put back.
 	Attachment string
 	// Bytes is the size.
 	Bytes int64
@@ -54,8 +54,9 @@ type Device struct {
 	Err error
 }
 
-// extendedBytes is the most that the kernel shows of an extended partition, which holds logical partitions and no data: 1 KiB, or
-// one block of the disk. See msdos_partition in Linux's block/partitions/msdos.c.
+// extendedBytes is the most that the kernel shows of an extended partition, which holds logical
+// partitions and no data: 1 KiB, or one block of the disk. See msdos_partition in Linux's
+// block/partitions/msdos.c.
 const extendedBytes = 4096
 
 // Resolve returns the number of the device that the path leads to. It does not open the device.

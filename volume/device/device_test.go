@@ -11,7 +11,7 @@ import (
 
 var every = regexp.MustCompile("")
 
-// What is no block device is in the list with an error, and is not opened.
+// A path that is no block device is in the list with an error, and is not opened.
 func TestListOfOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sub", "file")

@@ -180,7 +180,8 @@ func TestDiskWipeIsCancelled(t *testing.T) {
 	}
 }
 
-// The disks of a large node are all probed and wiped at once: the memory for that does not grow with their number.
+// The disks of a large node are all probed and wiped at once: the memory for that does not grow
+// with their number.
 func TestDiskManyAtOnce(t *testing.T) {
 	before := buffers
 	buffers = newPool(3)
@@ -231,7 +232,7 @@ func TestDiskFailsDuringWipe(t *testing.T) {
 	}
 }
 
-// What is read back is compared, byte by byte.
+// Every byte that is read back is compared.
 func TestDiskWipeIsVerified(t *testing.T) {
 	for _, mode := range []Mode{Zero, Discard} {
 		path, image := testdisk.Loop(t, 64*mebibyte)

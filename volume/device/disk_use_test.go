@@ -101,7 +101,8 @@ func TestDiskBusy(t *testing.T) {
 	}
 }
 
-// parted attaches a disk of 64 MiB with a partition of that size, which begins at the first MiB. It returns their paths.
+// parted attaches a disk of 64 MiB with a partition of that size, which begins at the first MiB. It
+// returns their paths.
 func parted(t *testing.T, length int64) (path, part string) {
 	t.Helper()
 	_, image := testdisk.Loop(t, 64*mebibyte)
@@ -126,8 +127,8 @@ func parted(t *testing.T, length int64) (path, part string) {
 	return path, part
 }
 
-// A pod uses a disk or a partition as a block device, for which the kubelet attaches a loop device: neither the disk nor the
-// partition is opened to be wiped.
+// A pod uses a disk or a partition as a block device, for which the kubelet attaches a loop device:
+// neither the disk nor the partition is opened to be wiped.
 func TestDiskPartitionUsedByAPod(t *testing.T) {
 	path, part := parted(t, 32*mebibyte)
 	for _, used := range []string{path, part} {
@@ -141,7 +142,8 @@ func TestDiskPartitionUsedByAPod(t *testing.T) {
 	}
 }
 
-// A disk is mounted as a whole, and an old partition of it is there: the error of the partition names the mount.
+// A disk is mounted as a whole, and an old partition of it is there: the error of the partition
+// names the mount.
 func TestDiskMountedBesideAPartition(t *testing.T) {
 	path, part := parted(t, 32*mebibyte)
 	d := At(part)
@@ -156,7 +158,8 @@ func TestDiskMountedBesideAPartition(t *testing.T) {
 	}
 }
 
-// The kernel shows the first KiB of an extended partition, in which the logical partitions are: it is never offered.
+// The kernel shows the first KiB of an extended partition, in which the logical partitions are: it
+// is never offered.
 func TestDiskExtendedPartition(t *testing.T) {
 	_, part := parted(t, 1024)
 	if d := At(part); d.Err == nil || !strings.Contains(d.Err.Error(), "extended") {

@@ -29,8 +29,8 @@ func Open(d Device) (*Exclusive, error) {
 
 // Probe returns what the device carries that the mode would wipe, the zero Signature if nothing was
 // found. It writes nothing, and does not keep others from mounting the device meanwhile: Open does,
-// right before the first write. The error is ErrBusy if something visibly uses the device; others are
-// those of Open.
+// right before the first write. The error is ErrBusy if something visibly uses the device; others
+// are those of Open.
 func Probe(ctx context.Context, d Device, mode Mode) (Signature, error) {
 	x, err := open(d, unix.O_RDONLY)
 	if err != nil {

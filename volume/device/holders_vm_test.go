@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The disks of the machine, which e2e/vm makes: two with a partition that has an ext4 filesystem, and two that are blank.
+// The disks of the machine, which e2e/vm makes: two with a partition that has an ext4 filesystem,
+// and two that are blank.
 const (
 	diskDOS, diskGPT = "/dev/vda", "/dev/vdb"
 	blank, blankToo  = "/dev/vdc", "/dev/vdd"
 )
 
-// A disk that device mapper or md holds is never opened to be wiped, and the error names the holder. These are the calls
-// that LVM, cryptsetup and mdadm make of the kernel.
+// A disk that device mapper or md holds is never opened to be wiped, and the error names the
+// holder. These are the calls that LVM, cryptsetup and mdadm make of the kernel.
 func TestVMHolders(t *testing.T) {
 	for name, row := range map[string]struct {
 		disk, want string
@@ -63,7 +64,8 @@ func TestVMHolders(t *testing.T) {
 	}
 }
 
-// A disk with a partition table is known by it, is busy while a partition is mounted, and loses its partitions by the wipe.
+// A disk with a partition table is known by it, is busy while a partition is mounted, and loses its
+// partitions by the wipe.
 func TestVMPartitions(t *testing.T) {
 	for path, table := range map[string]string{diskDOS: "DOS", diskGPT: "GPT"} {
 		t.Run(table, func(t *testing.T) {
@@ -114,8 +116,8 @@ func TestVMPartitions(t *testing.T) {
 	}
 }
 
-// mapped makes a device of device mapper that is the whole of another device, as a logical volume of LVM is; see
-// <linux/dm-ioctl.h>.
+// mapped makes a device of device mapper that is the whole of another device, as a logical volume
+// of LVM is; see <linux/dm-ioctl.h>.
 func mapped(t *testing.T, name, uuid, path string) (release func()) {
 	t.Helper()
 	d := At(path)

@@ -10,15 +10,17 @@ import (
 // sysBlock lists the disks of the machine, without their partitions. Tests replace it.
 var sysBlock = "/sys/block"
 
-// idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a serial number, such as those of
-// QEMU without a WWN; NVMe wwid, virtio serial, device mapper and md a UUID. The prefix is the kind where the value does not have one.
+// idFiles are the kernel's attributes with the ID of a disk. SCSI disks have device/wwid, or only a
+// serial number, such as those of QEMU without a WWN; NVMe wwid, virtio serial, device mapper and
+// md a UUID. The prefix is the kind where the value does not have one.
 var idFiles = []struct{ name, kind string }{
 	{"wwid", ""}, {"device/wwid", ""}, {"serial", "serial:"}, {"device/serial", "serial:"}, {unitSerial, "serial:"},
 	{"dm/uuid", "dm:"}, {"md/uuid", "md:"},
 }
 
-// unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: a header of four bytes, of which the last two
-// are the length of the rest. See SPC, Unit Serial Number VPD page.
+// unitSerial is the page of a SCSI disk with its serial number, as the disk sends it: a header of
+// four bytes, of which the last two are the length of the rest. See SPC, Unit Serial Number VPD
+// page.
 const unitSerial = "device/vpd_pg80"
 
 // identify sets ID, Identity and Twins.
@@ -49,7 +51,8 @@ func identityIn(dir string) (id, kind string) {
 	return "", ""
 }
 
-// serialOf reads a unitSerial page without the zeros at its begin, which attribute trims: 0x80 and the two bytes of the length.
+// serialOf reads a unitSerial page without the zeros at its begin, which attribute trims: 0x80 and
+// the two bytes of the length.
 func serialOf(page string) string {
 	const code = "\x80"
 	_, rest, has := strings.Cut(page, code)
@@ -67,8 +70,8 @@ func ofPartition(id string, part int) string {
 	return id + "-part" + strconv.Itoa(part)
 }
 
-// lasting returns the ID with its kind if it is one of the disk itself, else "". QEMU reports the name of the slot, "drive-",
-// for a disk without a serial number.
+// lasting returns the ID with its kind if it is one of the disk itself, else "". QEMU reports the
+// name of the slot, "drive-", for a disk without a serial number.
 func lasting(kind, id string) string {
 	serial := id[strings.LastIndexAny(id, "_.")+1:]
 	if strings.HasPrefix(serial, "drive-") || strings.Trim(serial, "0") == "" {
@@ -77,8 +80,9 @@ func lasting(kind, id string) string {
 	return kind + id
 }
 
-// unique reports whether no two disks have the ID, so that two devices with it are one disk: a WWN or a UUID. Serial numbers,
-// and the T10 and NVMe identifiers that contain them, are the maker's word, and alike on many virtual machines.
+// unique reports whether no two disks have the ID, so that two devices with it are one disk: a WWN
+// or a UUID. Serial numbers, and the T10 and NVMe identifiers that contain them, are alike on many
+// virtual machines.
 func unique(kind, id string) bool {
 	if kind == "" {
 		return strings.HasPrefix(id, "naa.") || strings.HasPrefix(id, "eui.") || strings.HasPrefix(id, "uuid.")
@@ -110,7 +114,8 @@ func twins(dir string, part int, id string) (all []Number) {
 	return all
 }
 
-// partitionName is the kernel's name of a partition: a disk whose name ends with a digit has a p before the number.
+// partitionName is the kernel's name of a partition: a disk whose name ends with a digit has a p
+// before the number.
 func partitionName(disk string, part int) string {
 	if last := disk[len(disk)-1]; last >= '0' && last <= '9' {
 		disk += "p"

@@ -71,8 +71,8 @@ func around(size, bytes int64) (all []span) {
 }
 
 const (
-	// samples is how many places in between are read for data without a signature. The disk seeks to
-	// each, so more of them would take minutes of many disks.
+	// samples is how many places in between are read for data without a signature. The disk seeks
+	// to each, so more of them would take minutes of many disks.
 	samples     = 256
 	sampleBytes = 4096
 )

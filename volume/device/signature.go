@@ -74,8 +74,9 @@ func (x *Exclusive) Signature(ctx context.Context, mode Mode) (Signature, error)
 	return unknown, nil
 }
 
-// Remains reads every byte that the mode quick would wipe, and returns the first that is not zero as Unknown data. It finds what
-// Signature does not, such as the filesystem of a partition whose table was overwritten.
+// Remains reads every byte that the mode quick would wipe, and returns the first that is not zero
+// as Unknown data. It finds what Signature does not, such as the filesystem of a partition whose
+// table was overwritten.
 func (x *Exclusive) Remains(ctx context.Context) (Signature, error) {
 	for _, r := range chunks(Quick.spans(x.device.Bytes), bufferBytes) {
 		if err := context.Cause(ctx); err != nil {

@@ -6,7 +6,7 @@ import (
 
 const testSize = 64 * mebibyte
 
-// A table of what others write at the beginning and the end of a device of 64 MiB.
+// Signatures that other programs write at the beginning and the end of a device of 64 MiB.
 func TestSignatures(t *testing.T) {
 	mbr := make([]byte, 66)
 	mbr[4], mbr[8], mbr[12], mbr[64], mbr[65] = 0x83, 1, 8, 0x55, 0xaa

@@ -42,8 +42,8 @@ func busy(d Device) error {
 	return &BusyError{d.Path, "in use: another program, or a mount in another container, has it opened exclusively"}
 }
 
-// usedBy returns what uses a device, one of its partitions, or the disk that it is a partition of; "" if the kernel's attributes
-// do not show it.
+// usedBy returns what uses a device, one of its partitions, or the disk that it is a partition of;
+// "" if the kernel's attributes do not show it.
 func usedBy(dir string) string {
 	uses := []func(string) string{mounted, held, swapped}
 	by := func(dir, whose string) string {
@@ -147,9 +147,10 @@ func partitions(dir string) (all []string) {
 	return all
 }
 
-// loop returns a BusyError if a loop device is backed by the device, by another path to its disk, by a partition of it, or by
-// the disk that it is a partition of. The kubelet attaches one for each volume that a pod uses as a block device; a loop device
-// does not keep others from an exclusive open. Any other error means that the loop devices cannot be read.
+// loop returns a BusyError if a loop device is backed by the device, by another path to its disk,
+// by a partition of it, or by the disk that it is a partition of. The kubelet attaches one for each
+// volume that a pod uses as a block device; a loop device does not keep others from an exclusive
+// open. Any other error means that the loop devices cannot be read.
 func loop(d Device) error {
 	attached, err := filepath.Glob("/sys/block/loop*/loop")
 	if err != nil {

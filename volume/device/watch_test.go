@@ -49,8 +49,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// wakes reports whether there is a call soon, and drops all that follow. A call that is expected has
-// much longer to come.
+// wakes reports whether there is a call soon, and drops all that follow. A call that is expected
+// has much longer to come.
 func wakes(woken <-chan struct{}, expected bool) (any bool) {
 	wait := 100 * time.Millisecond
 	if expected {

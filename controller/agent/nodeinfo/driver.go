@@ -21,15 +21,16 @@ import (
 )
 
 var (
-	// driverEvery is the pause between two checks of what the scheduler sees of the driver.
+	// driverEvery is the pause between two checks of the driver.
 	driverEvery = timing.Scaled(time.Minute)
 	// driverAgain is the pause before the check after a registration.
 	driverAgain = timing.Scaled(10 * time.Second)
 )
 
-// Driver checks that the scheduler sees the CSI driver on this node: the kubelet writes the driver's
-// topology label on the Node and the driver's entry in the CSINode when the driver registers, and never
-// again. If a tool removes one of them, no pod with a volume of the node can be scheduled.
+// Driver checks that the scheduler finds the CSI driver on this node. The kubelet writes the
+// driver's topology label on the Node and the driver's entry in the CSINode when the driver
+// registers, and never again. If a tool removes one of them, no pod with a volume of the node can
+// be scheduled.
 //
 // Make it with NewDriver.
 type Driver struct {
@@ -37,7 +38,7 @@ type Driver struct {
 	node, driver string
 	// registration is nil if a sidecar registers the driver.
 	registration Registration
-	seen         bool // the scheduler saw the driver at an earlier check
+	found        bool // at an earlier check
 
 	mu  sync.Mutex
 	err error // guarded by mu
@@ -49,14 +50,14 @@ type Registration interface {
 	Renew()       // makes the kubelet register the driver again
 }
 
-// NewDriver returns the check of the driver of that name on the node. registration is nil if a sidecar
-// registers the driver.
+// NewDriver returns the check of the driver of that name on the node. registration is nil if a
+// sidecar registers the driver.
 func NewDriver(client kubernetes.Interface, node, driver string, registration Registration) *Driver {
 	return &Driver{client: client, node: node, driver: driver, registration: registration}
 }
 
-// Run checks until the context ends. It waits before the first check, because the kubelet registers the
-// driver when the agent starts.
+// Run checks until the context ends. It waits before the first check, because the kubelet registers
+// the driver when the agent starts.
 func (d *Driver) Run(ctx context.Context) {
 	pause := driverEvery
 	for sleep.For(ctx, pause) {
@@ -66,7 +67,8 @@ func (d *Driver) Run(ctx context.Context) {
 	}
 }
 
-// Ready returns nil if the scheduler sees the driver, as far as is known, or an error that names what is missing.
+// Ready returns nil if the last check found the driver, or before it, and an error that names the
+// missing mark otherwise.
 func (d *Driver) Ready() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,13 +80,13 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 	missing, err := d.missing(ctx)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Cannot check whether the scheduler sees the driver", "err", err)
-		return false // what was found last stays
+		return false // the previous result stays
 	}
-	// Before the driver was registered nothing is lost, and Registration.Ready returns what stands in the way.
-	if missing != nil && !d.seen && (d.registration == nil || d.registration.Ready() != nil) {
+	// Before the first registration nothing is lost, and Registration.Ready has the reason.
+	if missing != nil && !d.found && (d.registration == nil || d.registration.Ready() != nil) {
 		return false
 	}
-	d.seen = d.seen || missing == nil
+	d.found = d.found || missing == nil
 	d.mu.Lock()
 	was := d.err
 	d.err = missing
@@ -102,11 +104,12 @@ func (d *Driver) check(ctx context.Context) (again bool) {
 	return again
 }
 
-// unregistered is the error of a mark that the kubelet writes when the driver registers again.
+// unregistered is the error of a missing mark that the kubelet writes when the driver registers
+// again.
 type unregistered struct{ error }
 
-// missing returns what keeps the scheduler from seeing the driver, nil if nothing does. It does not
-// check the CSINode where the agent may not read it. err is set if the API server does not answer.
+// missing returns an error that names the missing mark, nil if none is missing. It does not check
+// the CSINode if the agent may not read it. err is the error of a failed request.
 func (d *Driver) missing(ctx context.Context) (missing, err error) {
 	node, err := live.Node(ctx, d.client, d.node)
 	if node == nil || err != nil {

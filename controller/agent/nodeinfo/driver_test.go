@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// A tool removes what the kubelet wrote when the driver registered. The driver registers again where that helps, and is not ready with
-// words until the scheduler sees it.
+// A tool removes a mark that the kubelet wrote when the driver registered. The driver registers
+// again if that restores the mark, and is not ready until the scheduler finds it.
 func TestDriverIsSeen(t *testing.T) {
 	const driver = contract.CSIProvisioner
 	node := func(label string) *corev1.Node {
@@ -51,7 +51,7 @@ func TestDriverIsSeen(t *testing.T) {
 		"CSINodes may not be read":     {[]runtime.Object{node("node-01")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "", false},
 		"label, no CSINode readable":   {[]runtime.Object{node("")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "has no label", true},
 		"the API server is in trouble": {[]runtime.Object{node("")}, refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
-		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration, d.seen = nil, true }, "has no label", false},
+		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration, d.found = nil, true }, "has no label", false},
 	} {
 		k := &kubelet{}
 		client := fake.NewClientset(row.objects...)
@@ -70,7 +70,7 @@ func TestDriverIsSeen(t *testing.T) {
 	}
 }
 
-// kubelet has registered the driver, unless err says why not.
+// kubelet has registered the driver, unless err is set.
 type kubelet struct {
 	err     error
 	renewed int
@@ -79,14 +79,15 @@ type kubelet struct {
 func (k *kubelet) Ready() error { return k.err }
 func (k *kubelet) Renew()       { k.renewed++ }
 
-// refuse answers requests for the resource with the error.
+// refuse has requests for the resource fail with the error.
 func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
 	return func(_ *Driver, client *fake.Clientset) {
 		client.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 	}
 }
 
-// What a tool removed and the kubelet wrote again is forgotten; an API server that does not answer changes nothing.
+// The driver is ready once the kubelet has written a removed mark again. A failed request changes
+// nothing.
 func TestDriverIsSeenAgain(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
 	d := NewDriver(client, "node-01", contract.CSIProvisioner, &kubelet{})

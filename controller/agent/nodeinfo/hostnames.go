@@ -13,14 +13,14 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// hostnames are the former hostnames of the node that the administrator lists, and when they were read.
+// hostnames has the node's former hostnames that the administrator lists, and when they were read.
 type hostnames struct {
 	former []string
 	at     time.Time
 }
 
-// Former returns the hostnames that the node had before, by the administrator's word, as ReadFormer
-// read them last.
+// Former returns the node's former hostnames that the administrator lists, as ReadFormer read them
+// last.
 func (i *Info) Former() []string {
 	if read := i.hostnames.Load(); read != nil {
 		return read.former
@@ -28,9 +28,9 @@ func (i *Info) Former() []string {
 	return nil
 }
 
-// ReadFormer reads the node's former hostnames from the administrator's ConfigMap, unless they were read
-// within maxAge. There are none if the ConfigMap does not exist or the agent may not read it. After
-// another error the last ones stay.
+// ReadFormer reads the node's former hostnames from the administrator's ConfigMap, unless they were
+// read within maxAge. There are none if the ConfigMap does not exist or the agent may not read it.
+// After another error the previous ones stay.
 func (i *Info) ReadFormer(ctx context.Context, maxAge time.Duration) {
 	if read := i.hostnames.Load(); read != nil && time.Since(read.at) < maxAge {
 		return
@@ -46,7 +46,8 @@ func (i *Info) ReadFormer(ctx context.Context, maxAge time.Duration) {
 	}
 }
 
-// formerOf parses "<present>,<former>,...". The present hostname is the Node's label, and not this one.
+// formerOf returns the former hostnames in "<present>,<former>,...". The present one is ignored:
+// the Node's label has it.
 func formerOf(text string) (former []string) {
 	all := strings.Split(text, ",")
 	for _, name := range all[1:] {

@@ -26,7 +26,8 @@ func TestFormerOf(t *testing.T) {
 	}
 }
 
-// What the administrator takes out counts no more, and an API server that does not answer changes nothing.
+// A name that the administrator removes is no former hostname any more. A failed read changes
+// nothing.
 func TestReadFormer(t *testing.T) {
 	client := fake.NewClientset(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: contract.HostnamesNamespace, Name: contract.HostnamesConfigMap},

@@ -1,5 +1,5 @@
-// Package nodeinfo is what the agent reads about its node before it serves claims: the
-// node itself, the identity of its cluster, and the agent's own permissions.
+// Package nodeinfo reads the node, the identity of its cluster, and the agent's permissions, before
+// the agent serves claims and at intervals after that.
 package nodeinfo
 
 import (
@@ -20,9 +20,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
-// Info is the node as the API server has it, the identity of its cluster, and
-// the agent's permissions. Make it with New. Its methods but Name may be
-// called after Read only.
+// Info is the node, the identity of its cluster, and the agent's permissions. Make it with New.
+// Methods other than Name need a Read before them.
 type Info struct {
 	client kubernetes.Interface
 	name   string
@@ -32,12 +31,12 @@ type Info struct {
 	reading sync.Mutex
 	// cluster is the UID of the namespace kube-system, nil if it is unknown.
 	cluster   atomic.Pointer[string]
-	lacking   atomic.Pointer[[]permission] // as last asked; nil before that
+	lacking   atomic.Pointer[[]permission] // as last checked; nil before that
 	hostnames atomic.Pointer[hostnames]    // nil until ReadFormer
 }
 
-// registration is what changes of a node while its agent runs: its Node is deleted and
-// registered again, and an administrator annotates it or changes its labels.
+// registration has the parts of a Node that may change while its agent runs: the Node is deleted
+// and registered again, or an administrator annotates it or changes its labels.
 type registration struct {
 	uid      types.UID
 	giveUp   string
@@ -45,7 +44,7 @@ type registration struct {
 	at       time.Time
 }
 
-// New returns the info of the node of that name, which is not read yet.
+// New returns an Info of the node of that name. Read reads it.
 func New(client kubernetes.Interface, name string) *Info {
 	return &Info{client: client, name: name}
 }
@@ -73,8 +72,9 @@ func registrationOf(node *corev1.Node) *registration {
 	return &registration{node.UID, node.Annotations[contract.AnnGiveUp], node.Labels[corev1.LabelHostname], time.Now()}
 }
 
-// ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within maxAge. They stay as they are
-// while there is no Node, or while it cannot be read; the hostname also while the Node has none.
+// ReadAgain reads the Node's UID, annotation and hostname again, unless they were read within
+// maxAge. They stay as they are while there is no Node, or while it cannot be read; the hostname
+// also while the Node has none.
 func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
 	i.reading.Lock()
 	defer i.reading.Unlock()
@@ -105,12 +105,11 @@ func (i *Info) Name() string { return i.name }
 // Node returns the node as it was at the start, without its status.
 func (i *Info) Node() *corev1.Node { return i.node }
 
-// UID returns the Node's UID, as it was read last. Another Node of the same name has
-// another one.
+// UID returns the Node's UID, as it was read last. It changes if the Node is registered again.
 func (i *Info) UID() string { return string(i.last.Load().uid) }
 
-// Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as it was
-// read last.
+// Hostname returns the node's label kubernetes.io/hostname, which the affinities of PVs match, as
+// it was read last.
 func (i *Info) Hostname() string { return i.last.Load().hostname }
 
 // GiveUp returns the Node's annotation contract.AnnGiveUp, as it was read last.
@@ -124,8 +123,7 @@ func (i *Info) Cluster() string {
 	return ""
 }
 
-// readCluster reads the cluster's identity. It stays unknown if the agent may not
-// read it.
+// readCluster reads the cluster's identity. It stays unknown if the agent may not read it.
 func (i *Info) readCluster(ctx context.Context) error {
 	cluster, err := live.Cluster(ctx, i.client)
 	if cluster != "" {

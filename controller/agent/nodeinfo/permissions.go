@@ -17,25 +17,24 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 )
 
-// recheck is how often the Node is read again, and missing permissions are asked for.
+// recheck is the time between two reads of the Node, and two checks of missing permissions.
 var recheck = timing.Scaled(30 * time.Second)
 
 // permission is a verb and the resource that it is for, as in "get nodes".
 type permission string
 
 const (
-	// patchPVs is the one that the loop can do without in more than one place.
+	// patchPVs is a permission that several parts of the agent do without.
 	patchPVs permission = "patch persistentvolumes"
-	// patchClaims gives a claim back to the scheduler. An older ClusterRole has updateClaims,
-	// which serves in its place.
+	// patchClaims gives a claim back to the scheduler. updateClaims, which an older ClusterRole
+	// has, suffices, too.
 	patchClaims  permission = "patch persistentvolumeclaims"
 	updateClaims permission = "update persistentvolumeclaims"
 )
 
-// needed is what the loop must be allowed to do, cluster-wide, and the same for
-// both shapes, and what those beside it must: the rules of manifests/legacy and
-// manifests/csi but for the one without which it does not start (Info.Read). An
-// object's name restricts a rule to that object.
+// needed lists the agent's permissions besides get nodes, which Info.Read requires. It equals the
+// ClusterRoles of manifests/legacy and manifests/csi. An object's name restricts a rule to that
+// object.
 var needed = []struct{ group, resource, object, verbs string }{
 	{"", "persistentvolumes", "", "get list watch create patch delete"},
 	{"", "persistentvolumeclaims", "", "get list watch update patch"},
@@ -45,8 +44,8 @@ var needed = []struct{ group, resource, object, verbs string }{
 	{"storage.k8s.io", "storageclasses", "", "list watch"},
 }
 
-// without says what is off while a permission is missing. Without one that is
-// not here the loop does not serve claims, or does not remove volumes.
+// without has the consequence of each missing permission. Without a permission that it does not
+// list, the agent does not serve claims, or does not remove volumes.
 var without = map[permission]string{
 	patchPVs: "new PVs get no finalizer, so a PV that is deleted by hand leaves its volume behind; a PV that has the finalizer stays " +
 		"Terminating; volumes do not grow and are not migrated; PVs of older provisioners are not labelled, so all PVs of the cluster are watched",
@@ -59,16 +58,15 @@ var without = map[permission]string{
 	"patch events":                        "repeated events are not counted",
 }
 
-// MayPatchPVs reports whether the agent may change PVs, as last asked. It is true
-// before CheckPermissions, and if the API server does not let the agent ask.
+// MayPatchPVs reports whether the agent may patch PVs, as last checked. It is true before
+// CheckPermissions, and if the API server does not allow the check.
 func (i *Info) MayPatchPVs() bool {
 	lacking := i.lacking.Load()
 	return lacking == nil || !slices.Contains(*lacking, patchPVs)
 }
 
-// CheckPermissions asks the API server which of the needed permissions are
-// missing, and logs them, with what is off without them, if they changed. An API
-// server that does not let the agent ask is no error.
+// CheckPermissions reviews the needed permissions. It logs the missing ones with the consequences
+// if they changed. It returns no error if the API server does not allow the check.
 func (i *Info) CheckPermissions(ctx context.Context) error {
 	missing, err := i.missing(ctx)
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
@@ -93,7 +91,7 @@ func (i *Info) Ready() error {
 	return nil
 }
 
-// lacks is the error that permissions are missing.
+// lacks returns the error of missing permissions.
 func lacks(missing []permission) error {
 	var words []string
 	for _, p := range missing {
@@ -106,18 +104,18 @@ func lacks(missing []permission) error {
 	return errors.New("permissions are missing: " + strings.Join(words, ", ") + "; apply the ClusterRole of this version")
 }
 
-// Run reads the Node again, and asks for the permissions until none is missing and the
-// cluster's identity is known. A missing verb otherwise shows up much later, as a PV that
-// never goes away. It calls granted when the agent may patch PVs and could not before.
+// Run reads the Node at intervals until the context ends, and checks permissions until none is
+// missing and the cluster's identity is known. A missing verb would otherwise show much later, as a
+// PV that never goes away. Run calls granted when the agent gains the permission to patch PVs.
 func (i *Info) Run(ctx context.Context, granted func()) {
 	for sleep.For(ctx, recheck) {
 		i.ReadAgain(ctx, 0)
-		i.askAgain(ctx, granted)
+		i.checkAgain(ctx, granted)
 	}
 }
 
-// askAgain asks for permissions and the cluster's identity, if one of them is missing.
-func (i *Info) askAgain(ctx context.Context, granted func()) {
+// checkAgain checks permissions and reads the cluster's identity, if one of them is missing.
+func (i *Info) checkAgain(ctx context.Context, granted func()) {
 	lacking := i.lacking.Load()
 	if lacking != nil && len(*lacking) == 0 && i.Cluster() != "" {
 		return
@@ -160,8 +158,8 @@ func (i *Info) missing(ctx context.Context) ([]permission, error) {
 	return withoutAlternatives(missing), nil
 }
 
-// withoutAlternatives returns what is missing without patchClaims and updateClaims if only one of
-// them is missing.
+// withoutAlternatives removes patchClaims and updateClaims from missing if only one of them is in
+// it.
 func withoutAlternatives(missing []permission) []permission {
 	either := func(p permission) bool { return p == patchClaims || p == updateClaims }
 	if slices.Contains(missing, patchClaims) && slices.Contains(missing, updateClaims) {

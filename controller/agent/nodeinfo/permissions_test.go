@@ -19,10 +19,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// What is not asked for at start is missed only when it is used; what is asked for in vain would
-// keep every agent unready.
+// A permission that is not checked at the start would be missed only when it is used. One that is
+// checked and not in the ClusterRole would keep every agent unready.
 func TestNeededIsTheClusterRole(t *testing.T) {
-	// Without this one the loop does not start, and says so.
+	// Without this one the agent does not start, and logs the reason.
 	want := map[string]bool{"get nodes": true}
 	for _, n := range needed {
 		for verb := range strings.FieldsSeq(n.verbs) {
@@ -59,7 +59,7 @@ func TestNeededIsTheClusterRole(t *testing.T) {
 	}
 }
 
-// What is off without a permission is said of those that are asked for.
+// without lists only permissions that are checked.
 func TestWithoutIsNeeded(t *testing.T) {
 	asked := map[permission]bool{}
 	for _, n := range needed {
@@ -69,11 +69,11 @@ func TestWithoutIsNeeded(t *testing.T) {
 	}
 	for p := range without {
 		if !asked[p] {
-			t.Errorf("nobody asks for %q", p)
+			t.Errorf("%q is not checked", p)
 		}
 	}
 	if !asked[patchPVs] {
-		t.Errorf("nobody asks for %q", patchPVs)
+		t.Errorf("%q is not checked", patchPVs)
 	}
 }
 
@@ -119,7 +119,8 @@ func TestInfoWithoutCluster(t *testing.T) {
 	}
 }
 
-// The Node is deleted and registered again while the agent runs: it has the UID of the new one, and keeps its own while there is none.
+// The Node is deleted and registered again while the agent runs: it has the UID of the new one, and
+// keeps its own while there is none.
 func TestRegisteredAgain(t *testing.T) {
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "old", Labels: map[string]string{corev1.LabelHostname: "host-a"}}}

@@ -17,7 +17,7 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// recorded events, by reason.
+// reasons is a Recorder that keeps the reasons of events.
 type reasons struct{ all *[]string }
 
 func (r reasons) Warn(_ context.Context, _ corev1.ObjectReference, _, reason, _ string) {
@@ -28,8 +28,8 @@ func (r reasons) Note(_ context.Context, _ corev1.ObjectReference, _, reason, _ 
 	*r.all = append(*r.all, reason)
 }
 
-// A PV is withdrawn only as it was read: the API server keeps one that changed, which a claim may have. Then the report and the
-// event stay.
+// A PV is withdrawn only as it was read: the API server keeps one that changed, which a claim may
+// have. Then the report and the event stay.
 func TestWithdrawnAsItWasRead(t *testing.T) {
 	for name, row := range map[string]struct {
 		refusal error
@@ -66,8 +66,8 @@ func TestWithdrawnAsItWasRead(t *testing.T) {
 	}
 }
 
-// Between plan and apply, and during a wipe of hours, the PV may change: what is not the Released PV of that disk any more is
-// neither wiped nor deleted.
+// The PV may change between plan and apply, and during a wipe of hours. If it is not the Released
+// PV of that disk any more, the disk is not wiped, and the PV not deleted.
 func TestStillReleased(t *testing.T) {
 	a := device("/dev/a", 1, diskA)
 	for name, row := range map[string]struct {
@@ -115,7 +115,7 @@ func TestStillReleased(t *testing.T) {
 	}
 }
 
-// A wipe is ended before it is read which disks are wiped in part, if its PV is not Released any more: otherwise it could write its
+// wipedPartly ends a wipe whose PV is not Released any more. Otherwise the wipe could write its
 // first byte after the plan, and the next tenant would get the PV.
 func TestWipeOfNoReleasedPVEnds(t *testing.T) {
 	for phase, ends := range map[corev1.PersistentVolumePhase]bool{
@@ -159,7 +159,7 @@ func TestWipeOfNoReleasedPVEnds(t *testing.T) {
 	}
 }
 
-// What a decision says of the work on a device is done.
+// apply ends or keeps the job of a device, and the record that it was wiped, by the action.
 func TestApplyEndsWork(t *testing.T) {
 	for a, row := range map[action]struct{ runs, clean bool }{leave: {true, true}, stop: {false, true}, keep: {false, false}} {
 		t.Run(a.String(), func(t *testing.T) {

@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// settle is how long a pass waits after what asked for it: a new disk and its links come
+	// debounce is the pause between the wake-up and the pass: a new disk and its links come
 	// together.
-	settle = 200 * time.Millisecond
-	// absence is how long a device has to be away before its PV is withdrawn: udev replaces links.
+	debounce = 200 * time.Millisecond
+	// absence is how long a device has to be missing before its PV is withdrawn: udev replaces
+	// links.
 	absence = 2 * time.Second
-	// stopWithin is how long Run waits for wipes that were cancelled. A disk that hangs holds its
-	// own longer.
+	// stopWithin is how long Run waits for cancelled wipes. A disk that hangs blocks its wipe
+	// longer.
 	stopWithin = 2 * time.Second
 )
 
-// firstRetry is when a device that is busy or failed is tried again. The time doubles up to
-// the polling interval, and for a wipe that failed up to lastRetry.
+// firstRetry is the time after which a busy or failed device is tried again. It doubles up to the
+// polling interval, and for a failed wipe up to lastRetry.
 var (
 	firstRetry = timing.Scaled(5 * time.Second)
 	lastRetry  = timing.Scaled(24 * time.Hour)
@@ -41,13 +42,13 @@ type Recorder interface {
 	Note(ctx context.Context, obj corev1.ObjectReference, topic, reason, message string)
 }
 
-// Config is what a Controller needs.
+// Config has the dependencies and settings of a Controller.
 type Config struct {
 	Client kubernetes.Interface
 	Events Recorder
-	// Node is the name of the Node, and Namespace that of the ConfigMaps.
+	// Node is the name of the Node, and Namespace the namespace of the ConfigMaps and Leases.
 	Node, Namespace string
-	// ConfigMap is that of a Node without the annotation AnnSpec; "" is none.
+	// ConfigMap is the ConfigMap of a Node without the annotation AnnSpec; "" is none.
 	ConfigMap string
 	// Interval is the longest time between two passes.
 	Interval time.Duration
@@ -60,15 +61,15 @@ type Controller struct {
 	wake  chan struct{}
 	wiped atomic.Int64 // bytes, since the start
 
-	// Of the goroutine that makes passes.
+	// For the goroutine of Run alone.
 	watched  *watch
 	goneFrom map[types.UID]time.Time // PVs without a device
 	wipes    map[string]bool         // Leases of the node
 
 	running sync.WaitGroup // jobs
 
-	mu      sync.Mutex // guards what follows
-	seen    error      // nil after the first pass
+	mu      sync.Mutex // guards the following fields
+	seen    error      // nil after the first complete pass
 	failure string     // of the last pass, "" if it succeeded
 	reports []Report
 	jobs    map[disk.Number]*job
@@ -76,7 +77,7 @@ type Controller struct {
 	begun   map[types.UID]bool // PVs for which a wipe was begun that did not succeed
 }
 
-// New returns a Controller that has done nothing yet.
+// New returns a Controller. Run starts it.
 func New(c Config) *Controller {
 	return &Controller{
 		Config: c, node: c.Node, wake: make(chan struct{}, 1), goneFrom: map[types.UID]time.Time{},
@@ -92,8 +93,8 @@ func (c *Controller) Ready() error {
 	return c.seen
 }
 
-// Run makes passes until the context ends. Wipes that are under way end then; they begin again when
-// the next process runs.
+// Run makes passes until the context ends. Running wipes end then; the next process begins them
+// again.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.watch(ctx); err != nil {
 		return err
@@ -102,30 +103,30 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer c.stop()
 	for {
 		next := c.pass(ctx)
-		if !sleep.OrWoken(ctx, next, c.wake) || !sleep.For(ctx, settle) {
+		if !sleep.OrWoken(ctx, next, c.wake) || !sleep.For(ctx, debounce) {
 			return nil
 		}
 	}
 }
 
-// stop waits for the jobs, whose context has ended.
+// stop waits for the jobs. Their context has ended.
 func (c *Controller) stop() {
 	done := make(chan struct{})
 	go func() { c.running.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(stopWithin):
-		klog.Background().Info("A disk does not answer; the process ends without it")
+		klog.Background().Info("A disk does not respond; the process ends without waiting for it")
 	}
 }
 
-// watch is the directory that is watched.
+// watch is a watched directory.
 type watch struct {
 	dir, names string
 	watcher    *disk.Watcher
 }
 
-// observe watches the directory of the spec in place of the one before; nil watches none. A
+// observe watches the directory of the spec in place of the previous one; nil watches none. A
 // directory that cannot be watched is read at every interval.
 func (c *Controller) observe(s *spec) {
 	if c.watched != nil {

@@ -219,7 +219,7 @@ func (b *bench) goneSoon(name string) {
 	}
 }
 
-// event waits for an event of the reason with the words.
+// event waits for an event of the reason whose message contains the words.
 func (b *bench) event(reason, words string) {
 	b.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -270,7 +270,7 @@ func (b *bench) start() {
 	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
 }
 
-// writeTo writes what a tenant has on a disk.
+// writeTo writes the data of a tenant.
 func writeTo(t *testing.T, device, data string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(device, os.O_WRONLY, 0)

@@ -37,7 +37,8 @@ type san struct {
 	spec   *spec
 }
 
-// machine is a node with its own device of the disk: an exclusive open by one does not keep the others from it.
+// machine is a node with its own device of the disk: an exclusive open by one does not keep the
+// others from it.
 type machine struct {
 	*Controller
 	fake   *fake.Clientset
@@ -59,7 +60,8 @@ func newSAN(t *testing.T, id string) *san {
 	return s
 }
 
-// node returns a node, with a client of its own: one that does something between two calls of another must not wait for that.
+// node returns a node, with a client of its own: one that does something between two calls of
+// another must not wait for that.
 func (s *san) node(name string) *machine {
 	s.Helper()
 	client := &fake.Clientset{}
@@ -84,12 +86,12 @@ func (m *machine) react(verb, resource string, do clienttesting.ReactionFunc) {
 	m.fake.PrependReactor(verb, resource, do)
 }
 
-// offer does what the node does with the disk.
+// offer has the node offer the disk.
 func (s *san) offer(m *machine) error {
 	return m.offer(s.Context(), s.at(m, "pv-"+m.node), func(disk.Progress) {})
 }
 
-// at is the disk at a node, with the name of its PV.
+// at returns the disk at a node, with the name of its PV.
 func (s *san) at(m *machine, name string) target {
 	return target{device: m.device, node: m.object, spec: s.spec, name: name}
 }
@@ -146,7 +148,8 @@ func TestDiskAtTwoNodes(t *testing.T) {
 			if !errors.Is(errors.Join(first, between), disk.ErrBusy) {
 				t.Errorf("%v, %v, want an ErrBusy", first, between)
 			}
-			// The node without the Lease gives up nothing, and gets the disk once the other one has withdrawn it.
+			// The node without the Lease gives up nothing, and gets the disk once the other one has
+			// withdrawn it.
 			winner, loser := a, b
 			if between == nil {
 				winner, loser = b, a
@@ -163,7 +166,8 @@ func TestDiskAtTwoNodes(t *testing.T) {
 	}
 }
 
-// Another node has a PV of the disk and no Lease: it was made by an older version, or its Lease was deleted.
+// Another node has a PV of the disk and no Lease: it was made by an older version, or its Lease was
+// deleted.
 func TestDiskOfAnotherNodesPV(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.PersistentVolume){
 		"its ID":           func(*corev1.PersistentVolume) {},
@@ -197,7 +201,7 @@ func TestDiskOfAnotherNodesPV(t *testing.T) {
 	}
 }
 
-// A Released PV is no licence while another node has the Lease.
+// The disk of a Released PV is not wiped while another node has the Lease.
 func TestDiskReleasedAtTwoNodes(t *testing.T) {
 	s := newSAN(t, lun)
 	a := s.node("node-a")
@@ -220,7 +224,8 @@ func TestDiskReleasedAtTwoNodes(t *testing.T) {
 	has(t, a.device.Path, "secret", dataAt)
 }
 
-// Virtual machines have disks of equal serial numbers, which are not one disk: each node offers its own.
+// Virtual machines have disks of equal serial numbers, which are not one disk: each node offers its
+// own.
 func TestDiskSerialsAreAlike(t *testing.T) {
 	for _, id := range []string{"serial:data-1", "t10.QEMU_QEMU_HARDDISK_data-1", "naa.3000c500a1b2c3d4", "eui.5254000000000001", ""} {
 		one, two := newSAN(t, id), newSAN(t, id)
@@ -276,7 +281,7 @@ func TestDiskLeaseIsKept(t *testing.T) {
 	}
 }
 
-// What is another node's, or cannot be proven to be this one's, is not given up.
+// A node does not delete Leases of other nodes, or without a holder.
 func TestDiskLeasesOfOthers(t *testing.T) {
 	s := newSAN(t, lun)
 	a := s.node("node-a")

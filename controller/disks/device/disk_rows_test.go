@@ -38,7 +38,7 @@ func TestDiskNames(t *testing.T) {
 	}
 }
 
-// What is no device is not opened.
+// A regular file, or a link to one, is not opened.
 func TestDiskOtherFiles(t *testing.T) {
 	b := newBench(t, "existing=wipe")
 	file := filepath.Join(filepath.Dir(b.path), "disk-file")

@@ -20,7 +20,7 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
-// has fails the test if the disk does not have what the tenant wrote.
+// has fails the test if the disk does not have the data of the tenant.
 func has(t *testing.T, device, data string, at int64) {
 	t.Helper()
 	f, err := os.Open(device)
@@ -55,7 +55,8 @@ func (b *bench) editNode(edit func(*corev1.Node)) {
 	}
 }
 
-// The names of two disks are swapped by a boot. One PV is Released, the other Bound: neither disk is wiped.
+// The names of two disks are swapped by a boot. One PV is Released, the other Bound: neither disk
+// is wiped.
 func TestDiskNamesSwap(t *testing.T) {
 	b := newBench(t)
 	one := b.pv("pv-1")
@@ -85,7 +86,8 @@ func TestDiskNamesSwap(t *testing.T) {
 	has(t, device2, "tenant2", dataAt)
 }
 
-// A disk without an ID is attached again, as by a boot: it is wiped once an administrator confirms that it is the PV's.
+// A disk without an ID is attached again, as by a boot: it is wiped once an administrator confirms
+// that it is the PV's.
 func TestDiskConfirmed(t *testing.T) {
 	b := newBench(t)
 	pv := b.pv("pv-1")
@@ -112,7 +114,8 @@ func TestDiskConfirmed(t *testing.T) {
 	}
 }
 
-// A disk was replaced by one of another size, which carries data: it is the disk of no PV, whatever the phase.
+// A disk was replaced by one of another size, which carries data: it is the disk of no PV, whatever
+// the phase.
 func TestDiskReplaced(t *testing.T) {
 	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeReleased, corev1.VolumeBound, corev1.VolumeAvailable} {
 		t.Run(string(phase), func(t *testing.T) {
@@ -142,7 +145,8 @@ func TestDiskReplaced(t *testing.T) {
 	}
 }
 
-// The Node was deleted, and another machine has its name: PVs of the former one are no licence.
+// The Node was deleted, and another machine has its name: PVs of the former one do not allow a
+// wipe.
 func TestDiskOfAFormerNode(t *testing.T) {
 	b := newBench(t)
 	one := b.pv("pv-1")
@@ -187,7 +191,8 @@ func TestDiskMoved(t *testing.T) {
 	has(t, b.device, "secret", dataAt)
 }
 
-// A block PV of another provisioner names a path that the container does not have: any disk may be its own.
+// A block PV of another provisioner names a path that the container does not have: any disk may be
+// its own.
 func TestDiskOfAnUnseenPath(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=none", "existing=wipe")
 	block := corev1.PersistentVolumeBlock
@@ -205,7 +210,8 @@ func TestDiskOfAnUnseenPath(t *testing.T) {
 	has(t, b.device, "secret", dataAt)
 }
 
-// A PV is bound before the next pass, and deleted by hand with its claim: that its disk was wiped is no longer so.
+// A PV is bound before the next pass, and deleted by hand with its claim: that its disk was wiped
+// is no longer so.
 func TestDiskUsedBetweenTwoPasses(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=none")
 	b.client.PrependReactor("create", "persistentvolumes", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -228,7 +234,8 @@ func TestDiskUsedBetweenTwoPasses(t *testing.T) {
 	has(t, b.device, "secret", at)
 }
 
-// The claimRef of a Released PV is removed while its disk is wiped: the PV is withdrawn, and no tenant reads what is left.
+// The claimRef of a Released PV is removed while its disk is wiped: the PV is withdrawn, and no
+// tenant reads the rest.
 func TestDiskClaimRefRemovedDuringAWipe(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=^disk-large", "wipe=discard")
 	path := b.attach("disk-large", 2<<30)
@@ -253,7 +260,8 @@ func TestDiskClaimRefRemovedDuringAWipe(t *testing.T) {
 	b.report(path, Wiping) // all of it, before it is offered
 }
 
-// The same, and the process ends in the middle of the wipe: the next one knows that the disk is wiped in part.
+// The same, and the process ends during the wipe: the next one finds that the disk is wiped in
+// part.
 func TestDiskClaimRefRemovedAfterAKilledWipe(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=^disk-large", "wipe=discard")
 	path := b.attach("disk-large", 512<<20)

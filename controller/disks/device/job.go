@@ -27,17 +27,17 @@ type job struct {
 	why      string
 	progress disk.Progress
 	tries    int
-	retry    time.Time // when it is begun again, if it does not run
+	retry    time.Time // when it is begun again, if it is not running
 }
 
-// work does a job. It calls report as it goes on. The error is why the device is not wiped and
-// offered.
+// work is the function of a job. It calls report with its progress. The error is the reason why the
+// device is not wiped and offered.
 type work func(ctx context.Context, t target, report func(disk.Progress)) error
 
 // cleaned is a device that was wiped and verified, and has no PV yet.
 type cleaned struct {
 	target
-	version string // of the PV that it has, if that could not be deleted after the wipe
+	version string // of its PV, if that could not be deleted after the wipe
 }
 
 var (
@@ -63,9 +63,9 @@ func outcome(err error) (s State, reason string) {
 	return Error, events.DeviceError
 }
 
-// begin does the work on a device unless that is under way, or failed a short while ago for the same
-// PV and ConfigMap. Work for another PV is ended, as is that on a device which may not be wiped any
-// more, and the next pass begins. The work ends with the context.
+// begin starts a job for a device, unless one is running, or failed a short while ago for the same
+// PV and ConfigMap. It ends a running job for another PV, or one whose device may not be wiped any
+// more; the next pass starts the job then. The job ends with the context.
 func (c *Controller) begin(ctx context.Context, d decision, do work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Controller) progress(j *job, p disk.Progress) {
 	j.state, j.why, j.progress = Wiping, "", p
 }
 
-// finish records how a job ended, and asks for a pass.
+// finish records the outcome of a job, and wakes the loop.
 func (c *Controller) finish(ctx context.Context, j *job, t target, err error) {
 	c.mu.Lock()
 	failed := err != nil && ctx.Err() == nil && !errors.Is(err, errEnded)
@@ -133,9 +133,9 @@ func (c *Controller) warnFailed(ctx context.Context, t target, reason string, er
 	c.warn(ctx, t.pv, err.Error(), reason, fmt.Sprintf("the PV stays Released, and its device is tried again: %v", err))
 }
 
-// pause returns how long a job that failed waits. A wipe that failed begins again with the first
-// byte, and on a failing disk fails again after hours: it waits at least as long as it took, and
-// longer each time, up to a day.
+// pause returns how long a failed job waits. A failed wipe begins again with the first byte, and on
+// a bad disk fails again after hours. It therefore waits at least as long as it took, and longer
+// each time, up to a day.
 func (j *job) pause(err error, interval time.Duration) time.Duration {
 	pause := firstRetry << min(j.tries, 20)
 	if errors.As(err, new(*wipeError)) {
@@ -160,7 +160,7 @@ func (c *Controller) endLocked(n disk.Number, why error) {
 	}
 }
 
-// next returns when the first job is to be tried again, at the latest after the interval.
+// next returns the time until the first job is tried again, at most the interval.
 func (c *Controller) next() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,10 +175,10 @@ func (c *Controller) next() time.Duration {
 			next = min(next, left)
 		}
 	}
-	return max(next, settle)
+	return max(next, debounce)
 }
 
-// publish sets what Reports returns, and ends the work on devices that are in no report.
+// publish sets the result of Reports, and ends the jobs of devices without a report.
 func (c *Controller) publish(reports []Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,12 +195,14 @@ func (c *Controller) publish(reports []Report) {
 	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
 }
 
-// partlyWiped is why a disk that is wiped no more has a part of a former tenant's data.
+// partlyWiped is the reason of a disk whose wipe was ended.
 const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
 
-// wipedPartly returns the PVs for which a wipe was begun, by this process or one before, and did not
-// succeed. It forgets PVs that are gone, and ends the wipes for all that are not Released any more:
-// one that has not begun by then writes nothing, so the answer holds for the pass.
+// wipedPartly returns the PVs for which this process or an earlier one began a wipe that did not
+// succeed. It forgets PVs that are gone.
+//
+// It also ends the jobs for PVs that are not Released any more. Such a job that has not written its
+// first byte by then writes none, so the result holds for the pass.
 func (c *Controller) wipedPartly(pvs []*corev1.PersistentVolume) map[types.UID]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +220,7 @@ func (c *Controller) wipedPartly(pvs []*corev1.PersistentVolume) map[types.UID]b
 	return partly
 }
 
-// describe writes the job's part of a report.
+// describe sets the job's part of a report.
 func (j *job) describe(r *Report) {
 	r.State, r.Why = j.state, j.why
 	r.Wiped, r.Verified, r.WipeBytes = j.progress.Wiped, j.progress.Verified, j.progress.Total
@@ -227,14 +229,14 @@ func (j *job) describe(r *Report) {
 	}
 }
 
-// forget forgets that a device was wiped: it has a PV.
+// forget forgets that a device was wiped, because it has a PV.
 func (c *Controller) forget(n disk.Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.clean, n)
 }
 
-// wipedBefore returns the note about a device that was wiped and has no PV yet.
+// wipedBefore returns the record of a device that was wiped and has no PV yet.
 func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +244,7 @@ func (c *Controller) wipedBefore(d disk.Device) (cleaned, bool) {
 	return note, has && note.device.Sequence == d.Sequence && note.device.Bytes == d.Bytes
 }
 
-// noteWiped notes that a device was wiped. version is that of its PV, if it is still there.
+// noteWiped records that a device was wiped. version is the version of its PV, "" if it has none.
 func (c *Controller) noteWiped(t target, version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// `existing: wipe` is taken back while a disk is wiped by it, or the disk of a PV with a claim is not known any more: the wipe
-// ends. Any other change of the ConfigMap lets it go on.
+// `existing: wipe` is taken back while a disk is wiped by it, or the disk of a PV with a claim is
+// not known any more: the wipe ends. Any other change of the ConfigMap lets it go on.
 func TestWipeEndsWithItsPermission(t *testing.T) {
 	allowed := &spec{configMap: "cm", existing: true}
 	for name, row := range map[string]struct {
@@ -50,8 +50,8 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 	}
 }
 
-// A wipe that failed is begun again after as long as it took, later each time, and at the latest after a day. Everything else is
-// tried again at the polling interval.
+// A wipe that failed is begun again after as long as it took, later each time, and at the latest
+// after a day. Everything else is tried again at the polling interval.
 func TestPauseOfAJob(t *testing.T) {
 	const interval = 5 * time.Minute
 	failed := &wipeError{errors.New("it cannot be written")}

@@ -19,11 +19,13 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// Nodes that reach one disk, such as a LUN of a SAN, agree by a Lease which of them offers it. The Lease is taken before the first
-// write, and is then the node's until the node has no PV of the disk any more. It has neither an owner nor an expiry: a node that is
-// cut off may go on writing. If the Node is gone for good, an administrator deletes its Leases.
+// A Lease decides which of the nodes that reach one disk, such as a LUN of a SAN, offers it. A node
+// takes the Lease before the first write, and keeps it until it has no PV of the disk any more. The
+// Lease has neither an owner nor an expiry, because a node that is cut off may go on writing. An
+// administrator deletes the Leases of a Node that is gone for good.
 
-// leaseName returns the name of the Lease of a disk, "" if no other node can have the disk: IDs have characters that names have not.
+// leaseName returns the name of the Lease of a disk, "" if no other node can have the disk. It is a
+// hash, because IDs have characters that names cannot have.
 func leaseName(id string) string {
 	shared := identity.SharedDisk(id)
 	if shared == "" {
@@ -33,8 +35,9 @@ func leaseName(id string) string {
 	return "disk-" + hex.EncodeToString(sum[:20])
 }
 
-// lease takes the Lease of a disk that other nodes may reach. It does nothing if the node has it, or if no other node can have the
-// disk. The error is disk.ErrBusy if another node has it, or that of the API server.
+// lease takes the Lease of a disk that other nodes may reach. It does nothing if the node has it,
+// or if no other node can have the disk. The error is disk.ErrBusy if another node has the Lease,
+// or that of the API server.
 func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 	name := leaseName(d.Identity)
 	if name == "" {
@@ -70,16 +73,17 @@ func (c *Controller) createLease(ctx context.Context, name, diskID string) error
 	return err
 }
 
-// wipeLease returns the name of the Lease that is there from before the first byte of a Released PV's disk is wiped until all are.
-// It tells the next process that the disk is wiped in part, if the PV's claimRef is removed meanwhile: the account may not write
-// that on the PV.
+// wipeLease returns the name of the Lease that exists while the disk of a Released PV is wiped:
+// from before the first byte until after the last. If the wipe is killed and the PV's claimRef is
+// removed, the next process learns from it that the disk is wiped in part. The account may not
+// write that on the PV.
 func wipeLease(uid types.UID) string {
 	sum := sha256.Sum256([]byte(uid))
 	return "wipe-" + hex.EncodeToString(sum[:20])
 }
 
-// beginWipe notes that the first byte of the PV's disk is about to be wiped: in the memory alone if the role, of an older version,
-// has no Leases.
+// beginWipe records that the wipe of the PV's disk begins: in memory, and as a Lease unless the
+// role, of an older version, has no Leases.
 func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume) error {
 	c.mu.Lock()
 	c.begun[pv.UID] = true
@@ -91,8 +95,9 @@ func (c *Controller) beginWipe(ctx context.Context, pv *corev1.PersistentVolume)
 	return fmt.Errorf("note that the disk of PV %s is being wiped: %w", pv.Name, err)
 }
 
-// endWipe removes that note. The caller still holds the disk exclusively, so the note is of its own wipe. One that stays has the
-// disk wiped once more, and goes with the PV.
+// endWipe removes the Lease of a wipe. The caller has the disk open exclusively, so the Lease is
+// that of its own wipe. If the Lease stays, the disk is wiped once more, and the Lease goes with
+// the PV.
 func (c *Controller) endWipe(ctx context.Context, uid types.UID) {
 	err := c.Client.CoordinationV1().Leases(c.Namespace).Delete(ctx, wipeLease(uid), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
@@ -107,8 +112,8 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// leasesOfJobs returns the Leases that work needs which is under way, and disks that were wiped and have no PV yet. What ends
-// after the call has a PV then, or needs no Lease.
+// leasesOfJobs returns the Leases of disks with a running job, and of those that were wiped and
+// have no PV yet. A job that ends after the call has made its PV, or needs no Lease.
 func (c *Controller) leasesOfJobs() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +129,8 @@ func (c *Controller) leasesOfJobs() map[string]bool {
 	return needed
 }
 
-// releaseLeases gives up the Leases of disks that the node does not offer any more, and learns which wipes were begun. needed are
-// those of jobs; they were read before the PVs.
+// releaseLeases deletes the Leases of disks that the node does not offer any more, and reads which
+// wipes were begun. The caller reads needed, the Leases of jobs, before the PVs.
 func (c *Controller) releaseLeases(ctx context.Context, needed map[string]bool, pvs []*corev1.PersistentVolume) error {
 	for _, pv := range pvs {
 		needed[leaseName(recorded(pv).LastingID())] = true

@@ -2,7 +2,7 @@ package device
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// The first two gauges are the older program's, with their meaning.
+// The first two gauges are those of local-pv-provisioner, with the same meaning.
 var (
 	availableDevices = prometheus.NewDesc("local_pv_provisioner_available_devices",
 		"Devices of the node that have a PV.", []string{"node"}, nil)
@@ -21,7 +21,7 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. There are no devices before the first pass.
+// Collect implements prometheus.Collector. It exports no gauges before the first pass.
 func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(wipedBytes, prometheus.CounterValue, float64(c.wiped.Load()), c.node)
 	if c.Ready() != nil {

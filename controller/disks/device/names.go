@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Names of cybozu's local-pv-provisioner, whose users and PVs depend on them. They do not change.
+// Names of cybozu's local-pv-provisioner. Users and PVs depend on them, so they do not change.
 const (
 	// AnnSpec on a Node names the ConfigMap of its devices.
 	AnnSpec = "local-pv-provisioner.cybozu.io/pv-spec-configmap"
-	// LabelNode on a PV is its node. It has two names, of which the older one is selected by.
+	// LabelNode on a PV is its node. All PVs have the label by its older name, too.
 	LabelNode      = "local-pv-provisioner.cybozu.io/node"
 	LabelNodeOlder = "local-pv-provisioner.cybozu.com/node"
 
-	// The annotations of a PV are the ConfigMap that it was made by.
+	// The annotations of a PV have this prefix and the keys of the ConfigMap that it was made from.
 	annPrefix    = "local-pv-provisioner.cybozu.io/"
 	keyClass     = "storageClassName"
 	keyMode      = "volumeMode"
@@ -26,18 +26,18 @@ const (
 	keyWipe      = "wipe"
 	keyExisting  = "existing"
 	keyEncrypt   = "encrypt"
-	keyOptions   = "mountOptions" // of this program alone
+	keyOptions   = "mountOptions" // not in local-pv-provisioner
 	existingWipe = "wipe"
 	existingKeep = "refuse"
 )
 
-// maxName is the longest name that a PV can have.
+// maxName is the longest name of a PV that the API server accepts.
 const maxName = 253
 
 var notInNames = regexp.MustCompile("[^.0-9A-Za-z]+")
 
-// pvName returns the name of the PV of a device: that of the older program if it fits and no other
-// device has it, else with a hash of the path.
+// pvName returns the name of the PV of a device: the one that local-pv-provisioner gives if it fits
+// and is not taken, otherwise one with a hash of the path.
 func pvName(node, path string, taken func(name string) bool) string {
 	name := plainName(node, path)
 	if len(name) <= maxName && !taken(name) {

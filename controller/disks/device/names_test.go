@@ -33,7 +33,7 @@ func TestPVName(t *testing.T) {
 	}
 }
 
-func TestElsewhere(t *testing.T) {
+func TestExcludesNode(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelHostname: "host"}}}
 	of := func(a *corev1.VolumeNodeAffinity) *corev1.PersistentVolume {
 		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: a}}
@@ -49,7 +49,7 @@ func TestElsewhere(t *testing.T) {
 		"this node": {of(affinity("host")), false}, "another": {of(affinity("n")), true}, "one of two": {of(either), false},
 		"none": {of(nil), false}, "a zone": {of(zone), false},
 	} {
-		if got := elsewhere(row.pv, node); got != row.want {
+		if got := excludesNode(row.pv, node); got != row.want {
 			t.Errorf("%s: %v, want %v", name, got, row.want)
 		}
 	}

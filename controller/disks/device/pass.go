@@ -17,8 +17,8 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// pass compares devices and PVs once, and returns when the next pass has to be made. A pass that
-// cannot read everything changes nothing.
+// pass compares devices and PVs once, and returns the time until the next pass. If it cannot read
+// everything, it changes nothing.
 func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 	err := c.compare(ctx)
 	c.noteFailure(err)
@@ -31,7 +31,7 @@ func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 	return c.next()
 }
 
-// compare is a pass: it reads, plans and applies the plan.
+// compare reads, plans and applies the plan.
 func (c *Controller) compare(ctx context.Context) error {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -72,8 +72,8 @@ func (c *Controller) compare(ctx context.Context) error {
 	return nil
 }
 
-// readDevices reads the devices that the ConfigMap selects, and those at the paths of PVs. The error
-// is that of the directory.
+// readDevices reads the devices that the ConfigMap selects, and those at the paths of PVs. The
+// error is that of the directory.
 func (f *found) readDevices() (err error) {
 	if f.spec != nil {
 		if f.devices, err = disk.List(f.spec.dir, f.spec.filter); err != nil {
@@ -87,7 +87,7 @@ func (f *found) readDevices() (err error) {
 	return nil
 }
 
-// readSpec reads the ConfigMap of the node, nil if it has none.
+// readSpec reads and parses the ConfigMap of the node, nil if it has none.
 func (c *Controller) readSpec(ctx context.Context, node *corev1.Node) (*spec, error) {
 	name, has := node.Annotations[AnnSpec]
 	if !has {
@@ -107,8 +107,8 @@ func (c *Controller) readSpec(ctx context.Context, node *corev1.Node) (*spec, er
 	return s, nil
 }
 
-// ownPVs returns the PVs with the node's label. One whose affinity requires another hostname is among
-// them: the hostname of a Node can change, and whose decides.
+// ownPVs returns the PVs with the node's label. One whose affinity requires another hostname is
+// among them: the hostname of a Node can change, and whose decides.
 func (c *Controller) ownPVs(ctx context.Context) (own []*corev1.PersistentVolume, err error) {
 	_, err = live.ListPVs(ctx, c.Client, c.selector(), func(pv *corev1.PersistentVolume) bool {
 		if pv.Spec.Local != nil {
@@ -119,12 +119,12 @@ func (c *Controller) ownPVs(ctx context.Context) (own []*corev1.PersistentVolume
 	return own, err
 }
 
-// apply does what was decided, and returns the reports.
+// apply carries out the decisions, and returns the reports.
 //
-// A decision is as old as what the pass read. Before the first write, offer and release therefore
-// open the device exclusively, prove that it is the one that was found, and read from the API server
-// that the PV is as it was and no other PV or claim is on the device. The API server withdraws no PV
-// that changed since.
+// The decisions come from an earlier read. Before the first write, offer and release therefore open
+// the device exclusively, prove that it is the device that was found, and read live that the PV is
+// unchanged and that no other PV or claim is on the device. The API server deletes no PV that
+// changed since.
 func (c *Controller) apply(ctx context.Context, decisions []decision) (reports []Report) {
 	for _, d := range decisions {
 		switch d.action {
@@ -151,7 +151,8 @@ func (c *Controller) apply(ctx context.Context, decisions []decision) (reports [
 	return reports
 }
 
-// withdraw deletes a PV that no claim has, unless it changed since it was read: a claim may have it.
+// withdraw deletes a PV that no claim has, unless it changed since it was read: a claim may have
+// it.
 func (c *Controller) withdraw(ctx context.Context, pv *corev1.PersistentVolume, why string) bool {
 	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, live.Unchanged(pv))
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -162,12 +163,12 @@ func (c *Controller) withdraw(ctx context.Context, pv *corev1.PersistentVolume, 
 	return true
 }
 
-// warn records an event about a PV, or about the Node if it is nil.
+// warn records a warning event about a PV, or about the Node if it is nil.
 func (c *Controller) warn(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
 	c.Events.Warn(ctx, c.object(pv), reason+topic, reason, message)
 }
 
-// note is warn for what is as it should be.
+// note records a normal event about a PV, or about the Node if it is nil.
 func (c *Controller) note(ctx context.Context, pv *corev1.PersistentVolume, topic, reason, message string) {
 	c.Events.Note(ctx, c.object(pv), reason+topic, reason, message)
 }

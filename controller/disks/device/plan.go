@@ -14,7 +14,7 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// found is what a pass read. These are values: plan reads nothing else.
+// found has the values that a pass read. plan reads nothing else.
 type found struct {
 	node *corev1.Node
 	spec *spec // nil if the node has no ConfigMap
@@ -27,19 +27,19 @@ type found struct {
 	now     time.Time
 }
 
-// action is what is done about a device.
+// action is what apply does with a device.
 type action int
 
 const (
-	leave    action = iota // nothing; work under way goes on
-	stop                   // end the work on the device
+	leave    action = iota // nothing; a running job goes on
+	stop                   // end the job of the device
 	keep                   // stop, and forget that the device was wiped: its PV may be in use
 	withdraw               // keep, and delete the PV, which no claim has
 	release                // wipe the device of a Released PV, and delete the PV
 	offer                  // wipe a device without a PV if that is allowed, and make its PV
 )
 
-// target is a device, with what a wipe and its PV depend on.
+// target is a device, with the objects that a wipe and its PV depend on.
 type target struct {
 	device disk.Device
 	node   *corev1.Node
@@ -56,7 +56,7 @@ func (t target) uid() types.UID {
 	return t.pv.UID
 }
 
-// decision is what a pass does about one device, or about a PV that is the first on none.
+// decision is the result of plan for one device, or for one PV that does not decide about a device.
 type decision struct {
 	action action
 	target
@@ -66,8 +66,8 @@ type decision struct {
 	since    time.Time // when the disk of the PV was first not at its path; zero if it is
 }
 
-// warning is an event about the decision's PV, or about the Node if there is none. It is not recorded
-// if the PV was withdrawn, except for one about the ConfigMap.
+// warning is an event about the decision's PV, or about the Node if there is none. It is not
+// recorded if the PV was withdrawn, except for one about the ConfigMap.
 type warning struct{ topic, reason, message string }
 
 func (d *decision) set(a action, s State, why string) {
@@ -78,20 +78,21 @@ func (d *decision) warn(topic, reason, message string) {
 	d.warnings = append(d.warnings, warning{topic, reason, message})
 }
 
-// withdraw has the PV deleted, but not one that a claim has or that another node may have made.
+// withdraw sets the action withdraw, unless a claim has the PV or another node may have made it.
 func (d *decision) withdraw(why string) {
-	mine := nodeUID(d.pv) == string(d.node.UID) || !elsewhere(d.pv, d.node)
+	mine := nodeUID(d.pv) == string(d.node.UID) || !excludesNode(d.pv, d.node)
 	if d.pv.DeletionTimestamp == nil && d.pv.Spec.ClaimRef == nil && mine {
 		d.action, d.why = withdraw, why
 	}
 }
 
-// plan decides about each device, and each PV whose disk is not at its path. It reads and changes
-// nothing but its argument. apply proves again what it destroys.
+// plan decides about each device and each PV, and gives the reason. It has no side effects. The
+// values may be outdated when the plan is applied, so apply checks again before it destroys
+// anything.
 func plan(f found) (all []decision) {
 	found, gone := match(f)
 	if pv := unknownDisk(found, gone); pv != nil && f.spec != nil && f.spec.existing {
-		safe := *f.spec // a device that carries something may be that disk
+		safe := *f.spec // a device that carries data may be that disk
 		safe.existing, safe.unknown = false, pv.Name
 		f.spec = &safe
 	}
@@ -114,7 +115,7 @@ func plan(f found) (all []decision) {
 	return all
 }
 
-// names counts how many devices have each name of a PV. Nothing else can have that of a PV.
+// names counts the devices that have each name of a PV. The name of an existing PV counts as taken.
 func (f found) names(all slotList) map[string]int {
 	names := map[string]int{}
 	for _, pv := range f.pvs {
@@ -128,8 +129,8 @@ func (f found) names(all slotList) map[string]int {
 	return names
 }
 
-// unknownDisk returns the PV of a claim whose disk is not known, nil if there is none: it may be any
-// of the node's.
+// unknownDisk returns a PV with a claim and an unknown disk, nil if there is none. Any disk of the
+// node may be that disk.
 func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
 	unknown := func(pv *corev1.PersistentVolume) bool { return !free(pv) && recorded(pv).LastingID() == "" }
 	for _, s := range all {
@@ -143,13 +144,13 @@ func unknownDisk(all slotList, gone []placed) *corev1.PersistentVolume {
 	return nil
 }
 
-// free reports whether a PV waits for a claim and none has it.
+// free reports whether a PV waits for a claim and has none.
 func free(pv *corev1.PersistentVolume) bool {
 	waits := pv.Status.Phase == corev1.VolumeAvailable || pv.Status.Phase == corev1.VolumePending || pv.Status.Phase == ""
 	return waits && pv.Spec.ClaimRef == nil
 }
 
-// about returns the decision about a device, before anything is decided.
+// about returns a decision about a device that has no action yet.
 func (f found) about(s *slot) decision {
 	return decision{
 		target: target{device: s.device, node: f.node, spec: f.spec},
@@ -182,7 +183,7 @@ func (f found) withPV(s *slot, pv placed) decision {
 	return d
 }
 
-// compareSpec records an event for a PV that the ConfigMap would make otherwise.
+// compareSpec adds a warning if the ConfigMap would make the PV differently.
 func (d *decision) compareSpec() {
 	if d.spec == nil {
 		return
@@ -195,8 +196,7 @@ func (d *decision) compareSpec() {
 }
 
 // unclear decides about a device that may not be the disk of the PV that names it. Nothing is
-// written. A PV that no claim has is withdrawn, and the device is offered again if it carries
-// nothing.
+// written. A PV without a claim is withdrawn, and the device is offered again if it is empty.
 func (d *decision) unclear(why string) {
 	d.set(keep, Unclear, why)
 	fix := "attach the disk of the PV"
@@ -228,8 +228,8 @@ func (d *decision) released() {
 	}
 }
 
-// available decides about a device whose PV waits for a claim. A PV that was Released, and for which
-// a wipe was begun, is withdrawn: a part of the former tenant's data may be left.
+// available decides about a device whose PV waits for a claim. A PV that was Released, and for
+// which a wipe was begun, is withdrawn: a part of the former tenant's data may be left.
 func (d *decision) available(partly bool) {
 	d.set(keep, Available, "")
 	switch {
@@ -267,7 +267,8 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 	return d
 }
 
-// withoutDisk decides about a PV whose disk is not at its path. It waits first: udev replaces links.
+// withoutDisk decides about a PV whose disk is not at its path. It waits first: udev replaces
+// links.
 func (f found) withoutDisk(pv placed) decision {
 	d := decision{
 		target: target{pv: pv.PersistentVolume, node: f.node},

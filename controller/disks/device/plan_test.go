@@ -27,7 +27,7 @@ func (a action) String() string {
 	return []string{"leave", "stop", "keep", "withdraw", "release", "offer"}[a]
 }
 
-// node is one that has read nothing yet. Each row of a table adds what is found on it.
+// node is a node without disks and PVs. Each row of a table adds some.
 type node struct {
 	*testing.T
 	found
@@ -45,7 +45,7 @@ func emptyNode(t *testing.T) *node {
 	}}
 }
 
-// device returns a disk as it is found at a path. The minor number identifies its attachment.
+// device returns a disk at a path. The minor number identifies its attachment.
 func device(path string, minor uint32, id string) disk.Device {
 	return disk.Device{
 		Path: path, Number: disk.Number{Major: 8, Minor: minor}, Sequence: uint64(minor), Bytes: 100, ID: id, Identity: id,
@@ -61,7 +61,7 @@ func (n *node) attach(devices ...disk.Device) {
 	}
 }
 
-// made adds a PV that was made for the disk, and is at its path as long as nothing else is.
+// made adds a PV that was made for the disk, and the disk at its path unless another one is there.
 func (n *node) made(name string, d disk.Device, phase corev1.PersistentVolumePhase) *corev1.PersistentVolume {
 	s := n.spec
 	if s == nil {
@@ -79,7 +79,7 @@ func (n *node) made(name string, d disk.Device, phase corev1.PersistentVolumePha
 	return pv
 }
 
-// detach has nothing be at the path, as long as the disk is away.
+// detach removes the disk of a PV. Passes have missed it for that time.
 func (n *node) detach(pv *corev1.PersistentVolume, since time.Duration) {
 	path := localPath(pv)
 	n.devices = slices.DeleteFunc(n.devices, func(d disk.Device) bool { return d.Path == path })
@@ -87,7 +87,7 @@ func (n *node) detach(pv *corev1.PersistentVolume, since time.Duration) {
 	n.gone[pv.UID] = n.now.Add(-since)
 }
 
-// outcomes is what plan decided: "action device PV state", and the reasons of events.
+// outcomes formats decisions: "action device PV state", and the reasons of events.
 func outcomes(decisions []decision) (all []string) {
 	for _, d := range decisions {
 		pv := ""
@@ -103,7 +103,7 @@ func outcomes(decisions []decision) (all []string) {
 	return all
 }
 
-// planRow is what is found on a node, and what is decided. The words are in the reasons.
+// planRow is a node and the decisions about it. The reasons contain the words.
 type planRow struct {
 	name  string
 	found func(n *node)
@@ -284,7 +284,7 @@ func TestPlanIdentity(t *testing.T) {
 		{"a former Node, available", then(corev1.VolumeAvailable, formerNode), []string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, ""},
 		{"another Node's, available", then(corev1.VolumeAvailable, func(n *node, pv *corev1.PersistentVolume, d *disk.Device) {
 			formerNode(n, pv, d)
-			pv.Spec.NodeAffinity = affinity("elsewhere")
+			pv.Spec.NodeAffinity = affinity("other")
 		}), []string{unclear}, ""},
 		{"a PV that records nothing", then(corev1.VolumeReleased, func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
 			delete(pv.Annotations, AnnDisk)
@@ -331,7 +331,7 @@ func TestPlanDiskIsGone(t *testing.T) {
 		{"released", gone(corev1.VolumeReleased, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"another Node's, available", func(n *node) {
 			pv := n.made(pvA, a, corev1.VolumeAvailable)
-			n.found.node.UID, pv.Spec.NodeAffinity = "new", affinity("elsewhere")
+			n.found.node.UID, pv.Spec.NodeAffinity = "new", affinity("other")
 			n.detach(pv, absence)
 		}, []string{"leave local-n-a gone"}, ""},
 		{"it is at another path", func(n *node) {
@@ -351,7 +351,8 @@ func TestPlanDiskIsGone(t *testing.T) {
 	}
 }
 
-// While the disk of a claim's PV is not known, `existing: wipe` does not apply: any disk may be that one.
+// While the disk of a claim's PV is not known, `existing: wipe` does not apply: any disk may be
+// that one.
 func TestPlanUnknownDisk(t *testing.T) {
 	a := device("/dev/a", 1, "")
 	for _, row := range []struct {

@@ -12,8 +12,8 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// newPV returns the PV of a device. The Node owns it: the garbage collector deletes the PVs of a
-// node that was deleted.
+// newPV returns the PV of a device. The Node owns it, so the garbage collector deletes the PVs of a
+// deleted Node.
 func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.PersistentVolume {
 	controller := true
 	label := contract.LabelValue(node.Name)
@@ -49,7 +49,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 	return pv
 }
 
-// hostname is what the scheduler compares a PV's node affinity with.
+// hostname returns the hostname that a PV's node affinity has to require.
 func hostname(node *corev1.Node) string { return cmp.Or(node.Labels[corev1.LabelHostname], node.Name) }
 
 func affinity(hostname string) *corev1.VolumeNodeAffinity {
@@ -60,9 +60,9 @@ func affinity(hostname string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// elsewhere reports whether a PV's node affinity excludes the node. A PV that requires
-// nothing about hostnames may be on any node.
-func elsewhere(pv *corev1.PersistentVolume, node *corev1.Node) bool {
+// excludesNode reports whether a PV's node affinity excludes the node. It does not if it requires
+// no hostname.
+func excludesNode(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func excludes(term corev1.NodeSelectorTerm, hostname string) bool {
 	return false
 }
 
-// localPath is the path of a PV on its node, "" if it has none.
+// localPath returns the path of a PV on its node, "" if it has none.
 func localPath(pv *corev1.PersistentVolume) string {
 	switch {
 	case pv.Spec.Local != nil:

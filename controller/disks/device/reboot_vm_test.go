@@ -24,18 +24,20 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// The disks of the machine, which e2e/vm makes, by what they have at dataAt before and after the reboot.
+// The disks of the machine, which e2e/vm makes, by what they have at dataAt before and after the
+// reboot.
 const (
 	// stateDisk keeps the API's PVs over the reboot.
 	stateDisk = "/dev/vda"
 	wwnPrefix = "naa.5000c500a00000"
-	// Names in slots are those of the targets of the SCSI controller, as udev has them in /dev/disk/by-path. Node m has a name of its
-	// own for the LUN that both nodes reach.
+	// Names in slots are those of the targets of the SCSI controller, as udev has them in
+	// /dev/disk/by-path. Node m has a name of its own for the LUN that both nodes reach.
 	slots    = "/tmp/slots"
 	slotsOfM = "/tmp/slots-of-m"
 )
 
-// vmBench runs the agents of two nodes in the machine. Node n offers all SCSI disks, and node m the LUN that both reach.
+// vmBench runs the agents of two nodes in the machine. Node n offers all SCSI disks, and node m the
+// LUN that both reach.
 func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	t.Helper()
 	linkSlots(t)
@@ -165,8 +167,8 @@ func TestVMDisksBeforeReboot(t *testing.T) {
 	writeTo(t, stateDisk, string(state), 0)
 }
 
-// The names of disks were swapped meanwhile. All claims but those of the second of each pair were deleted: only what is proven to
-// be the disk of a Released PV is wiped.
+// The names of disks were swapped meanwhile. All claims but those of the second of each pair were
+// deleted: only what is proven to be the disk of a Released PV is wiped.
 func TestVMDisksAfterReboot(t *testing.T) {
 	data, err := os.ReadFile(stateDisk)
 	if err != nil {

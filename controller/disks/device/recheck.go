@@ -13,9 +13,10 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// takeDisk returns nil if the API server itself, and no cache, knows nothing against a wipe: the node has the Lease of a disk that
-// others may reach, no PV but the one with the UID `own` is on the device, on the disk that it is a partition of, or on a partition
-// of it, and no claim names the PV. The error is disk.ErrBusy otherwise, or that of the API server.
+// takeDisk returns nil if the target may be wiped by the objects of the API server, read live: the
+// node has the Lease of a disk that other nodes may reach; no PV but the target's is on the device,
+// on its disk, or on a partition of it; and no claim names the PV. The error is disk.ErrBusy
+// otherwise, or that of the API server.
 func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	if err := c.lease(ctx, t.device); err != nil {
 		return err
@@ -44,8 +45,9 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	return busy
 }
 
-// onDevice returns a BusyError if a PV may be on the device, nil if it is of another device, or of another node that does not reach
-// the disk. A PV with the node's label may be, whatever hostname it requires.
+// onDevice returns a BusyError if a PV may be on the device. It returns nil if the PV is on another
+// device, or is another node's and that node does not reach the disk. A PV with the node's label
+// may be on the device, whatever hostname it requires.
 func onDevice(pv *corev1.PersistentVolume, t target) error {
 	d := t.device
 	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name)
@@ -56,7 +58,7 @@ func onDevice(pv *corev1.PersistentVolume, t target) error {
 		return busy("was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
 			"if the PV's node is gone for good, delete the PV", d.Identity, keyFilter)
 	}
-	if path == "" || elsewhere(pv, t.node) && !labelled {
+	if path == "" || excludesNode(pv, t.node) && !labelled {
 		return nil
 	}
 	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
@@ -77,8 +79,8 @@ func isBlock(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 }
 
-// stillReleased returns the PV as the API server has it, if it has the same UID, is Released, and was made for the device. The
-// error is errEnded if not.
+// stillReleased reads the target's PV live, and returns it if it is the same object, is Released,
+// and was made for the device. The error is errEnded otherwise, or that of the API server.
 func (c *Controller) stillReleased(ctx context.Context, t target) (*corev1.PersistentVolume, error) {
 	pv := t.pv
 	now, err := live.PV(ctx, c.Client, pv.Name)

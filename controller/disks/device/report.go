@@ -10,7 +10,7 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// State is what the controller does with a device.
+// State is the state of a device.
 type State string
 
 // The states of devices.
@@ -19,17 +19,17 @@ const (
 	Bound     State = "bound"     // its PV is a claim's
 	Released  State = "released"  // its PV was a claim's, and the wipe has not begun
 	Wiping    State = "wiping"
-	Busy      State = "busy"    // it has to be wiped, and something uses it
-	Refused   State = "refused" // it carries something, and nothing allows to wipe it
+	Busy      State = "busy"    // it has to be wiped, and is in use
+	Refused   State = "refused" // it carries data, and the ConfigMap does not allow to wipe it
 	Unclear   State = "unclear" // it may not be the disk that its PV was made for
 	Error     State = "error"
-	Gone      State = "gone" // a PV is there without its device
+	Gone      State = "gone" // the PV exists and its device does not
 )
 
-// States are all of them.
+// States are all states.
 var States = []State{Available, Bound, Released, Wiping, Busy, Refused, Unclear, Error, Gone}
 
-// Report is what is known of one device of the node.
+// Report describes one device of the node.
 type Report struct {
 	Device string `json:"device"`
 	// Paths are further paths that lead to the same device.
@@ -41,24 +41,25 @@ type Report struct {
 	PV    string   `json:"pv,omitempty"`
 
 	number disk.Number // of the device; zero for the state Gone
-	// Retry is when the device is tried again, the zero time if that is not set.
+	// Retry is when the device is tried again, the zero time if it is not.
 	Retry time.Time `json:"retry,omitzero"`
-	// Confirm is the annotation with which an administrator confirms that the device is the PV's; "" if that is clear.
+	// Confirm is the annotation by which an administrator confirms that the device is the PV's; ""
+	// if that is clear.
 	Confirm string `json:"confirm,omitempty"`
-	// Wiped and Verified are how far the wipe is, each of WipeBytes.
+	// Wiped and Verified are the progress of the wipe in bytes, each of WipeBytes.
 	Wiped     int64 `json:"wiped,omitempty"`
 	Verified  int64 `json:"verified,omitempty"`
 	WipeBytes int64 `json:"wipeBytes,omitempty"`
 }
 
-// Path is where the agent serves the reports, for inspect.
+// Path is the URL path of the reports, for inspect.
 const Path = "/devices"
 
-// FailureHeader is the header of that answer with the reason why the last pass changed nothing, such as an invalid ConfigMap.
-// Without it the reports are those of the last pass.
+// FailureHeader is the response header with the reason why the last pass changed nothing, such as
+// an invalid ConfigMap. Without it the reports are those of the last pass.
 const FailureHeader = "Hostpath-Provisioner-Failed-Pass"
 
-// noteFailure keeps the error of a pass, nil for one that succeeded.
+// noteFailure records the error of a pass, nil if it succeeded.
 func (c *Controller) noteFailure(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,8 @@ func (c *Controller) lastFailure() string {
 	return c.failure
 }
 
-// Reports returns what the last pass found, and how far wipes are now, sorted by device.
+// Reports returns the devices that the last pass found, with the present progress of wipes, sorted
+// by device.
 func (c *Controller) Reports() []Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +90,7 @@ func (c *Controller) Reports() []Report {
 	return all
 }
 
-// Handler serves the reports as JSON at Path, and everything else by next.
+// Handler serves the reports as JSON at Path. It passes other requests to next.
 func (c *Controller) Handler(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", next)

@@ -20,7 +20,8 @@ type quiet struct{ Recorder }
 
 func (quiet) Warn(context.Context, corev1.ObjectReference, string, string, string) {}
 
-// While its configuration is invalid, the process answers inspect with the reason, in one line. A pass that succeeds ends it.
+// While its configuration is invalid, the process answers inspect with the reason, in one line. A
+// pass that succeeds ends it.
 func TestFailedPassIsReported(t *testing.T) {
 	cm := configMap("wipe=shred", "deviceDir=dev")
 	client := fake.NewClientset(cm, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})

@@ -13,7 +13,7 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// slot is one device with the paths that lead to it and the PVs that may be on it.
+// slot is one device, with the paths that lead to it and the PVs that may be on it.
 type slot struct {
 	device disk.Device
 	first  string   // the path by which it was found first
@@ -25,7 +25,7 @@ type slot struct {
 	displaced *corev1.PersistentVolume
 }
 
-// placed is a PV, with the answer whether its disk is a device.
+// placed is a PV, with the finding whether a device is its disk.
 type placed struct {
 	*corev1.PersistentVolume
 	identity.Finding
@@ -35,10 +35,11 @@ type placed struct {
 type slotList []*slot
 
 // match finds out which PV is on which device. A device is its number, whatever path leads to it,
-// and two devices that report one WWN are one disk. A path that cannot be read has a slot of its own.
+// and two devices that report one WWN are one disk. A path that cannot be read has a slot of its
+// own.
 //
-// gone are PVs whose disk is not at their path. If another device has the ID that such a PV records,
-// the PV is on that device, too, so that the device is not offered again.
+// gone are PVs whose disk is not at their path. If another device has the ID that such a PV
+// records, the PV is on that device, too, so that the device is not offered again.
 func match(f found) (all slotList, gone []placed) {
 	for _, d := range f.devices {
 		all.add(d).listed = true
@@ -109,7 +110,7 @@ func (all slotList) find(pv *corev1.PersistentVolume) {
 	}
 }
 
-// prefer makes the path of a PV the one that the device is known by.
+// prefer names the device by the path of its first PV.
 func (s *slot) prefer(path string) {
 	if len(s.pvs) != 1 || s.device.Path == path {
 		return
@@ -121,7 +122,7 @@ func (s *slot) prefer(path string) {
 	s.device.Path, s.paths = path, others
 }
 
-// rank orders the PVs of one device: the one that has to be respected most comes first.
+// rank orders the PVs of one device. The first decides about the device.
 func (p placed) rank() int {
 	switch p.Status.Phase {
 	case corev1.VolumeBound:

@@ -23,12 +23,13 @@ type spec struct {
 	dir                  string
 	filter               *regexp.Regexp
 	wipe                 disk.Mode
-	existing             bool // devices that carry something are wiped
-	// unknown is the PV of a claim whose disk is not known, and for which existing was set to false; "" if there is none.
+	existing             bool // devices that carry data are wiped
+	// unknown is the PV with a claim and an unknown disk for which existing was set to false; "" if
+	// there is none.
 	unknown string
 }
 
-// same reports whether a job that failed would do the same again.
+// same reports whether a failed job would do the same again with the spec o.
 func (s *spec) same(o *spec) bool {
 	return s.configMap == o.configMap && s.wipe == o.wipe && s.existing == o.existing && s.unknown == o.unknown &&
 		s.class == o.class && s.mode == o.mode && s.fsType == o.fsType && slices.Equal(s.options, o.options)
@@ -36,8 +37,8 @@ func (s *spec) same(o *spec) bool {
 
 var fsTypes = []string{"ext4", "xfs", "btrfs"}
 
-// parseSpec reads a ConfigMap. Unknown keys are ignored, as the older program does. The error names
-// everything that is wrong.
+// parseSpec parses a ConfigMap. It ignores unknown keys, as local-pv-provisioner does. The error
+// names each mistake.
 func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 	s := &spec{
 		namespace: cm.Namespace, configMap: cm.Name,
@@ -84,7 +85,7 @@ func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 	} else if len(s.options) > 0 && s.mode == corev1.PersistentVolumeBlock {
 		wrong("%s: the volume mode is Block, and nothing is mounted; remove the key", keyOptions)
 	}
-	// A user who asks for encryption does not want to be ignored.
+	// Ignoring the key would leave the data of a user who wants encryption in the clear.
 	if encrypt := cm.Data[keyEncrypt]; encrypt != "" && encrypt != "false" {
 		wrong("%s: devices are not encrypted; remove the key", keyEncrypt)
 	}
@@ -96,11 +97,12 @@ func parseSpec(cm *corev1.ConfigMap) (*spec, error) {
 
 var mountOption = regexp.MustCompile(`^[a-z0-9_][a-z0-9_.-]*(=[!-+\--~]+)?$`)
 
-// notMountOptions are options that would make the kubelet do something other than to mount a disk that pods can write to.
+// notMountOptions are options with which the kubelet would not mount a disk that pods can write to.
 var notMountOptions = []string{"ro", "remount", "bind", "rbind", "move", "loop", "offset", "sizelimit"}
 
-// parseOptions reads mount options with commas between them, as in fstab. It refuses what can be no option, and what would not
-// mount the disk. Whether the filesystem has an option is known once the kubelet mounts it.
+// parseOptions parses mount options separated by commas, as in fstab. It refuses malformed options
+// and notMountOptions. Only the kubelet finds out at the mount whether the filesystem has an
+// option.
 func parseOptions(text string) (options []string, err error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -119,7 +121,7 @@ func parseOptions(text string) (options []string, err error) {
 	return options, nil
 }
 
-// annotations are what PVs of the spec are annotated with.
+// annotations returns the annotations of PVs that are made from the spec.
 func (s *spec) annotations() map[string]string {
 	all := map[string]string{
 		annPrefix + keyClass: s.class, annPrefix + keyMode: string(s.mode), annPrefix + keyDir: s.dir, annPrefix + keyFilter: s.filter.String(),
@@ -130,8 +132,8 @@ func (s *spec) annotations() map[string]string {
 	return all
 }
 
-// differences returns which keys of the spec a PV was not made by. A PV of an old version, which has
-// no annotations, is taken as it is.
+// differences returns the keys of the spec in which a PV differs. It returns none for a PV without
+// annotations, which an old version made.
 func (s *spec) differences(pv *corev1.PersistentVolume) (keys []string) {
 	if _, has := pv.Annotations[annPrefix+keyClass]; !has {
 		return nil

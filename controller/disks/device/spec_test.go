@@ -74,7 +74,8 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// Changes of what a PV was made by are found by key; PVs of old versions have no annotations.
+// differences returns the keys that changed since a PV was made; PVs of old versions have no
+// annotations.
 func TestDifferences(t *testing.T) {
 	s, err := parseSpec(configMap())
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/sleep"
 )
 
-// watch asks for a pass whenever the Node's annotation, a ConfigMap or a PV of the node changes.
-// A pass reads them itself.
+// watch wakes the loop whenever the Node's annotation, a ConfigMap or a PV of the node changes. A
+// pass reads them itself.
 func (c *Controller) watch(ctx context.Context) error {
 	of := func(namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
@@ -45,7 +45,7 @@ func (c *Controller) selector() string {
 	return labels.Set{LabelNodeOlder: contract.LabelValue(c.node)}.String()
 }
 
-// updated wakes the loop, but not for what a kubelet writes into its Node all the time.
+// updated wakes the loop, except for the changes that the kubelet makes to its Node all the time.
 func (c *Controller) updated(was, is any) {
 	switch is := is.(type) {
 	case *corev1.Node:

@@ -8,18 +8,19 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// What a PV records of its disk, beside its size.
+// Annotations of a PV that identify its disk, beside its size.
 const (
-	// AnnDisk on a PV is the ID of the disk, with its kind; absent if the disk has none.
+	// AnnDisk is the ID of the disk, with its kind; absent if the disk has none.
 	AnnDisk = "hostpath-provisioner.kubevirt.io/disk-id"
-	// AnnAttachment on a PV is the boot of the node and the number that the kernel gave the disk in it.
+	// AnnAttachment is the boot of the node and the number that the kernel gave the disk in that
+	// boot.
 	AnnAttachment = "hostpath-provisioner.kubevirt.io/disk-attachment"
-	// AnnConfirmed on a PV is written by an administrator: the ID or the attachment of the disk that is the PV's. It is for
-	// PVs whose disk cannot be known otherwise.
+	// AnnConfirmed is written by an administrator, for PVs whose disk cannot be identified
+	// otherwise: the ID or the attachment of the disk.
 	AnnConfirmed = "hostpath-provisioner.kubevirt.io/disk-confirmed"
 )
 
-// recorded returns what a PV records of its disk.
+// recorded returns the marks of its disk that a PV records.
 func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	size := pv.Spec.Capacity[corev1.ResourceStorage]
 	bytes, _ := size.AsInt64() // 0 if it is none: no disk has that size
@@ -31,8 +32,8 @@ func recorded(pv *corev1.PersistentVolume) identity.RecordedDisk {
 	}
 }
 
-// nodeUID returns the UID of the Node that made a PV: of its owner, or as annotated, because a restore from a backup strips
-// owners.
+// nodeUID returns the UID of the Node that made a PV: that of its owner, or the annotated one,
+// because a restore from a backup strips owners.
 func nodeUID(pv *corev1.PersistentVolume) string {
 	for _, owner := range pv.OwnerReferences {
 		if owner.Kind == "Node" {

@@ -16,8 +16,8 @@ import (
 	disk "kubevirt.io/hostpath-provisioner/volume/device"
 )
 
-// offer is the work that wipes a device without a PV and makes its PV. A device that carries anything
-// is refused, unless the ConfigMap has `existing: wipe`.
+// offer is the work that wipes a device without a PV and makes its PV. It refuses a device that
+// carries data, unless the ConfigMap has `existing: wipe`.
 func (c *Controller) offer(ctx context.Context, t target, report func(disk.Progress)) error {
 	if err := c.wipeNew(ctx, &t, report); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (c *Controller) offer(ctx context.Context, t target, report func(disk.Progr
 	return c.create(ctx, t)
 }
 
-// wipeNew wipes a device without a PV. It does nothing to one that was wiped already, and then
-// names the PV as before.
+// wipeNew wipes a device without a PV, and sets the name of its PV. It does not wipe a device
+// again, and then restores the former name.
 func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Progress)) error {
 	d, s := t.device, t.spec
 	note, clean := c.wipedBefore(d)
@@ -35,7 +35,7 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 	}
 	if other, err := live.PV(ctx, c.Client, t.name); err != nil {
 		return err
-	} else if other != nil && elsewhere(other, t.node) { // of a node whose name begins like this one's
+	} else if other != nil && excludesNode(other, t.node) { // of a node whose name begins like this one's
 		t.name = hashedName(t.name, d.Path)
 	}
 	if err := c.mayWipe(ctx, d, s); err != nil {
@@ -62,7 +62,7 @@ func (c *Controller) wipeNew(ctx context.Context, t *target, report func(disk.Pr
 	return c.wipe(ctx, x, *t, "", report)
 }
 
-// mayWipe refuses a device that carries something. It opens the device to read only: closing a
+// mayWipe refuses a device that carries data. It opens the device to read only: closing a
 // device that was open to be written makes udev probe it once more.
 func (c *Controller) mayWipe(ctx context.Context, d disk.Device, s *spec) error {
 	found, err := disk.Probe(ctx, d, s.wipe)
@@ -72,8 +72,8 @@ func (c *Controller) mayWipe(ctx context.Context, d disk.Device, s *spec) error 
 	return err
 }
 
-// checkEmpty refuses a device that carries something, unless the ConfigMap allows to wipe it. Now that nothing else can use the
-// device, it reads more than mayWipe.
+// checkEmpty refuses a device that carries data, unless the ConfigMap allows to wipe it. It reads
+// more than mayWipe, because the device is open exclusively by now.
 func (c *Controller) checkEmpty(ctx context.Context, x *disk.Exclusive, d disk.Device, s *spec) error {
 	if s.existing {
 		return nil
@@ -97,7 +97,7 @@ func refusal(d disk.Device, found disk.Signature, s *spec) error {
 		errRefused, describe(d), found, keyExisting, existingWipe, s.configMap)
 }
 
-// describe names a device as a person finds it.
+// describe returns the path, size and ID of a device, for messages.
 func describe(d disk.Device) string {
 	if d.ID == "" {
 		return fmt.Sprintf("%s (%s)", d.Path, contract.Size(d.Bytes))
@@ -105,8 +105,7 @@ func describe(d disk.Device) string {
 	return fmt.Sprintf("%s (%s, %s)", d.Path, contract.Size(d.Bytes), d.ID)
 }
 
-// create makes the PV of a wiped device. A name that a PV of another device has is replaced by one
-// with a hash.
+// create makes the PV of a wiped device. If a PV of another device has its name, it adds a hash.
 func (c *Controller) create(ctx context.Context, t target) error {
 	d := t.device
 	for _, name := range []string{t.name, hashedName(t.name, d.Path)} {
@@ -125,15 +124,15 @@ func (c *Controller) create(ctx context.Context, t target) error {
 		if there == nil || there.DeletionTimestamp != nil && localPath(there) == d.Path {
 			return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("wiped; PV %s is still being deleted", name)}
 		}
-		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !elsewhere(there, t.node) {
+		if n, err := disk.Resolve(localPath(there)); err == nil && n == d.Number && !excludesNode(there, t.node) {
 			return nil
 		}
 	}
 	return errors.New("the names of its PV are taken by PVs of other devices: " + t.name)
 }
 
-// release is the work that wipes the device of a Released PV and then deletes the PV, with its UID. The
-// next pass offers the device. A wipe that fails leaves the PV Released.
+// release is the work that wipes the device of a Released PV and then deletes the PV, with its UID.
+// The next pass offers the device. A wipe that fails leaves the PV Released.
 func (c *Controller) release(ctx context.Context, t target, report func(disk.Progress)) error {
 	if err := c.wipeReleased(ctx, t, report); err != nil {
 		return err
@@ -167,8 +166,8 @@ func (c *Controller) wipeReleased(ctx context.Context, t target, report func(dis
 	return nil
 }
 
-// deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed after
-// it was read: an administrator can give a Released PV to another claim.
+// deleteWiped deletes a PV whose disk was wiped. The API server refuses that if the PV changed
+// after it was read: an administrator can give a Released PV to another claim.
 func (c *Controller) deleteWiped(ctx context.Context, t target) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := c.stillReleased(ctx, t)
