@@ -28,7 +28,8 @@ import (
 func Run(ctx context.Context, version string, client kubernetes.Interface, o *Options) error {
 	log := klog.Background().WithValues("node", o.Node)
 	ctx = klog.NewContext(ctx, log)
-	log.Info("Starting", "version", version, "metrics", o.Address, "namespace", o.namespace, "defaultConfigMap", o.configMap)
+	log.Info("Starting", "version", version, "metrics", o.Address,
+		"namespace", o.namespace, "defaultConfigMap", o.configMap)
 	recorder := events.New(client, o.Node)
 	defer recorder.Close()
 	c := device.New(device.Config{
@@ -39,7 +40,8 @@ func Run(ctx context.Context, version string, client kubernetes.Interface, o *Op
 		return fmt.Errorf("--metrics-addr %s: %w", o.Address, err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), c)
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	registry.MustRegister(collectors.NewGoCollector(), process, c)
 	handler := c.Handler(httpserver.Handler(registry, []httpserver.Check{{Name: "devices", Err: c.Ready}}))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -75,7 +75,8 @@ func (o *Options) check() error {
 		missing = append(missing, "the node's name: set LP_NODE_NAME (spec.nodeName by the downward API) or --node-name")
 	}
 	if o.namespace == "" {
-		missing = append(missing, "the namespace of the ConfigMaps: set LP_NAMESPACE_NAME (metadata.namespace by the downward API) or --namespace-name")
+		missing = append(missing, "the namespace of the ConfigMaps: "+
+			"set LP_NAMESPACE_NAME (metadata.namespace by the downward API) or --namespace-name")
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("missing settings: %s", strings.Join(missing, "; "))

@@ -104,9 +104,11 @@ func (o *Options) parse(f *pflag.FlagSet, args []string, help string, out io.Wri
 	case f.NArg() > 0:
 		return false, fmt.Errorf("%q is no flag; --help lists them", f.Arg(0))
 	case !filepath.IsAbs(o.Path) || filepath.Clean(o.Path) != o.Path || filepath.Dir(o.Path) == "/":
-		return false, fmt.Errorf("--path is %q; set it to the absolute path of the pool's directory, such as /var/pool/csi", o.Path)
+		return false, fmt.Errorf("--path is %q; "+
+			"set it to the absolute path of the pool's directory, such as /var/pool/csi", o.Path)
 	case (o.Owner.Pool == "") != (o.Owner.Claim == ""):
-		return false, fmt.Errorf("--pool is %q and --claim-uid is %q; set both, or neither for a mount of an earlier version", o.Owner.Pool, o.Owner.Claim)
+		return false, fmt.Errorf("--pool is %q and --claim-uid is %q; "+
+			"set both, or neither for a mount of an earlier version", o.Owner.Pool, o.Owner.Claim)
 	case o.Every <= 0:
 		return false, fmt.Errorf("--interval is %s; set it to more than 0", o.Every)
 	}

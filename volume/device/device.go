@@ -98,7 +98,8 @@ func At(path string) Device {
 		return d
 	}
 	if d.Bytes <= extendedBytes && partition(attributes(d.Number)) > 0 {
-		d.Err = fmt.Errorf("%s: a partition of %d bytes is an extended one: its logical partitions can be offered, and it cannot", path, d.Bytes)
+		d.Err = fmt.Errorf("%s: a partition of %d bytes is an extended one: "+
+			"its logical partitions can be offered, and it cannot", path, d.Bytes)
 		return d
 	}
 	d.ReadOnly, d.Removable = readOnly(fd), removable(d.Number)

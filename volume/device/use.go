@@ -165,7 +165,8 @@ func loop(d Device) error {
 		case err != nil:
 			return fmt.Errorf("read which device /dev/%s is backed by: %w", name, err)
 		case slices.ContainsFunc(own, func(n Number) bool { return Overlap(backing, n) }):
-			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by %s, as for a pod that uses it as a block device", name, pathOf(backing))}
+			return &BusyError{d.Path, fmt.Sprintf("in use: the loop device /dev/%s is backed by %s, "+
+				"as for a pod that uses it as a block device", name, pathOf(backing))}
 		}
 	}
 	return nil

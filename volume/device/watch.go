@@ -19,7 +19,8 @@ type Watcher struct {
 }
 
 // watched are the changes of a directory that matter: a device that is written to is no change.
-const watched = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_ONLYDIR
+const watched = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE_SELF | unix.IN_ONLYDIR
 
 // Watch calls wake, from a goroutine of its own, when a file that the expression matches, or a
 // directory, comes or goes below dir. The caller closes the Watcher. A directory that is removed or
@@ -96,6 +97,11 @@ func (w *Watcher) read(events []byte) (matters, directories bool) {
 		matters = matters || directory || w.names.MatchString(name)
 	}
 	return matters, directories
+}
+
+// Watches reports whether the Watcher was made for that directory and expression.
+func (w *Watcher) Watches(dir string, names *regexp.Regexp) bool {
+	return w.dir == dir && w.names.String() == names.String()
 }
 
 // Close ends the watch.

@@ -31,7 +31,8 @@ type VerifyError struct {
 }
 
 func (e *VerifyError) Error() string {
-	return fmt.Sprintf("%s: zeros were written, and the device reads as something else at byte %d: replace the disk", e.Path, e.Offset)
+	return fmt.Sprintf("%s: zeros were written, and the device reads as something else at byte %d: replace the disk",
+		e.Path, e.Offset)
 }
 
 // Wipe wipes the device: it writes or discards as the mode asks, flushes the device, reads back
@@ -176,7 +177,8 @@ func (x *Exclusive) readAt(b buffer, r span) ([]byte, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read %s at byte %d: %w", x.device.Path, r.from+int64(done), err)
 		case n == 0:
-			return nil, fmt.Errorf("read %s: it ends at byte %d, and had %d bytes", x.device.Path, r.from+int64(done), x.device.Bytes)
+			return nil, fmt.Errorf("read %s: it ends at byte %d, and had %d bytes",
+				x.device.Path, r.from+int64(done), x.device.Bytes)
 		}
 		done += n
 	}

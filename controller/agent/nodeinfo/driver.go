@@ -119,9 +119,11 @@ func (d *Driver) missing(ctx context.Context) (missing, err error) {
 	case d.node:
 	case "":
 		return unregistered{fmt.Errorf("node %s has no label %s=%s, so no pod with a volume of this node can be scheduled; "+
-			"if the kubelet does not write it, kubectl label node %s %s=%s", d.node, contract.TopologyNode, d.node, d.node, contract.TopologyNode, d.node)}, nil
+			"if the kubelet does not write it, kubectl label node %s %s=%s",
+			d.node, contract.TopologyNode, d.node, d.node, contract.TopologyNode, d.node)}, nil
 	default: // the kubelet refuses to register the driver then
-		return fmt.Errorf("node %s has the label %s=%s, and volumes of this node require %s: kubectl label --overwrite node %s %s=%s",
+		return fmt.Errorf("node %s has the label %s=%s, and volumes of this node require %s: "+
+			"kubectl label --overwrite node %s %s=%s",
 			d.node, contract.TopologyNode, at, d.node, d.node, contract.TopologyNode, d.node), nil
 	}
 	registered, err := d.client.StorageV1().CSINodes().Get(ctx, d.node, metav1.GetOptions{})
@@ -129,14 +131,16 @@ func (d *Driver) missing(ctx context.Context) (missing, err error) {
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case apierrors.IsNotFound(err):
-		return unregistered{fmt.Errorf("CSINode %s is missing, so no pod with a volume of this node can be scheduled; restart the kubelet", d.node)}, nil
+		return unregistered{fmt.Errorf("CSINode %s is missing, so no pod with a volume of this node can be scheduled; "+
+			"restart the kubelet", d.node)}, nil
 	case err != nil:
 		return nil, err
 	}
 	if !slices.ContainsFunc(registered.Spec.Drivers, func(r storagev1.CSINodeDriver) bool {
 		return r.Name == d.driver && slices.Contains(r.TopologyKeys, contract.TopologyNode)
 	}) {
-		return unregistered{fmt.Errorf("CSINode %s lacks the driver %s with the topology key %s, so no pod with a volume of this node can be scheduled",
+		return unregistered{fmt.Errorf("CSINode %s lacks the driver %s with the topology key %s, "+
+			"so no pod with a volume of this node can be scheduled",
 			d.node, d.driver, contract.TopologyNode)}, nil
 	}
 	return nil, nil

@@ -35,7 +35,8 @@ func (i *Info) ReadFormer(ctx context.Context, maxAge time.Duration) {
 	if read := i.hostnames.Load(); read != nil && time.Since(read.at) < maxAge {
 		return
 	}
-	listed, err := i.client.CoreV1().ConfigMaps(contract.HostnamesNamespace).Get(ctx, contract.HostnamesConfigMap, metav1.GetOptions{})
+	configMaps := i.client.CoreV1().ConfigMaps(contract.HostnamesNamespace)
+	listed, err := configMaps.Get(ctx, contract.HostnamesConfigMap, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		i.hostnames.Store(&hostnames{at: time.Now()})

@@ -91,11 +91,12 @@ func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
 	now.hostname = cmp.Or(now.hostname, was.hostname)
 	i.last.Store(now)
 	if was.uid != now.uid {
-		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs", "uid", now.uid, "was", was.uid)
+		klog.FromContext(ctx).Info("The Node was registered again; the agent corrects its UID on the PVs",
+			"uid", now.uid, "was", was.uid)
 	}
 	if was.hostname != now.hostname {
-		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, and pods of older hostPath PVs "+
-			"start only where the former label is", "label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
+		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, "+
+			"and pods of older hostPath PVs start only where the former label is", "label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
 	}
 }
 

@@ -47,8 +47,9 @@ var needed = []struct{ group, resource, object, verbs string }{
 // without has the consequence of each missing permission. Without a permission that it does not
 // list, the agent does not serve claims, or does not remove volumes.
 var without = map[permission]string{
-	patchPVs: "new PVs get no finalizer, so a PV that is deleted by hand leaves its volume behind; a PV that has the finalizer stays " +
-		"Terminating; volumes do not grow and are not migrated; PVs of older provisioners are not labelled, so all PVs of the cluster are watched",
+	patchPVs: "new PVs get no finalizer, so a PV that is deleted by hand leaves its volume behind; " +
+		"a PV that has the finalizer stays Terminating; volumes do not grow and are not migrated; " +
+		"PVs of older provisioners are not labelled, so all PVs of the cluster are watched",
 	"patch persistentvolumeclaims/status": "volumes do not grow",
 	patchClaims:                           "claims that do not fit are not given back to the scheduler",
 	updateClaims:                          "the same",

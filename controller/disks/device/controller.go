@@ -62,7 +62,7 @@ type Controller struct {
 	wiped atomic.Int64 // bytes, since the start
 
 	// For the goroutine of Run alone.
-	watched  *watch
+	watched  *disk.Watcher           // of the directory of devices, nil if it is not watched
 	goneFrom map[types.UID]time.Time // PVs without a device
 	wipes    map[string]bool         // Leases of the node
 
@@ -70,7 +70,7 @@ type Controller struct {
 
 	mu      sync.Mutex // guards the following fields
 	seen    error      // nil after the first complete pass
-	failure string     // of the last pass, "" if it succeeded
+	failure error      // of the last pass
 	reports []Report
 	jobs    map[disk.Number]*job
 	clean   map[disk.Number]cleaned
@@ -120,20 +120,14 @@ func (c *Controller) stop() {
 	}
 }
 
-// watch is a watched directory.
-type watch struct {
-	dir, names string
-	watcher    *disk.Watcher
-}
-
 // observe watches the directory of the spec in place of the previous one; nil watches none. A
 // directory that cannot be watched is read at every interval.
 func (c *Controller) observe(s *spec) {
+	if s != nil && c.watched != nil && c.watched.Watches(s.dir, s.filter) {
+		return
+	}
 	if c.watched != nil {
-		if s != nil && c.watched.dir == s.dir && c.watched.names == s.filter.String() {
-			return
-		}
-		c.watched.watcher.Close()
+		c.watched.Close()
 		c.watched = nil
 	}
 	if s == nil {
@@ -144,5 +138,5 @@ func (c *Controller) observe(s *spec) {
 		klog.Background().Error(err, "New devices are found at the next interval", "interval", c.Interval)
 		return
 	}
-	c.watched = &watch{s.dir, s.filter.String(), w}
+	c.watched = w
 }

@@ -118,19 +118,14 @@ func (c *Controller) finish(ctx context.Context, j *job, t target, err error) {
 	j.tries++
 	c.mu.Unlock()
 	if failed {
-		c.warnFailed(ctx, t, reason, err)
 		klog.FromContext(ctx).Info("A device is not offered", "device", t.device.Number, "why", err)
+		topic, message := err.Error(), fmt.Sprintf("the PV stays Released, and its device is tried again: %v", err)
+		if path := t.device.Path; t.pv == nil {
+			topic, message = path+topic, fmt.Sprintf("device %s is not offered: %v", path, err)
+		}
+		c.warn(ctx, t.pv, topic, reason, message)
 	}
 	sleep.Wake(c.wake)
-}
-
-// warnFailed records why a device without a PV is not offered, or that of a Released PV not again.
-func (c *Controller) warnFailed(ctx context.Context, t target, reason string, err error) {
-	if t.pv == nil {
-		c.warn(ctx, nil, t.device.Path+err.Error(), reason, fmt.Sprintf("device %s is not offered: %v", t.device.Path, err))
-		return
-	}
-	c.warn(ctx, t.pv, err.Error(), reason, fmt.Sprintf("the PV stays Released, and its device is tried again: %v", err))
 }
 
 // pause returns how long a failed job waits. A failed wipe begins again with the first byte, and on
@@ -148,13 +143,13 @@ func (j *job) pause(err error, interval time.Duration) time.Duration {
 func (c *Controller) end(n disk.Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.endLocked(n, errEnded)
+	c.endLocked(n)
 }
 
 // endLocked is end for a caller that holds mu.
-func (c *Controller) endLocked(n disk.Number, why error) {
+func (c *Controller) endLocked(n disk.Number) {
 	if j := c.jobs[n]; j != nil && j.running {
-		j.cancel(why)
+		j.cancel(errEnded)
 	} else {
 		delete(c.jobs, n)
 	}
@@ -189,7 +184,7 @@ func (c *Controller) publish(reports []Report) {
 	}
 	for n := range c.jobs {
 		if !known[n] {
-			c.endLocked(n, fmt.Errorf("%w: it is gone", errEnded))
+			c.endLocked(n)
 		}
 	}
 	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
@@ -218,15 +213,6 @@ func (c *Controller) wipedPartly(pvs []*corev1.PersistentVolume) map[types.UID]b
 	}
 	maps.DeleteFunc(c.begun, func(uid types.UID, _ bool) bool { _, known := partly[uid]; return !known })
 	return partly
-}
-
-// describe sets the job's part of a report.
-func (j *job) describe(r *Report) {
-	r.State, r.Why = j.state, j.why
-	r.Wiped, r.Verified, r.WipeBytes = j.progress.Wiped, j.progress.Verified, j.progress.Total
-	if !j.running && j.why != "" {
-		r.Retry = j.retry.UTC().Truncate(time.Second)
-	}
 }
 
 // forget forgets that a device was wiped, because it has a PV.

@@ -55,8 +55,8 @@ func (c *Controller) lease(ctx context.Context, d disk.Device) error {
 		return fmt.Errorf("read Lease %s/%s of %s: %w", c.Namespace, name, describe(d), err)
 	}
 	if holder := holderOf(there); holder != c.node {
-		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: node %q has Lease %s/%s of the disk %s. Leave the disk out of %s "+
-			"on one of the nodes; if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, d.Identity, keyFilter)}
+		return inUse(d, "node %q has Lease %s/%s of the disk %s. Leave the disk out of %s on one of the nodes; "+
+			"if that node is gone for good, delete the Lease and its PV", holder, c.Namespace, name, d.Identity, keyFilter)
 	}
 	return nil
 }

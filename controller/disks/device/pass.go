@@ -21,7 +21,9 @@ import (
 // everything, it changes nothing.
 func (c *Controller) pass(ctx context.Context) (next time.Duration) {
 	err := c.compare(ctx)
-	c.noteFailure(err)
+	c.mu.Lock()
+	c.failure = err
+	c.mu.Unlock()
 	if err != nil {
 		if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "The devices and their PVs were not compared")

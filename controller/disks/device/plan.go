@@ -96,7 +96,15 @@ func plan(f found) (all []decision) {
 		safe.existing, safe.unknown = false, pv.Name
 		f.spec = &safe
 	}
-	names := f.names(found)
+	names := map[string]int{} // of PVs, with the number of devices that may get each
+	for _, pv := range f.pvs {
+		names[pv.Name] = 2 // it is taken
+	}
+	for _, s := range found {
+		if len(s.pvs) == 0 {
+			names[plainName(f.node.Name, s.device.Path)]++
+		}
+	}
 	for _, s := range found {
 		if len(s.pvs) == 0 {
 			all = append(all, f.withoutPV(s, names))
@@ -113,20 +121,6 @@ func plan(f found) (all []decision) {
 		all = append(all, f.withoutDisk(pv))
 	}
 	return all
-}
-
-// names counts the devices that have each name of a PV. The name of an existing PV counts as taken.
-func (f found) names(all slotList) map[string]int {
-	names := map[string]int{}
-	for _, pv := range f.pvs {
-		names[pv.Name] += 2
-	}
-	for _, s := range all {
-		if len(s.pvs) == 0 {
-			names[plainName(f.node.Name, s.device.Path)]++
-		}
-	}
-	return names
 }
 
 // unknownDisk returns a PV with a claim and an unknown disk, nil if there is none. Any disk of the
@@ -263,7 +257,8 @@ func (f found) withoutPV(s *slot, names map[string]int) decision {
 		d.name = pvName(f.node.Name, device.Path, func(name string) bool { return names[name] > 1 })
 		return d
 	}
-	d.warn("error "+d.report.Device, events.DeviceError, fmt.Sprintf("%s is not offered: %s", d.report.Device, d.report.Why))
+	path := d.report.Device
+	d.warn("error "+path, events.DeviceError, fmt.Sprintf("%s is not offered: %s", path, d.report.Why))
 	return d
 }
 

@@ -15,7 +15,7 @@ import (
 // newPV returns the PV of a device. The Node owns it, so the garbage collector deletes the PVs of a
 // deleted Node.
 func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.PersistentVolume {
-	controller := true
+	controller, bytes := true, resource.NewQuantity(d.Bytes, resource.BinarySI)
 	label := contract.LabelValue(node.Name)
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +27,7 @@ func newPV(name string, d disk.Device, s *spec, node *corev1.Node) *corev1.Persi
 			}},
 		},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(d.Bytes, resource.BinarySI)},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *bytes},
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			StorageClassName:              s.class,
@@ -66,21 +66,14 @@ func excludesNode(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return false
 	}
-	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		if !excludes(term, hostname(node)) {
-			return false
+	return !slices.ContainsFunc(pv.Spec.NodeAffinity.Required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		for _, e := range term.MatchExpressions {
+			if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
+				return slices.Contains(e.Values, hostname(node))
+			}
 		}
-	}
-	return true
-}
-
-func excludes(term corev1.NodeSelectorTerm, hostname string) bool {
-	for _, e := range term.MatchExpressions {
-		if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
-			return !slices.Contains(e.Values, hostname)
-		}
-	}
-	return false
+		return true
+	})
 }
 
 // localPath returns the path of a PV on its node, "" if it has none.

@@ -35,8 +35,7 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 	}
 	if err := live.EachClaim(ctx, c.Client, func(claim *corev1.PersistentVolumeClaim) bool {
 		if claim.Spec.VolumeName == t.name {
-			busy = &disk.BusyError{Path: t.device.Path, Why: fmt.Sprintf("in use: claim %s/%s names PV %s; delete the claim",
-				claim.Namespace, claim.Name, t.name)}
+			busy = inUse(t.device, "claim %s/%s names PV %s; delete the claim", claim.Namespace, claim.Name, t.name)
 		}
 		return busy == nil
 	}); err != nil {
@@ -51,28 +50,30 @@ func (c *Controller) takeDisk(ctx context.Context, t target) error {
 func onDevice(pv *corev1.PersistentVolume, t target) error {
 	d := t.device
 	path, labelled := localPath(pv), pv.Labels[LabelNodeOlder] == contract.LabelValue(t.node.Name)
-	busy := func(format string, args ...any) error {
-		return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: PV "+pv.Name+" "+format, args...)}
-	}
 	if !labelled && recorded(pv).IsOf(d.Identity) {
-		return busy("was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
-			"if the PV's node is gone for good, delete the PV", d.Identity, keyFilter)
+		return inUse(d, "PV %s was made for the disk %s, and not by this node: leave the disk out of %s here or there; "+
+			"if the PV's node is gone for good, delete the PV", pv.Name, d.Identity, keyFilter)
 	}
 	if path == "" || excludesNode(pv, t.node) && !labelled {
 		return nil
 	}
 	if id := recorded(pv).LastingID(); labelled && id != "" && id == d.Identity {
-		return busy("was made for the disk %s, and names %s", id, path)
+		return inUse(d, "PV %s was made for the disk %s, and names %s", pv.Name, id, path)
 	}
 	n, err := disk.Resolve(path)
 	switch {
 	case err == nil && disk.Overlap(n, d.Number):
-		return busy("is on it, at %s", path)
+		return inUse(d, "PV %s is on it, at %s", pv.Name, path)
 	case err != nil && !labelled && !errors.Is(err, disk.ErrNotADevice) && isBlock(pv):
-		return busy("is a block volume of this node, and its device %s cannot be read, so it may be this one: "+
-			"mount the directory of that path into this container", path)
+		return inUse(d, "PV %s is a block volume of this node, and its device %s cannot be read, so it may be this one: "+
+			"mount the directory of that path into this container", pv.Name, path)
 	}
 	return nil
+}
+
+// inUse returns a BusyError.
+func inUse(d disk.Device, format string, args ...any) error {
+	return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: "+format, args...)}
 }
 
 func isBlock(pv *corev1.PersistentVolume) bool {

@@ -59,31 +59,20 @@ const Path = "/devices"
 // an invalid ConfigMap. Without it the reports are those of the last pass.
 const FailureHeader = "Hostpath-Provisioner-Failed-Pass"
 
-// noteFailure records the error of a pass, nil if it succeeded.
-func (c *Controller) noteFailure(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failure = ""
-	if err != nil {
-		c.failure = strings.ReplaceAll(err.Error(), "\n", "; ") // a header is one line
-	}
-}
-
-func (c *Controller) lastFailure() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failure
-}
-
 // Reports returns the devices that the last pass found, with the present progress of wipes, sorted
 // by device.
 func (c *Controller) Reports() []Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := slices.Clone(c.reports)
-	for i, r := range all {
-		if job := c.jobs[r.number]; job != nil {
-			job.describe(&all[i])
+	for i := range all {
+		r := &all[i]
+		if j := c.jobs[r.number]; j != nil {
+			r.State, r.Why = j.state, j.why
+			r.Wiped, r.Verified, r.WipeBytes = j.progress.Wiped, j.progress.Verified, j.progress.Total
+			if !j.running && j.why != "" {
+				r.Retry = j.retry.UTC().Truncate(time.Second)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b Report) int { return strings.Compare(a.Device, b.Device) })
@@ -96,9 +85,11 @@ func (c *Controller) Handler(next http.Handler) http.Handler {
 	mux.Handle("/", next)
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if failure := c.lastFailure(); failure != "" {
-			w.Header().Set(FailureHeader, failure)
+		c.mu.Lock()
+		if c.failure != nil {
+			w.Header().Set(FailureHeader, strings.ReplaceAll(c.failure.Error(), "\n", "; ")) // a header is one line
 		}
+		c.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(append([]Report{}, c.Reports()...)) // a client that left
 	})
 	return mux

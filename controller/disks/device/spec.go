@@ -124,7 +124,8 @@ func parseOptions(text string) (options []string, err error) {
 // annotations returns the annotations of PVs that are made from the spec.
 func (s *spec) annotations() map[string]string {
 	all := map[string]string{
-		annPrefix + keyClass: s.class, annPrefix + keyMode: string(s.mode), annPrefix + keyDir: s.dir, annPrefix + keyFilter: s.filter.String(),
+		annPrefix + keyClass: s.class, annPrefix + keyMode: string(s.mode),
+		annPrefix + keyDir: s.dir, annPrefix + keyFilter: s.filter.String(),
 	}
 	if s.mode == corev1.PersistentVolumeFilesystem {
 		all[annPrefix+keyFSType] = s.fsType

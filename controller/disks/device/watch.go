@@ -20,12 +20,14 @@ import (
 // pass reads them itself.
 func (c *Controller) watch(ctx context.Context) error {
 	of := func(namespace string, tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
-		return informers.NewSharedInformerFactoryWithOptions(c.Client, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
+		return informers.NewSharedInformerFactoryWithOptions(c.Client, 0,
+			informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
 	}
 	node := of("", func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, c.node).String()
 	}).Core().V1().Nodes().Informer()
-	pvs := of("", func(o *metav1.ListOptions) { o.LabelSelector = c.selector() }).Core().V1().PersistentVolumes().Informer()
+	labelled := of("", func(o *metav1.ListOptions) { o.LabelSelector = c.selector() })
+	pvs := labelled.Core().V1().PersistentVolumes().Informer()
 	maps := of(c.Namespace, func(*metav1.ListOptions) {}).Core().V1().ConfigMaps().Informer()
 	for _, informer := range []cache.SharedIndexInformer{node, pvs, maps} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -93,8 +93,8 @@ func refusal(d disk.Device, found disk.Signature, s *spec) error {
 		return fmt.Errorf("%w: %s carries %s, and the disk of PV %s, which has a claim, is not known: it may be this one. "+
 			"Attach or confirm the disk of that PV, or wipe this device by hand", errRefused, describe(d), found, s.unknown)
 	}
-	return fmt.Errorf("%w: %s carries %s. It is not wiped and not offered: set %s: %s in ConfigMap %s, or wipe the device by hand",
-		errRefused, describe(d), found, keyExisting, existingWipe, s.configMap)
+	return fmt.Errorf("%w: %s carries %s. It is not wiped and not offered: set %s: %s in ConfigMap %s, "+
+		"or wipe the device by hand", errRefused, describe(d), found, keyExisting, existingWipe, s.configMap)
 }
 
 // describe returns the path, size and ID of a device, for messages.
@@ -184,7 +184,9 @@ func (c *Controller) deleteWiped(ctx context.Context, t target) error {
 }
 
 // wipe wipes and verifies a device, and notes that. version is that of its PV, if it has one.
-func (c *Controller) wipe(ctx context.Context, x *disk.Exclusive, t target, version string, report func(disk.Progress)) error {
+func (c *Controller) wipe(
+	ctx context.Context, x *disk.Exclusive, t target, version string, report func(disk.Progress),
+) error {
 	began := time.Now()
 	if err := x.Wipe(ctx, t.spec.wipe, report); err != nil {
 		return &wipeError{err}
