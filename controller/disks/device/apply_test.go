@@ -127,7 +127,7 @@ func TestWipeOfNoReleasedPVEnds(t *testing.T) {
 			n.attach(d)
 			pv := n.made(pvA, d, corev1.VolumeReleased)
 			c := New(Config{Client: apitest.Listing(fake.NewClientset(pv)), Events: quiet{}, Node: "n", Interval: time.Minute})
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			ended := make(chan error, 1)
 			c.begin(ctx, plan(n.found)[0], func(ctx context.Context, _ target, _ func(disk.Progress)) error {
 				<-ctx.Done()
@@ -164,7 +164,7 @@ func TestApplyEndsWork(t *testing.T) {
 	for a, row := range map[action]struct{ runs, clean bool }{leave: {true, true}, stop: {false, true}, keep: {false, false}} {
 		t.Run(a.String(), func(t *testing.T) {
 			c := New(Config{Events: quiet{}, Node: "n", Interval: time.Minute})
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			d := decision{action: a, target: target{device: device("/dev/a", 1, diskA), spec: &spec{}}}
 			stopped := make(chan bool, 1)
 			c.begin(ctx, d, func(ctx context.Context, _ target, _ func(disk.Progress)) error {
