@@ -190,8 +190,8 @@ func (c *Controller) publish(reports []Report) {
 	maps.DeleteFunc(c.clean, func(n disk.Number, _ cleaned) bool { return !known[n] })
 }
 
-// partlyWiped is the reason of a disk whose wipe was ended.
-const partlyWiped = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
+// dataLeft is the reason in the report of a disk whose wipe was ended for another claim.
+const dataLeft = "the disk was being wiped when the PV was given to another claim: a part of its data is left"
 
 // wipedPartly returns the PVs for which this process or an earlier one began a wipe that did not
 // succeed. It forgets PVs that are gone.

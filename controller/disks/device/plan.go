@@ -90,8 +90,8 @@ func (d *decision) withdraw(why string) {
 // values may be outdated when the plan is applied, so apply checks again before it destroys
 // anything.
 func plan(f found) (all []decision) {
-	found, gone := match(f)
-	if pv := unknownDisk(found, gone); pv != nil && f.spec != nil && f.spec.existing {
+	devices, gone := match(f)
+	if pv := unknownDisk(devices, gone); pv != nil && f.spec != nil && f.spec.existing {
 		safe := *f.spec // a device that carries data may be that disk
 		safe.existing, safe.unknown = false, pv.Name
 		f.spec = &safe
@@ -100,12 +100,12 @@ func plan(f found) (all []decision) {
 	for _, pv := range f.pvs {
 		names[pv.Name] = 2 // it is taken
 	}
-	for _, s := range found {
+	for _, s := range devices {
 		if len(s.pvs) == 0 {
 			names[plainName(f.node.Name, s.device.Path)]++
 		}
 	}
-	for _, s := range found {
+	for _, s := range devices {
 		if len(s.pvs) == 0 {
 			all = append(all, f.withoutPV(s, names))
 			continue
@@ -164,8 +164,8 @@ func (f found) withPV(s *slot, pv placed) decision {
 	case pv.Status.Phase == corev1.VolumeBound:
 		d.set(keep, Bound, "")
 		if f.partly[pv.UID] {
-			d.report.Why = partlyWiped
-			d.warn("partly", events.DeviceError, partlyWiped)
+			d.report.Why = dataLeft
+			d.warn("partly", events.DeviceError, dataLeft)
 		}
 	case pv.Status.Phase == corev1.VolumeReleased:
 		d.released()
@@ -228,8 +228,8 @@ func (d *decision) available(partly bool) {
 	d.set(keep, Available, "")
 	switch {
 	case partly && !free(d.pv):
-		d.set(keep, Error, partlyWiped)
-		d.warn("partly", events.DeviceError, partlyWiped)
+		d.set(keep, Error, dataLeft)
+		d.warn("partly", events.DeviceError, dataLeft)
 	case partly:
 		d.set(keep, Error, "the disk was being wiped when the claimRef was removed, and its PV could not be withdrawn")
 		d.withdraw("its disk was being wiped when its claimRef was removed; it is offered again once it is wiped")

@@ -233,11 +233,11 @@ func TestPlanWithPV(t *testing.T) {
 		{"the same, with a claimRef", has(corev1.VolumeAvailable, both(noConfigMap, claimed)), []string{"keep /dev/a local-n-a available"}, ""},
 		{"the same, being deleted", has(corev1.VolumeAvailable, both(noConfigMap, deleted)), []string{"keep /dev/a local-n-a available"}, ""},
 
-		{"wiped partly, bound", has(corev1.VolumeBound, partly), []string{"keep /dev/a local-n-a bound DeviceError"}, partlyWiped},
+		{"wiped partly, bound", has(corev1.VolumeBound, partly), []string{"keep /dev/a local-n-a bound DeviceError"}, dataLeft},
 		{"wiped partly, available", has(corev1.VolumeAvailable, partly),
 			[]string{"withdraw /dev/a local-n-a error"}, "when its claimRef was removed; it is offered again once it is wiped"},
 		{"wiped partly, with a claimRef", has(corev1.VolumeAvailable, both(partly, claimed)),
-			[]string{"keep /dev/a local-n-a error DeviceError"}, partlyWiped},
+			[]string{"keep /dev/a local-n-a error DeviceError"}, dataLeft},
 		{"wiped partly, being deleted", has(corev1.VolumeAvailable, both(partly, deleted)),
 			[]string{"keep /dev/a local-n-a error"}, "its PV could not be withdrawn"},
 		{"wiped partly, released", has(corev1.VolumeReleased, partly), []string{"release /dev/a local-n-a released"}, ""},

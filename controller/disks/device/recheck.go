@@ -71,7 +71,7 @@ func onDevice(pv *corev1.PersistentVolume, t target) error {
 	return nil
 }
 
-// inUse returns a BusyError.
+// inUse returns a BusyError that names the object which uses the device.
 func inUse(d disk.Device, format string, args ...any) error {
 	return &disk.BusyError{Path: d.Path, Why: fmt.Sprintf("in use: "+format, args...)}
 }
