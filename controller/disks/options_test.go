@@ -43,7 +43,8 @@ func TestEnvironmentOfTheOlderProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Node != "node-01" || o.namespace != "ns" || o.interval != time.Minute || o.configMap != "cm" || o.Address != ":1234" {
+	if o.Node != "node-01" || o.namespace != "ns" || o.interval != time.Minute || o.configMap != "cm" ||
+		o.Address != ":1234" {
 		t.Errorf("%+v", o)
 	}
 	t.Setenv("LP_POLLING_INTERVAL", "often")
@@ -59,7 +60,8 @@ func TestDefaultsAndMissingSettings(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	_, err = Parse(nil, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "LP_NODE_NAME") || !strings.Contains(err.Error(), "LP_NAMESPACE_NAME") {
+	if err == nil || !strings.Contains(err.Error(), "LP_NODE_NAME") ||
+		!strings.Contains(err.Error(), "LP_NAMESPACE_NAME") {
 		t.Errorf("error %v, want both missing settings", err)
 	}
 	for _, args := range [][]string{{"--polling-interval=0s"}, {"inspcet"}, {"--wipe"}, {"--vmodule=device=5"}} {
@@ -68,7 +70,8 @@ func TestDefaultsAndMissingSettings(t *testing.T) {
 		}
 	}
 	var help strings.Builder
-	if o, err := Parse([]string{"--help"}, &help); o != nil || err != nil || !strings.Contains(help.String(), "LP_POLLING_INTERVAL") {
+	if o, err := Parse([]string{"--help"}, &help); o != nil || err != nil ||
+		!strings.Contains(help.String(), "LP_POLLING_INTERVAL") {
 		t.Errorf("--help: %v, %v: %s", o, err, help.String())
 	}
 }

@@ -30,13 +30,16 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q: %v, want words %q", args, err, words)
 		}
 	}
-	for name, parse := range map[string]func([]string, io.Writer) (*poolholder.Options, error){"hold": poolholder.ParseHold, "unmount": poolholder.ParseUnmount} {
+	for name, parse := range map[string]func([]string, io.Writer) (*poolholder.Options,
+		error){"hold": poolholder.ParseHold, "unmount": poolholder.ParseUnmount} {
 		var out bytes.Buffer
-		if o, err := parse([]string{"--help"}, &out); o != nil || err != nil || !strings.Contains(out.String(), "hostpath-provisioner "+name) {
+		if o, err := parse([]string{"--help"}, &out); o != nil || err != nil ||
+			!strings.Contains(out.String(), "hostpath-provisioner "+name) {
 			t.Errorf("%s --help: %v, %v, %s", name, o, err, &out)
 		}
 	}
-	if o, err := poolholder.ParseUnmount([]string{"--path=/a/csi", "--deadline=5s"}, io.Discard); err != nil || o.Deadline != 5*time.Second || o.Path != "/a/csi" {
+	if o, err := poolholder.ParseUnmount([]string{"--path=/a/csi", "--deadline=5s"}, io.Discard); err != nil ||
+		o.Deadline != 5*time.Second || o.Path != "/a/csi" {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
@@ -52,10 +55,12 @@ func TestHoldNotReady(t *testing.T) {
 	address := free.Addr().String()
 	free.Close()
 	go func() {
-		done <- poolholder.Hold(ctx, &poolholder.Options{Claim: claim, Path: filepath.Join(t.TempDir(), "csi"), Address: address, Every: time.Millisecond})
+		done <- poolholder.Hold(ctx, &poolholder.Options{Claim: claim, Path: filepath.Join(t.TempDir(), "csi"),
+			Address: address, Every: time.Millisecond})
 	}()
 	text := ""
-	for until := time.Now().Add(10 * time.Second); !strings.Contains(text, "nothing is mounted at "+claim); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(10 * time.Second); !strings.Contains(text,
+		"nothing is mounted at "+claim); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("readyz answers %q", text)
 		}
@@ -77,14 +82,16 @@ func TestHoldNotReady(t *testing.T) {
 func TestUnmountNothing(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "none/csi"), filepath.Join(dir, "csi")} {
-		if err := poolholder.Unmount(t.Context(), &poolholder.Options{Path: path, Every: time.Millisecond, Deadline: time.Second}); err != nil {
+		if err := poolholder.Unmount(t.Context(), &poolholder.Options{Path: path, Every: time.Millisecond,
+			Deadline: time.Second}); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "csi"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := poolholder.Unmount(t.Context(), &poolholder.Options{Path: filepath.Join(dir, "csi"), Every: time.Millisecond, Deadline: 50 * time.Millisecond})
+	err := poolholder.Unmount(t.Context(), &poolholder.Options{Path: filepath.Join(dir, "csi"), Every: time.Millisecond,
+		Deadline: 50 * time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), "not unmounted within 50ms") {
 		t.Errorf("a file: %v", err)
 	}

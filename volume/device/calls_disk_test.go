@@ -27,6 +27,7 @@ func swap(path string, on bool) error {
 // addPartition makes a partition of a disk, as the kernel does that finds one in a partition table.
 func addPartition(fd int, start, length int64) error {
 	part := unix.BlkpgPartition{Start: start, Length: length, Pno: 1}
-	arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(part)), Data: (*byte)(unsafe.Pointer(&part))}
+	arg := unix.BlkpgIoctlArg{Op: unix.BLKPG_ADD_PARTITION, Datalen: int32(unsafe.Sizeof(part)),
+		Data: (*byte)(unsafe.Pointer(&part))}
 	return ioctl(fd, unix.BLKPG, unsafe.Pointer(&arg))
 }

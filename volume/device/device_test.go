@@ -54,17 +54,22 @@ func TestIdentity(t *testing.T) {
 		attributes   map[string]string
 		id, identity string
 	}{
-		"none":               {nil, "", ""},
-		"SCSI":               {map[string]string{"device/wwid": "naa.5002538f\n"}, "naa.5002538f", "naa.5002538f"},
-		"NVMe":               {map[string]string{"wwid": "eui.0025385", "device/serial": "S4EV"}, "eui.0025385", "eui.0025385"},
-		"padded":             {map[string]string{"device/wwid": "t10.ATA  Disk   X1 \x00"}, "t10.ATA_Disk_X1", "t10.ATA_Disk_X1"},
-		"SCSI, serial":       {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x08serial-3"}, "serial-3", "serial:serial-3"},
-		"SCSI, padded":       {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x0a  disk 4  "}, "disk_4", "serial:disk_4"},
-		"SCSI, no serial":    {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x04    "}, "", ""},
-		"SCSI, cut off":      {map[string]string{"device/vpd_pg80": "\x00\x80\x00"}, "", ""},
-		"SCSI, both":         {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x08serial-3", "device/wwid": "naa.5"}, "naa.5", "naa.5"},
-		"virtio":             {map[string]string{"serial": "data-1"}, "data-1", "serial:data-1"},
-		"a slot of QEMU":     {map[string]string{"device/wwid": "t10.QEMU QEMU HARDDISK drive-scsi0-0-1"}, "t10.QEMU_QEMU_HARDDISK_drive-scsi0-0-1", ""},
+		"none": {nil, "", ""},
+		"SCSI": {map[string]string{"device/wwid": "naa.5002538f\n"}, "naa.5002538f", "naa.5002538f"},
+		"NVMe": {map[string]string{"wwid": "eui.0025385", "device/serial": "S4EV"}, "eui.0025385",
+			"eui.0025385"},
+		"padded": {map[string]string{"device/wwid": "t10.ATA  Disk   X1 \x00"}, "t10.ATA_Disk_X1",
+			"t10.ATA_Disk_X1"},
+		"SCSI, serial": {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x08serial-3"}, "serial-3",
+			"serial:serial-3"},
+		"SCSI, padded":    {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x0a  disk 4  "}, "disk_4", "serial:disk_4"},
+		"SCSI, no serial": {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x04    "}, "", ""},
+		"SCSI, cut off":   {map[string]string{"device/vpd_pg80": "\x00\x80\x00"}, "", ""},
+		"SCSI, both": {map[string]string{"device/vpd_pg80": "\x00\x80\x00\x08serial-3", "device/wwid": "naa.5"},
+			"naa.5", "naa.5"},
+		"virtio": {map[string]string{"serial": "data-1"}, "data-1", "serial:data-1"},
+		"a slot of QEMU": {map[string]string{"device/wwid": "t10.QEMU QEMU HARDDISK drive-scsi0-0-1"},
+			"t10.QEMU_QEMU_HARDDISK_drive-scsi0-0-1", ""},
 		"zeros":              {map[string]string{"serial": "00000000"}, "00000000", ""},
 		"zeros with a kind":  {map[string]string{"wwid": "eui.0000000000000000"}, "eui.0000000000000000", ""},
 		"a logical volume":   {map[string]string{"dm/uuid": "LVM-abc"}, "LVM-abc", "dm:LVM-abc"},
@@ -139,7 +144,8 @@ func TestSpans(t *testing.T) {
 		"ends in the first":  {100*m + 512, []span{{0, 100*m + 512}}},
 		"small":              {500 * m, []span{{0, 100 * m}, {499 * m, 500 * m}}},
 		"ends in the second": {gibibyte + 4096, []span{{0, 100 * m}, {gibibyte + 4096 - m, gibibyte + 4096}}},
-		"two and the end":    {2 * gibibyte, []span{{0, 100 * m}, {gibibyte, gibibyte + 100*m}, {2*gibibyte - m, 2 * gibibyte}}},
+		"two and the end": {2 * gibibyte, []span{{0, 100 * m}, {gibibyte, gibibyte + 100*m},
+			{2*gibibyte - m, 2 * gibibyte}}},
 	} {
 		if got := Quick.spans(row.size); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %v, want %v", name, got, row.want)
@@ -163,7 +169,8 @@ func TestSampled(t *testing.T) {
 	for _, size := range []int64{512, 8*mebibyte + 512, 10<<40 + 1536} {
 		all := Zero.sampled(size)
 		for i, s := range all {
-			if s.from%sampleBytes != 0 || s.to <= s.from || s.to > size || i > 0 && s.from-all[i-1].from > size/samples+sampleBytes {
+			if s.from%sampleBytes != 0 || s.to <= s.from || s.to > size || i > 0 &&
+				s.from-all[i-1].from > size/samples+sampleBytes {
 				t.Errorf("of %d bytes: %v after %v", size, s, all[max(0, i-1)])
 			}
 		}

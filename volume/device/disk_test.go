@@ -135,7 +135,8 @@ func TestDiskWipe(t *testing.T) {
 func TestDiskWipeOfTenTebibytes(t *testing.T) {
 	const size = 10 << 40
 	d := attach(t, size)
-	inside := []int64{0, 100*mebibyte - 6, gibibyte, 10 * gibibyte, 100 * gibibyte, 1000 * gibibyte, 1000*gibibyte + 100*mebibyte - 6, size - mebibyte, size - 6}
+	inside := []int64{0, 100*mebibyte - 6, gibibyte, 10 * gibibyte, 100 * gibibyte, 1000 * gibibyte,
+		1000*gibibyte + 100*mebibyte - 6, size - mebibyte, size - 6}
 	outside := []int64{100 * mebibyte, gibibyte - 6, 1000*gibibyte + 100*mebibyte, size - mebibyte - 6}
 	write(t, d, "secret", append(inside, outside...)...)
 	x := exclusively(t, d)

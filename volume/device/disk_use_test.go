@@ -54,7 +54,8 @@ func TestDiskBusy(t *testing.T) {
 			testdisk.Run(t, "mount", path, dir)
 			t.Cleanup(func() { testdisk.Detach(t, dir) })
 		}, "mounted at .*ext4"},
-		"a loop device": {func(t *testing.T, path string) { testdisk.LoopOn(t, path) }, "loop device /dev/loop.* is backed by /dev/loop"},
+		"a loop device": {func(t *testing.T, path string) { testdisk.LoopOn(t, path) },
+			"loop device /dev/loop.* is backed by /dev/loop"},
 		"swap": {func(t *testing.T, path string) {
 			testdisk.Run(t, "mkswap", path)
 			if err := swap(path, true); err != nil {
@@ -134,7 +135,8 @@ func TestDiskPartitionUsedByAPod(t *testing.T) {
 	for _, used := range []string{path, part} {
 		pod := testdisk.LoopOn(t, used)
 		for _, other := range []string{path, part} {
-			if _, err := Open(At(other)); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "the loop device "+pod+" is backed by /dev/loop") {
+			if _, err := Open(At(other)); !errors.Is(err, ErrBusy) ||
+				!strings.Contains(err.Error(), "the loop device "+pod+" is backed by /dev/loop") {
 				t.Errorf("a pod uses %s, and %s is opened with %v", used, other, err)
 			}
 		}
@@ -178,7 +180,8 @@ func TestDiskPartitionMounted(t *testing.T) {
 	dir := t.TempDir()
 	testdisk.Run(t, "mount", node, dir)
 	defer testdisk.Detach(t, dir)
-	if _, err := Open(d); !errors.Is(err, ErrBusy) || !regexp.MustCompile("partition .* mounted at").MatchString(err.Error()) {
+	if _, err := Open(d); !errors.Is(err, ErrBusy) ||
+		!regexp.MustCompile("partition .* mounted at").MatchString(err.Error()) {
 		t.Errorf("%v, want an ErrBusy that names the partition", err)
 	}
 	testdisk.Detach(t, dir)

@@ -35,9 +35,10 @@ func TestVMHolders(t *testing.T) {
 		"dm-crypt": {blank, "held by device mapper, secret$", func(t *testing.T, path string) func() {
 			return mapped(t, "secret", "CRYPT-LUKS2-1", path)
 		}},
-		"LVM on a partition": {diskDOS, "its partition vda1 is held by LVM, logical volume vg-part$", func(t *testing.T, path string) func() {
-			return mapped(t, "vg-part", "LVM-wqpAlW", path+"1")
-		}},
+		"LVM on a partition": {diskDOS, "its partition vda1 is held by LVM, logical volume vg-part$",
+			func(t *testing.T, path string) func() {
+				return mapped(t, "vg-part", "LVM-wqpAlW", path+"1")
+			}},
 		"md": {blankToo, "held by md, array md127$", func(t *testing.T, path string) func() {
 			return mirrored(t, path, blank)
 		}},
@@ -88,7 +89,8 @@ func TestVMPartitions(t *testing.T) {
 			}
 			want := "its partition " + filepath.Base(part.Path) + " is mounted at .*ext4"
 			for _, d := range []Device{d, part} {
-				if _, err := Open(d); !errors.Is(err, ErrBusy) || d.Path == path && !regexp.MustCompile(want).MatchString(err.Error()) {
+				if _, err := Open(d); !errors.Is(err, ErrBusy) || d.Path == path &&
+					!regexp.MustCompile(want).MatchString(err.Error()) {
 					t.Errorf("%s: %v, want an ErrBusy", d.Path, err)
 				}
 			}
@@ -167,7 +169,8 @@ func mirrored(t *testing.T, paths ...string) (release func()) {
 	array, err := os.OpenFile("/dev/md127", os.O_RDWR, 0)
 	must("open array", err)
 	const setInfo, addDisk, run, stop = 0x40480923, 0x40140921, 0x400c0930, 0x932
-	info := [18]int32{0: 0, 1: 90, 4: 1, 6: int32(len(paths)), 7: int32(len(paths)), 8: 127, 9: 1, 11: 1} // clean, no superblock
+	// clean, no superblock
+	info := [18]int32{0: 0, 1: 90, 4: 1, 6: int32(len(paths)), 7: int32(len(paths)), 8: 127, 9: 1, 11: 1}
 	must("set array info", ioctl(int(array.Fd()), setInfo, unsafe.Pointer(&info)))
 	for i, path := range paths {
 		n, err := Resolve(path)

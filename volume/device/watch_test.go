@@ -17,6 +17,12 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	if !w.Watches(dir, regexp.MustCompile("^disk-")) {
+		t.Error("the watcher does not watch its directory")
+	}
+	if w.Watches(dir, regexp.MustCompile("^data-")) || w.Watches(elsewhere, regexp.MustCompile("^disk-")) {
+		t.Error("the watcher watches other names, or another directory")
+	}
 	file := func(path ...string) func() error {
 		return func() error { return os.Symlink("/dev/null", filepath.Join(path...)) }
 	}
@@ -36,7 +42,8 @@ func TestWatch(t *testing.T) {
 		{"a directory in it", directory(dir, "a", "b"), true},
 		{"a file in that", file(dir, "a", "b", "disk-3"), true},
 		{"a directory elsewhere", directory(elsewhere, "c"), false},
-		{"that is moved here", func() error { return os.Rename(filepath.Join(elsewhere, "c"), filepath.Join(dir, "c")) }, true},
+		{"that is moved here", func() error { return os.Rename(filepath.Join(elsewhere, "c"), filepath.Join(dir, "c")) },
+			true},
 		{"a file in the moved one", file(dir, "c", "disk-4"), true},
 		{"a file that goes", func() error { return os.Remove(filepath.Join(dir, "c", "disk-4")) }, true},
 	} {

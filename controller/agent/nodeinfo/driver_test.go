@@ -30,7 +30,8 @@ func TestDriverIsSeen(t *testing.T) {
 	csiNode := func(names ...string) *storagev1.CSINode {
 		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}}
 		for _, name := range names {
-			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: "node-01", TopologyKeys: []string{contract.TopologyNode}})
+			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: "node-01",
+				TopologyKeys: []string{contract.TopologyNode}})
 		}
 		return n
 	}
@@ -40,18 +41,26 @@ func TestDriverIsSeen(t *testing.T) {
 		want     string // part of the error, "" for none
 		register bool
 	}{
-		"seen":                         {[]runtime.Object{node("node-01"), csiNode("x", driver)}, nil, "", false},
-		"label removed":                {[]runtime.Object{node(""), csiNode(driver)}, nil, "kubectl label node node-01 topology.hostpath.csi/node=node-01", true},
-		"label of another node":        {[]runtime.Object{node("node-02"), csiNode(driver)}, nil, "--overwrite", false},
-		"CSINode deleted":              {[]runtime.Object{node("node-01")}, nil, "CSINode node-01 is missing", true},
-		"driver's entry removed":       {[]runtime.Object{node("node-01"), csiNode("x")}, nil, "lacks the driver", true},
-		"not registered yet":           {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = &kubelet{err: errors.New("wait")} }, "", false},
-		"sidecar, not registered yet":  {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration = nil }, "", false},
-		"Node deleted":                 {[]runtime.Object{csiNode(driver)}, nil, "", false},
-		"CSINodes may not be read":     {[]runtime.Object{node("node-01")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "", false},
-		"label, no CSINode readable":   {[]runtime.Object{node("")}, refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "has no label", true},
-		"the API server is in trouble": {[]runtime.Object{node("")}, refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
-		"a sidecar registers":          {[]runtime.Object{node("")}, func(d *Driver, _ *fake.Clientset) { d.registration, d.found = nil, true }, "has no label", false},
+		"seen": {[]runtime.Object{node("node-01"), csiNode("x", driver)}, nil, "", false},
+		"label removed": {[]runtime.Object{node(""), csiNode(driver)}, nil,
+			"kubectl label node node-01 topology.hostpath.csi/node=node-01", true},
+		"label of another node":  {[]runtime.Object{node("node-02"), csiNode(driver)}, nil, "--overwrite", false},
+		"CSINode deleted":        {[]runtime.Object{node("node-01")}, nil, "CSINode node-01 is missing", true},
+		"driver's entry removed": {[]runtime.Object{node("node-01"), csiNode("x")}, nil, "lacks the driver", true},
+		"not registered yet": {[]runtime.Object{node("")},
+			func(d *Driver, _ *fake.Clientset) { d.registration = &kubelet{err: errors.New("wait")} }, "", false},
+		"sidecar, not registered yet": {[]runtime.Object{node("")},
+			func(d *Driver, _ *fake.Clientset) { d.registration = nil }, "", false},
+		"Node deleted": {[]runtime.Object{csiNode(driver)}, nil, "", false},
+		"CSINodes may not be read": {[]runtime.Object{node("node-01")},
+			refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "", false},
+		"label, no CSINode readable": {[]runtime.Object{node("")},
+			refuse("csinodes", apierrors.NewForbidden(storagev1.Resource("csinodes"), "", errors.New("x"))), "has no label",
+			true},
+		"the API server is in trouble": {[]runtime.Object{node("")},
+			refuse("nodes", apierrors.NewInternalError(errors.New("x"))), "", false},
+		"a sidecar registers": {[]runtime.Object{node("")},
+			func(d *Driver, _ *fake.Clientset) { d.registration, d.found = nil, true }, "has no label", false},
 	} {
 		k := &kubelet{}
 		client := fake.NewClientset(row.objects...)
@@ -82,7 +91,9 @@ func (k *kubelet) Renew()       { k.renewed++ }
 // refuse has requests for the resource fail with the error.
 func refuse(resource string, err error) func(*Driver, *fake.Clientset) {
 	return func(_ *Driver, client *fake.Clientset) {
-		client.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		client.PrependReactor("get", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, err
+		})
 	}
 }
 
@@ -100,7 +111,8 @@ func TestDriverIsSeenAgain(t *testing.T) {
 		t.Error("ready because the API server does not answer")
 	}
 	down = false
-	labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{contract.TopologyNode: "node-01"}}}
+	labelled := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01",
+		Labels: map[string]string{contract.TopologyNode: "node-01"}}}
 	if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), labelled, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,9 @@ func TestReadFormer(t *testing.T) {
 		Data:       map[string]string{"node-01": "new,old", "node-02": "x,y"},
 	})
 	var err error
-	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return err != nil, nil, err })
+	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return err != nil, nil, err
+	})
 	i := New(client, "node-01")
 	is := func(what string, maxAge time.Duration, want ...string) {
 		t.Helper()
@@ -60,7 +62,8 @@ func TestReadFormer(t *testing.T) {
 // The label is changed while the agent runs.
 func TestHostnameIsReadAgain(t *testing.T) {
 	client := fake.NewClientset(
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: "host-a"}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01",
+			Labels: map[string]string{corev1.LabelHostname: "host-a"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "c"}})
 	i := New(client, "node-01")
 	if err := i.Read(t.Context()); err != nil {
@@ -78,7 +81,8 @@ func TestHostnameIsReadAgain(t *testing.T) {
 		{"host-b", nil, 0, "host-b"},
 	} {
 		client.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", Labels: map[string]string{corev1.LabelHostname: row.label}}}, row.down
+			return true, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01",
+				Labels: map[string]string{corev1.LabelHostname: row.label}}}, row.down
 		})
 		if i.ReadAgain(t.Context(), row.maxAge); i.Hostname() != row.want {
 			t.Errorf("%+v: %q", row, i.Hostname())

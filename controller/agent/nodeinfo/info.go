@@ -96,7 +96,8 @@ func (i *Info) ReadAgain(ctx context.Context, maxAge time.Duration) {
 	}
 	if was.hostname != now.hostname {
 		klog.FromContext(ctx).Info("The hostname label of the node changed: new PVs require the present one, "+
-			"and pods of older hostPath PVs start only where the former label is", "label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
+			"and pods of older hostPath PVs start only where the former label is",
+			"label", corev1.LabelHostname, "hostname", now.hostname, "was", was.hostname)
 	}
 }
 

@@ -100,8 +100,10 @@ func TestInfoWithoutCluster(t *testing.T) {
 		status int
 		fails  bool
 	}{
-		{"/api/v1/namespaces/kube-system", http.StatusForbidden, false}, {"/api/v1/namespaces/kube-system", http.StatusNotFound, false},
-		{"/api/v1/namespaces/kube-system", http.StatusInternalServerError, true}, {"/api/v1/nodes/node-01", http.StatusForbidden, true},
+		{"/api/v1/namespaces/kube-system", http.StatusForbidden, false},
+		{"/api/v1/namespaces/kube-system", http.StatusNotFound, false},
+		{"/api/v1/namespaces/kube-system", http.StatusInternalServerError, true},
+		{"/api/v1/nodes/node-01", http.StatusForbidden, true},
 	} {
 		reasons := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
 			http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusInternalServerError: metav1.StatusReasonInternalError}

@@ -37,7 +37,8 @@ func TestWithdrawnAsItWasRead(t *testing.T) {
 		state   State
 	}{
 		"unchanged": {nil, []string{"DeviceWithdrawn"}, ""},
-		"changed":   {apierrors.NewConflict(corev1.Resource("persistentvolumes"), pvA, nil), []string{"DeviceUnclear"}, Unclear},
+		"changed": {apierrors.NewConflict(corev1.Resource("persistentvolumes"), pvA, nil), []string{"DeviceUnclear"},
+			Unclear},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := emptyNode(t)
@@ -119,7 +120,8 @@ func TestStillReleased(t *testing.T) {
 // first byte after the plan, and the next tenant would get the PV.
 func TestWipeOfNoReleasedPVEnds(t *testing.T) {
 	for phase, ends := range map[corev1.PersistentVolumePhase]bool{
-		corev1.VolumeReleased: false, corev1.VolumeAvailable: true, corev1.VolumeBound: true, corev1.VolumeFailed: true, "deleted": true,
+		corev1.VolumeReleased: false, corev1.VolumeAvailable: true, corev1.VolumeBound: true, corev1.VolumeFailed: true,
+		"deleted": true,
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			n := emptyNode(t)
@@ -161,7 +163,8 @@ func TestWipeOfNoReleasedPVEnds(t *testing.T) {
 
 // apply ends or keeps the job of a device, and the record that it was wiped, by the action.
 func TestApplyEndsWork(t *testing.T) {
-	for a, row := range map[action]struct{ runs, clean bool }{leave: {true, true}, stop: {false, true}, keep: {false, false}} {
+	for a, row := range map[action]struct{ runs, clean bool }{leave: {true, true}, stop: {false, true},
+		keep: {false, false}} {
 		t.Run(a.String(), func(t *testing.T) {
 			c := New(Config{Events: quiet{}, Node: "n", Interval: time.Minute})
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

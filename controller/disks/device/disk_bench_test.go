@@ -52,7 +52,8 @@ func newBench(t *testing.T, changes ...string) *bench {
 	}
 	dir := t.TempDir()
 	image := filepath.Join(dir, "disk.img")
-	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 8<<20), os.Mkdir(filepath.Join(dir, "dev"), 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 8<<20),
+		os.Mkdir(filepath.Join(dir, "dev"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, path: filepath.Join(dir, "dev", "disk")}
@@ -60,7 +61,8 @@ func newBench(t *testing.T, changes ...string) *bench {
 	b.link(b.device, "disk")
 	cm := configMap(append([]string{"deviceDir=" + filepath.Join(dir, "dev"), "deviceNameFilter=^disk"}, changes...)...)
 	cm.Namespace = "ns"
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node", Annotations: map[string]string{AnnSpec: cm.Name}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "node",
+		Annotations: map[string]string{AnnSpec: cm.Name}}}
 	b.client = fake.NewClientset(cm, node)
 	b.numberPVs("pv-")
 	b.recorder = events.New(b.client, "n")
@@ -266,7 +268,8 @@ func (b *bench) stop() {
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.Context())
 	b.cancel, b.done = cancel, make(chan error, 1)
-	b.controller = New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "n", Namespace: "ns", Interval: time.Minute})
+	b.controller = New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "n", Namespace: "ns",
+		Interval: time.Minute})
 	go func(c *Controller, done chan<- error) { done <- c.Run(ctx) }(b.controller, b.done)
 }
 

@@ -69,10 +69,11 @@ func (s *san) node(name string) *machine {
 	recorder := events.New(client, name)
 	s.Cleanup(recorder.Close)
 	m := &machine{
-		fake:       client,
-		Controller: New(Config{Client: apitest.Listing(client), Events: recorder, Node: name, Namespace: "ns", Interval: time.Minute}),
-		object:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}},
-		device:     disk.At((&bench{T: s.T}).loop(s.image)),
+		fake: client,
+		Controller: New(Config{Client: apitest.Listing(client), Events: recorder, Node: name, Namespace: "ns",
+			Interval: time.Minute}),
+		object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}},
+		device: disk.At((&bench{T: s.T}).loop(s.image)),
 	}
 	if m.device.Err != nil {
 		s.Fatal(m.device.Err)
@@ -128,7 +129,8 @@ func (s *san) withdraw(c *machine) {
 
 // One LUN at two nodes becomes one PV, whatever one node does between any two steps of the other.
 func TestDiskAtTwoNodes(t *testing.T) {
-	for _, step := range []string{"create leases", "list persistentvolumes", "list persistentvolumeclaims", "create persistentvolumes"} {
+	for _, step := range []string{"create leases", "list persistentvolumes", "list persistentvolumeclaims",
+		"create persistentvolumes"} {
 		t.Run(step, func(t *testing.T) {
 			s := newSAN(t, lun)
 			a := s.node("node-a")
@@ -187,7 +189,8 @@ func TestDiskOfAnotherNodesPV(t *testing.T) {
 			if _, err := s.client.CoreV1().PersistentVolumes().Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.offer(a); !errors.Is(err, disk.ErrBusy) || !strings.Contains(err.Error(), "PV theirs was made for the disk "+lun) {
+			if err := s.offer(a); !errors.Is(err, disk.ErrBusy) ||
+				!strings.Contains(err.Error(), "PV theirs was made for the disk "+lun) {
 				t.Errorf("%v", err)
 			}
 			if a.wiped.Load() != 0 || len(s.pvs()) != 1 {
@@ -227,7 +230,8 @@ func TestDiskReleasedAtTwoNodes(t *testing.T) {
 // Virtual machines have disks of equal serial numbers, which are not one disk: each node offers its
 // own.
 func TestDiskSerialsAreAlike(t *testing.T) {
-	for _, id := range []string{"serial:data-1", "t10.QEMU_QEMU_HARDDISK_data-1", "naa.3000c500a1b2c3d4", "eui.5254000000000001", ""} {
+	for _, id := range []string{"serial:data-1", "t10.QEMU_QEMU_HARDDISK_data-1", "naa.3000c500a1b2c3d4",
+		"eui.5254000000000001", ""} {
 		one, two := newSAN(t, id), newSAN(t, id)
 		two.client = one.client
 		a := one.node("node-a")
@@ -247,15 +251,16 @@ func TestDiskLeaseIsKept(t *testing.T) {
 		return refused, nil, errors.New("a policy refuses it")
 	})
 	wiping, goOn := make(chan struct{}), make(chan struct{})
-	a.begin(t.Context(), decision{target: s.at(a, "pv")}, func(ctx context.Context, at target, report func(disk.Progress)) error {
-		return a.offer(ctx, at, func(p disk.Progress) {
-			if p.Verified == 0 {
-				wiping <- struct{}{}
-				<-goOn
-			}
-			report(p)
+	a.begin(t.Context(), decision{target: s.at(a, "pv")},
+		func(ctx context.Context, at target, report func(disk.Progress)) error {
+			return a.offer(ctx, at, func(p disk.Progress) {
+				if p.Verified == 0 {
+					wiping <- struct{}{}
+					<-goOn
+				}
+				report(p)
+			})
 		})
-	})
 	<-wiping
 	s.withdraw(a) // a pass
 	if s.holder() != "node-a" {
@@ -287,7 +292,8 @@ func TestDiskLeasesOfOthers(t *testing.T) {
 	a := s.node("node-a")
 	other, none := "node-b", ""
 	for name, holder := range map[string]*string{"disk-b": &other, "disk-none": &none, "disk-nil": nil} {
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelNodeOlder: "node-a"}},
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{LabelNodeOlder: "node-a"}},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: holder}}
 		if _, err := s.client.CoordinationV1().Leases("ns").Create(t.Context(), l, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -309,7 +315,8 @@ func TestDiskLeasesAreForbidden(t *testing.T) {
 	a.react("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(coordinationv1.Resource("leases"), "disk", errors.New("no permission"))
 	})
-	if err := s.offer(a); err == nil || !strings.Contains(err.Error(), "take Lease ns/disk-") || a.wiped.Load() != 0 || len(s.pvs()) != 0 {
+	if err := s.offer(a); err == nil || !strings.Contains(err.Error(), "take Lease ns/disk-") || a.wiped.Load() != 0 ||
+		len(s.pvs()) != 0 {
 		t.Errorf("%v; %d bytes were wiped, %d PVs", err, a.wiped.Load(), len(s.pvs()))
 	}
 	a.device.Identity = "serial:data-1" // no other node can have it

@@ -118,7 +118,8 @@ func TestDiskPVDeletedByHand(t *testing.T) {
 	b.await(Bound)
 	b.write("secret")
 	pod := b.loop(b.device)
-	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk", metav1.DeleteOptions{}); err != nil {
+	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.await(Busy); !strings.Contains(r.Why, pod) || b.read() != "secret" {

@@ -33,8 +33,10 @@ func TestDiskLife(t *testing.T) {
 func TestDiskNamedByAClaim(t *testing.T) {
 	b := newBench(t)
 	first := b.pv("pv-1")
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: first.Name}}
-	if _, err := b.client.CoreV1().PersistentVolumeClaims("a").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: first.Name}}
+	if _, err := b.client.CoreV1().PersistentVolumeClaims("a").Create(t.Context(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.write("secret")
@@ -75,7 +77,8 @@ func TestDiskRefused(t *testing.T) {
 		}
 	}
 	set()
-	if r := b.await(Refused); b.read() != "secret" || !strings.Contains(r.Why, "data without a known signature at byte 65536") {
+	if r := b.await(Refused); b.read() != "secret" ||
+		!strings.Contains(r.Why, "data without a known signature at byte 65536") {
 		t.Errorf("%+v; the disk has %q", r, b.read())
 	}
 	cm.Data["existing"] = "wipe"

@@ -117,7 +117,8 @@ func TestDiskConfirmed(t *testing.T) {
 // A disk was replaced by one of another size, which carries data: it is the disk of no PV, whatever
 // the phase.
 func TestDiskReplaced(t *testing.T) {
-	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeReleased, corev1.VolumeBound, corev1.VolumeAvailable} {
+	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeReleased, corev1.VolumeBound,
+		corev1.VolumeAvailable} {
 		t.Run(string(phase), func(t *testing.T) {
 			b := newBench(t)
 			pv := b.pv("pv-1")
@@ -133,7 +134,8 @@ func TestDiskReplaced(t *testing.T) {
 			writeTo(t, device, "precious", dataAt)
 			b.relink(device, "disk")
 			b.start()
-			want := map[corev1.PersistentVolumePhase]State{corev1.VolumeReleased: Unclear, corev1.VolumeBound: Bound, corev1.VolumeAvailable: Refused}
+			want := map[corev1.PersistentVolumePhase]State{corev1.VolumeReleased: Unclear, corev1.VolumeBound: Bound,
+				corev1.VolumeAvailable: Refused}
 			b.report(b.path, want[phase])
 			if phase == corev1.VolumeAvailable {
 				b.event("DeviceWithdrawn", "the PV was made for a disk of 8388608 bytes")
@@ -185,7 +187,8 @@ func TestDiskMoved(t *testing.T) {
 	}
 	moved := b.link(b.device, "disk-in-another-slot")
 	b.start()
-	if r := b.report(moved, Refused); !strings.Contains(r.Why, "the disk of PV "+one.Name+", which has a claim, is not known") {
+	if r := b.report(moved, Refused); !strings.Contains(r.Why,
+		"the disk of PV "+one.Name+", which has a claim, is not known") {
 		t.Errorf("%+v", r)
 	}
 	has(t, b.device, "secret", dataAt)
@@ -196,17 +199,19 @@ func TestDiskMoved(t *testing.T) {
 func TestDiskOfAnUnseenPath(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=none", "existing=wipe")
 	block := corev1.PersistentVolumeBlock
-	other := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "local-pv-1234"}, Spec: corev1.PersistentVolumeSpec{
-		VolumeMode: &block, NodeAffinity: affinity("n"),
-		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/mnt/disks/ssd1"}},
-	}}
+	other := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "local-pv-1234"},
+		Spec: corev1.PersistentVolumeSpec{
+			VolumeMode: &block, NodeAffinity: affinity("n"),
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/mnt/disks/ssd1"}},
+		}}
 	if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.write("secret")
 	b.configure("deviceNameFilter=^disk")
 	b.await(Busy)
-	b.event("DeviceBusy", "its device /mnt/disks/ssd1 cannot be read, so it may be this one: mount the directory of that path")
+	b.event("DeviceBusy", "its device /mnt/disks/ssd1 cannot be read, so it may be this one: mount the directory of "+
+		"that path")
 	has(t, b.device, "secret", dataAt)
 }
 
@@ -225,7 +230,8 @@ func TestDiskUsedBetweenTwoPasses(t *testing.T) {
 	b.await(Bound)
 	const at = 2<<20 + 8192 // where no probe reads
 	writeTo(t, b.device, "secret", at)
-	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk", metav1.DeleteOptions{}); err != nil {
+	if err := b.client.CoreV1().PersistentVolumes().Delete(t.Context(), "local-n-disk",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.await(Refused); !strings.Contains(r.Why, "data without a known signature at byte 2097152") {
@@ -278,7 +284,8 @@ func TestDiskClaimRefRemovedAfterAKilledWipe(t *testing.T) {
 	b.event("DeviceWithdrawn", "its disk was being wiped when its claimRef was removed")
 	b.report(path, Wiping)
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		if leases, err := b.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{}); err == nil && len(leases.Items) == 0 {
+		if leases, err := b.client.CoordinationV1().Leases("ns").List(t.Context(), metav1.ListOptions{}); err == nil &&
+			len(leases.Items) == 0 {
 			return
 		}
 		if time.Now().After(end) {
@@ -291,15 +298,18 @@ func TestDiskClaimRefRemovedAfterAKilledWipe(t *testing.T) {
 func TestDiskNameOfAnotherNode(t *testing.T) {
 	b := newBench(t, "deviceNameFilter=^disk-a")
 	other := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "local-n-disk-a", Labels: map[string]string{LabelNode: "n-disk", LabelNodeOlder: "n-disk"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "local-n-disk-a",
+			Labels: map[string]string{LabelNode: "n-disk", LabelNodeOlder: "n-disk"}},
 		Spec: corev1.PersistentVolumeSpec{NodeAffinity: affinity("n-disk"),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/a"}}},
 	}
 	if _, err := b.client.CoreV1().PersistentVolumes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: other.Name}}
-	if _, err := b.client.CoreV1().PersistentVolumeClaims("a").Create(t.Context(), claim, metav1.CreateOptions{}); err != nil {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: other.Name}}
+	if _, err := b.client.CoreV1().PersistentVolumeClaims("a").Create(t.Context(), claim,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.report(b.attach("disk-a", 8<<20), Available); !strings.HasPrefix(r.PV, "local-n-disk-a-") {

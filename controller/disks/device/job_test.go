@@ -84,10 +84,11 @@ func TestFailedWipeWaits(t *testing.T) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "pv"}}
 	begins := 0
 	begin := func(d disk.Device, s *spec) int {
-		c.begin(t.Context(), decision{target: target{device: d, spec: s, pv: pv}}, func(context.Context, target, func(disk.Progress)) error {
-			begins++
-			return &wipeError{errors.New("it cannot be written")}
-		})
+		c.begin(t.Context(), decision{target: target{device: d, spec: s, pv: pv}},
+			func(context.Context, target, func(disk.Progress)) error {
+				begins++
+				return &wipeError{errors.New("it cannot be written")}
+			})
 		c.running.Wait()
 		return begins
 	}

@@ -23,7 +23,8 @@ func TestGauges(t *testing.T) {
 	})
 	for name, want := range map[string]float64{
 		"local_pv_provisioner_available_devices{n}": 3, "local_pv_provisioner_error_devices{n}": 1,
-		"kubevirt_hpp_devices{n,refused}": 1, "kubevirt_hpp_devices{n,busy}": 1, "kubevirt_hpp_devices{n,wiping}": 0, "kubevirt_hpp_devices{n,gone}": 1,
+		"kubevirt_hpp_devices{n,refused}": 1, "kubevirt_hpp_devices{n,busy}": 1, "kubevirt_hpp_devices{n,wiping}": 0,
+		"kubevirt_hpp_devices{n,gone}": 1,
 	} {
 		if got, has := gather(t, c)[name]; !has || got != want {
 			t.Errorf("%s is %v (%v), want %v", name, got, has, want)

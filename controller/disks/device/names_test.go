@@ -23,7 +23,8 @@ func TestPVName(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if a, b := pvName("n", "/a/x_y", taken), pvName("n", "/b/x_y", taken); a == b || !strings.HasPrefix(a, "local-n-x-y-") {
+	if a, b := pvName("n", "/a/x_y", taken), pvName("n", "/b/x_y", taken); a == b ||
+		!strings.HasPrefix(a, "local-n-x-y-") {
 		t.Errorf("two devices get the names %s and %s", a, b)
 	}
 	long := strings.Repeat("x", 200)
@@ -39,7 +40,8 @@ func TestExcludesNode(t *testing.T) {
 		return &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: a}}
 	}
 	either := affinity("other")
-	either.Required.NodeSelectorTerms = append(either.Required.NodeSelectorTerms, affinity("host").Required.NodeSelectorTerms...)
+	either.Required.NodeSelectorTerms = append(either.Required.NodeSelectorTerms,
+		affinity("host").Required.NodeSelectorTerms...)
 	zone := affinity("other")
 	zone.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = "zone"
 	for name, row := range map[string]struct {
@@ -61,9 +63,11 @@ func TestPVContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "uid", Labels: map[string]string{corev1.LabelHostname: "host"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01", UID: "uid",
+		Labels: map[string]string{corev1.LabelHostname: "host"}}}
 	pv := newPV("pv", disk.Device{Path: "/dev/disk/by-id/data-1", Bytes: 12345}, s, node)
-	if owner := metav1.GetControllerOf(pv); owner == nil || owner.Kind != "Node" || owner.Name != "node-01" || owner.UID != "uid" {
+	if owner := metav1.GetControllerOf(pv); owner == nil || owner.Kind != "Node" || owner.Name != "node-01" ||
+		owner.UID != "uid" {
 		t.Errorf("owner %+v", owner)
 	}
 	for _, label := range []string{"local-pv-provisioner.cybozu.io/node", "local-pv-provisioner.cybozu.com/node"} {
@@ -71,18 +75,22 @@ func TestPVContract(t *testing.T) {
 			t.Errorf("label %s is %q", label, pv.Labels[label])
 		}
 	}
-	for key, want := range map[string]string{"storageClassName": "local-storage", "volumeMode": "Filesystem", "fsType": "ext4", "deviceDir": "/dev/disk/by-id", "deviceNameFilter": "^data-"} {
+	for key, want := range map[string]string{"storageClassName": "local-storage", "volumeMode": "Filesystem",
+		"fsType": "ext4", "deviceDir": "/dev/disk/by-id", "deviceNameFilter": "^data-"} {
 		if got := pv.Annotations["local-pv-provisioner.cybozu.io/"+key]; got != want {
 			t.Errorf("annotation %s is %q, want %q", key, got, want)
 		}
 	}
 	capacity := pv.Spec.Capacity[corev1.ResourceStorage]
 	if capacity.Value() != 12345 || pv.Spec.Local.Path != "/dev/disk/by-id/data-1" || *pv.Spec.Local.FSType != "ext4" ||
-		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain || *pv.Spec.VolumeMode != corev1.PersistentVolumeFilesystem ||
-		pv.Spec.StorageClassName != "local-storage" || len(pv.Spec.AccessModes) != 1 || pv.Spec.AccessModes[0] != corev1.ReadWriteOnce {
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		*pv.Spec.VolumeMode != corev1.PersistentVolumeFilesystem ||
+		pv.Spec.StorageClassName != "local-storage" || len(pv.Spec.AccessModes) != 1 ||
+		pv.Spec.AccessModes[0] != corev1.ReadWriteOnce {
 		t.Errorf("%+v", pv.Spec)
 	}
-	if expr := pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]; expr.Key != corev1.LabelHostname || expr.Values[0] != "host" {
+	if expr := pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]; expr.Key != corev1.LabelHostname ||
+		expr.Values[0] != "host" {
 		t.Errorf("affinity %+v", expr)
 	}
 }

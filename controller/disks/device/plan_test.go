@@ -221,8 +221,10 @@ func TestPlanWithPV(t *testing.T) {
 		{"failed", has(corev1.VolumeFailed, func(_ *node, pv *corev1.PersistentVolume) { pv.Status.Message = "recycler" }),
 			[]string{"stop /dev/a local-n-a error"}, "the PV has the phase Failed: recycler"},
 
-		{"released, and being deleted", has(corev1.VolumeReleased, deleted), []string{"leave /dev/a local-n-a released"}, "is being deleted"},
-		{"released, without a ConfigMap", has(corev1.VolumeReleased, noConfigMap), []string{"stop /dev/a local-n-a released"}, "no wipe mode"},
+		{"released, and being deleted", has(corev1.VolumeReleased, deleted), []string{"leave /dev/a local-n-a released"},
+			"is being deleted"},
+		{"released, without a ConfigMap", has(corev1.VolumeReleased, noConfigMap), []string{"stop /dev/a local-n-a released"},
+			"no wipe mode"},
 		{"released, not readable", has(corev1.VolumeReleased, unreadable),
 			[]string{"stop /dev/a local-n-a error DeviceError"}, "input/output error"},
 		{"bound, not readable", has(corev1.VolumeBound, unreadable), []string{"keep /dev/a local-n-a bound"}, ""},
@@ -230,10 +232,13 @@ func TestPlanWithPV(t *testing.T) {
 
 		{"available, without a ConfigMap", has(corev1.VolumeAvailable, noConfigMap),
 			[]string{"withdraw /dev/a local-n-a available"}, "its node has no ConfigMap"},
-		{"the same, with a claimRef", has(corev1.VolumeAvailable, both(noConfigMap, claimed)), []string{"keep /dev/a local-n-a available"}, ""},
-		{"the same, being deleted", has(corev1.VolumeAvailable, both(noConfigMap, deleted)), []string{"keep /dev/a local-n-a available"}, ""},
+		{"the same, with a claimRef", has(corev1.VolumeAvailable, both(noConfigMap, claimed)),
+			[]string{"keep /dev/a local-n-a available"}, ""},
+		{"the same, being deleted", has(corev1.VolumeAvailable, both(noConfigMap, deleted)),
+			[]string{"keep /dev/a local-n-a available"}, ""},
 
-		{"wiped partly, bound", has(corev1.VolumeBound, partly), []string{"keep /dev/a local-n-a bound DeviceError"}, dataLeft},
+		{"wiped partly, bound", has(corev1.VolumeBound, partly), []string{"keep /dev/a local-n-a bound DeviceError"},
+			dataLeft},
 		{"wiped partly, available", has(corev1.VolumeAvailable, partly),
 			[]string{"withdraw /dev/a local-n-a error"}, "when its claimRef was removed; it is offered again once it is wiped"},
 		{"wiped partly, with a claimRef", has(corev1.VolumeAvailable, both(partly, claimed)),
@@ -242,8 +247,10 @@ func TestPlanWithPV(t *testing.T) {
 			[]string{"keep /dev/a local-n-a error"}, "its PV could not be withdrawn"},
 		{"wiped partly, released", has(corev1.VolumeReleased, partly), []string{"release /dev/a local-n-a released"}, ""},
 
-		{"of another ConfigMap", has(corev1.VolumeBound, func(n *node, _ *corev1.PersistentVolume) { n.spec.class = "other" }),
-			[]string{"keep /dev/a local-n-a bound DeviceConfigDiffers"}, "ConfigMap /cm has another storageClassName; the PV stays"},
+		{"of another ConfigMap", has(corev1.VolumeBound,
+			func(n *node, _ *corev1.PersistentVolume) { n.spec.class = "other" }),
+			[]string{"keep /dev/a local-n-a bound DeviceConfigDiffers"},
+			"ConfigMap /cm has another storageClassName; the PV stays"},
 		{"not selected any more", has(corev1.VolumeReleased, func(n *node, _ *corev1.PersistentVolume) { n.devices = nil }),
 			[]string{"release /dev/a local-n-a released"}, ""},
 	})
@@ -254,7 +261,8 @@ func TestPlanIdentity(t *testing.T) {
 	a, b := device("/dev/a", 1, diskA), device("/dev/b", 2, diskB)
 	const unclear = "keep /dev/a local-n-a unclear DeviceUnclear"
 	// The PV was made for disk A, and then something happened to the node.
-	then := func(phase corev1.PersistentVolumePhase, edit func(*node, *corev1.PersistentVolume, *disk.Device)) func(*node) {
+	then := func(phase corev1.PersistentVolumePhase, edit func(*node, *corev1.PersistentVolume,
+		*disk.Device)) func(*node) {
 		return func(n *node) {
 			now := a
 			edit(n, n.made(pvA, a, phase), &now)
@@ -269,41 +277,52 @@ func TestPlanIdentity(t *testing.T) {
 	resized := func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) { d.Bytes = 800 }
 	formerNode := func(n *node, _ *corev1.PersistentVolume, _ *disk.Device) { n.found.node.UID = "another machine" }
 	checkPlan(t, []planRow{
-		{"after a boot", then(corev1.VolumeReleased, func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) { d.Attachment = "boot-2/9" }),
+		{"after a boot", then(corev1.VolumeReleased, func(_ *node, _ *corev1.PersistentVolume,
+			d *disk.Device) {
+			d.Attachment = "boot-2/9"
+		}),
 			[]string{"release /dev/a local-n-a released"}, ""},
 		{"no ID, after a boot", then(corev1.VolumeReleased, noID), []string{unclear},
 			"confirm it: kubectl annotate pv local-n-a " + AnnConfirmed + "=boot-2/1"},
-		{"the same, bound", then(corev1.VolumeBound, noID), []string{"keep /dev/a local-n-a bound DeviceUnclear"}, "attached since"},
-		{"the same, available", then(corev1.VolumeAvailable, noID), []string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, "attached since"},
+		{"the same, bound", then(corev1.VolumeBound, noID), []string{"keep /dev/a local-n-a bound DeviceUnclear"},
+			"attached since"},
+		{"the same, available", then(corev1.VolumeAvailable, noID),
+			[]string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, "attached since"},
 		{"the same, confirmed", then(corev1.VolumeReleased, func(n *node, pv *corev1.PersistentVolume, d *disk.Device) {
 			noID(n, pv, d)
 			pv.Annotations[AnnConfirmed] = d.Attachment
 		}), []string{"release /dev/a local-n-a released"}, ""},
 		{"another size", then(corev1.VolumeReleased, resized), []string{unclear}, "a disk of 100 bytes, and /dev/a has 800"},
 		{"a former Node", then(corev1.VolumeReleased, formerNode), []string{unclear}, "the Node with the UID node"},
-		{"a former Node, available", then(corev1.VolumeAvailable, formerNode), []string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, ""},
-		{"another Node's, available", then(corev1.VolumeAvailable, func(n *node, pv *corev1.PersistentVolume, d *disk.Device) {
-			formerNode(n, pv, d)
-			pv.Spec.NodeAffinity = affinity("other")
-		}), []string{unclear}, ""},
+		{"a former Node, available", then(corev1.VolumeAvailable, formerNode),
+			[]string{"withdraw /dev/a local-n-a unclear DeviceUnclear"}, ""},
+		{"another Node's, available", then(corev1.VolumeAvailable,
+			func(n *node, pv *corev1.PersistentVolume, d *disk.Device) {
+				formerNode(n, pv, d)
+				pv.Spec.NodeAffinity = affinity("other")
+			}), []string{unclear}, ""},
 		{"a PV that records nothing", then(corev1.VolumeReleased, func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
 			delete(pv.Annotations, AnnDisk)
 			delete(pv.Annotations, AnnAttachment)
 		}), []string{unclear}, "does not record which disk"},
-		{"a PV whose Node is only annotated", then(corev1.VolumeReleased, func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
-			pv.OwnerReferences = nil
-		}), []string{"release /dev/a local-n-a released"}, ""},
+		{"a PV whose Node is only annotated", then(corev1.VolumeReleased,
+			func(_ *node, pv *corev1.PersistentVolume, _ *disk.Device) {
+				pv.OwnerReferences = nil
+			}), []string{"release /dev/a local-n-a released"}, ""},
 
-		{"another disk is at its path", then(corev1.VolumeReleased, func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) {
-			d.ID, d.Identity = diskB, diskB
-		}), []string{"stop /dev/a unclear DeviceError", "leave local-n-a gone"}, "PV local-n-a names it, and was made for another disk"},
+		{"another disk is at its path", then(corev1.VolumeReleased,
+			func(_ *node, _ *corev1.PersistentVolume, d *disk.Device) {
+				d.ID, d.Identity = diskB, diskB
+			}), []string{"stop /dev/a unclear DeviceError", "leave local-n-a gone"},
+			"PV local-n-a names it, and was made for another disk"},
 		{"names swapped", func(n *node) {
 			n.made(pvA, a, corev1.VolumeReleased)
 			n.made(pvB, b, corev1.VolumeBound)
 			n.at = map[string]disk.Device{}
 			n.attach(device("/dev/a", 2, diskB), device("/dev/b", 1, diskA))
 		}, []string{
-			"keep /dev/a local-n-b bound DeviceUnclear", "keep /dev/b local-n-a unclear DeviceUnclear", "leave local-n-a gone", "leave local-n-b gone",
+			"keep /dev/a local-n-b bound DeviceUnclear", "keep /dev/b local-n-a unclear DeviceUnclear", "leave local-n-a gone",
+			"leave local-n-b gone",
 		}, "have that name lead to the disk again"},
 		{"a Bound PV on the disk of a Released one", func(n *node) {
 			n.attach(a)
@@ -325,8 +344,10 @@ func TestPlanDiskIsGone(t *testing.T) {
 		return func(n *node) { n.detach(n.made(pvA, a, phase), since) }
 	}
 	checkPlan(t, []planRow{
-		{"available, for a moment", gone(corev1.VolumeAvailable, time.Second), []string{"leave local-n-a gone"}, "the device /dev/a is gone"},
-		{"available", gone(corev1.VolumeAvailable, absence), []string{"withdraw local-n-a gone"}, "the device /dev/a is gone"},
+		{"available, for a moment", gone(corev1.VolumeAvailable, time.Second), []string{"leave local-n-a gone"},
+			"the device /dev/a is gone"},
+		{"available", gone(corev1.VolumeAvailable, absence), []string{"withdraw local-n-a gone"},
+			"the device /dev/a is gone"},
 		{"bound", gone(corev1.VolumeBound, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"released", gone(corev1.VolumeReleased, absence), []string{"leave local-n-a gone DeviceGone"}, ""},
 		{"another Node's, available", func(n *node) {
@@ -337,7 +358,8 @@ func TestPlanDiskIsGone(t *testing.T) {
 		{"it is at another path", func(n *node) {
 			n.detach(n.made(pvA, a, corev1.VolumeReleased), absence)
 			n.attach(device("/dev/x", 1, diskA))
-		}, []string{"keep /dev/x local-n-a unclear DeviceUnclear", "leave local-n-a gone DeviceGone"}, "its disk " + diskA + " is at /dev/x"},
+		}, []string{"keep /dev/x local-n-a unclear DeviceUnclear", "leave local-n-a gone DeviceGone"},
+			"its disk " + diskA + " is at /dev/x"},
 	})
 	n := emptyNode(t)
 	pv := n.made(pvA, a, corev1.VolumeBound)
@@ -362,7 +384,8 @@ func TestPlanUnknownDisk(t *testing.T) {
 	}{
 		{"no PV", func(*node) {}, true},
 		{"known", func(n *node) { n.made(pvA, a, corev1.VolumeBound) }, true},
-		{"gone, with an ID", func(n *node) { n.detach(n.made(pvA, device("/dev/a", 1, diskA), corev1.VolumeBound), 0) }, true},
+		{"gone, with an ID", func(n *node) { n.detach(n.made(pvA, device("/dev/a", 1, diskA), corev1.VolumeBound), 0) },
+			true},
 		{"gone, without an ID", func(n *node) { n.detach(n.made(pvA, a, corev1.VolumeBound), 0) }, false},
 		{"gone, released", func(n *node) { n.detach(n.made(pvA, a, corev1.VolumeReleased), 0) }, false},
 		{"gone, without a claim", func(n *node) { n.detach(n.made(pvA, a, corev1.VolumeAvailable), 0) }, true},

@@ -42,7 +42,8 @@ func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	t.Helper()
 	linkSlots(t)
 	node := func(name, cm string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node", Annotations: map[string]string{AnnSpec: cm}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node",
+			Annotations: map[string]string{AnnSpec: cm}}}
 	}
 	all := configMap("deviceDir="+slots, "deviceNameFilter=.", "wipe=quick")
 	shared := configMap("deviceDir="+slotsOfM, "deviceNameFilter=.", "wipe=quick")
@@ -57,7 +58,8 @@ func vmBench(t *testing.T, pvs ...corev1.PersistentVolume) *bench {
 	b.numberPVs("boot-" + fmt.Sprint(len(pvs)) + "-")
 	b.recorder = events.New(b.client, "n")
 	t.Cleanup(b.recorder.Close)
-	other := New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "m", Namespace: "ns", Interval: time.Minute})
+	other := New(Config{Client: apitest.Listing(b.client), Events: b.recorder, Node: "m", Namespace: "ns",
+		Interval: time.Minute})
 	go func() { _ = other.Run(t.Context()) }()
 	b.start()
 	t.Cleanup(b.stop)
@@ -121,7 +123,8 @@ func (b *bench) settled() {
 	b.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		reports := b.controller.Reports()
-		if len(reports) > 0 && !slices.ContainsFunc(reports, func(r Report) bool { return r.State == Wiping || r.State == Released }) {
+		if len(reports) > 0 && !slices.ContainsFunc(reports,
+			func(r Report) bool { return r.State == Wiping || r.State == Released }) {
 			for _, r := range reports {
 				b.Logf("%+v", r)
 			}

@@ -25,7 +25,8 @@ func (quiet) Warn(context.Context, corev1.ObjectReference, string, string, strin
 func TestFailedPassIsReported(t *testing.T) {
 	cm := configMap("wipe=shred", "deviceDir=dev")
 	client := fake.NewClientset(cm, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-01"}})
-	c := New(Config{Client: apitest.Listing(client), Events: quiet{}, Node: "node-01", ConfigMap: cm.Name, Interval: time.Hour})
+	c := New(Config{Client: apitest.Listing(client), Events: quiet{}, Node: "node-01", ConfigMap: cm.Name,
+		Interval: time.Hour})
 	reason := func() string {
 		w := httptest.NewRecorder()
 		c.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, Path, nil))
@@ -35,7 +36,8 @@ func TestFailedPassIsReported(t *testing.T) {
 		return w.Header().Get(FailureHeader)
 	}
 	c.pass(t.Context())
-	if got := reason(); !strings.Contains(got, `wipe mode "shred"`) || !strings.Contains(got, `deviceDir "dev"`) || strings.Contains(got, "\n") {
+	if got := reason(); !strings.Contains(got, `wipe mode "shred"`) || !strings.Contains(got, `deviceDir "dev"`) ||
+		strings.Contains(got, "\n") {
 		t.Errorf("reason %q", got)
 	}
 	c.ConfigMap = ""

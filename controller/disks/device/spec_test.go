@@ -16,7 +16,8 @@ func configMap(changes ...string) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "cm"},
 		Data: map[string]string{
-			"storageClassName": "local-storage", "volumeMode": "Filesystem", "fsType": "ext4", "deviceDir": "/dev/disk/by-id", "deviceNameFilter": "^data-", "unknown": "x",
+			"storageClassName": "local-storage", "volumeMode": "Filesystem", "fsType": "ext4", "deviceDir": "/dev/disk/by-id",
+			"deviceNameFilter": "^data-", "unknown": "x",
 		},
 	}
 	for _, change := range changes {
@@ -38,10 +39,12 @@ func TestSpec(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	s, err = parseSpec(configMap("mountOptions=prjquota, allocsize=64k,context=system_u:object_r:svirt_t:s0"))
-	if err != nil || !slices.Equal(s.options, []string{"prjquota", "allocsize=64k", "context=system_u:object_r:svirt_t:s0"}) {
+	if err != nil || !slices.Equal(s.options, []string{"prjquota", "allocsize=64k",
+		"context=system_u:object_r:svirt_t:s0"}) {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if _, err = parseSpec(configMap("volumeMode=Block", "mountOptions=noatime")); err == nil || !strings.Contains(err.Error(), "nothing is mounted") {
+	if _, err = parseSpec(configMap("volumeMode=Block", "mountOptions=noatime")); err == nil ||
+		!strings.Contains(err.Error(), "nothing is mounted") {
 		t.Errorf("mount options of a block volume: %v", err)
 	}
 	for change, want := range map[string]string{
@@ -101,8 +104,10 @@ func TestDifferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := newPV("pv", disk.Device{Path: "/dev/x", Bytes: 1}, mounted, node)
-	if !slices.Equal(with.Spec.MountOptions, []string{"prjquota"}) || !slices.Equal(s.differences(with), []string{"mountOptions"}) {
-		t.Errorf("the PV has the mount options %q, and differs in %q from a ConfigMap without any", with.Spec.MountOptions, s.differences(with))
+	if !slices.Equal(with.Spec.MountOptions, []string{"prjquota"}) ||
+		!slices.Equal(s.differences(with), []string{"mountOptions"}) {
+		t.Errorf("the PV has the mount options %q, and differs in %q from a ConfigMap without any", with.Spec.MountOptions,
+			s.differences(with))
 	}
 	maps.DeleteFunc(pv.Annotations, func(string, string) bool { return true })
 	if got := s.differences(pv); len(got) > 0 {
