@@ -27,7 +27,7 @@ func TestWipeEndsWithItsPermission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := New(Config{Interval: time.Minute})
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			ended := make(chan error, 1)
 			of := func(s *spec) decision {
 				return decision{target: target{device: disk.Device{Number: disk.Number{Major: 8}}, spec: s}}
