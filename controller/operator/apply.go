@@ -1,16 +1,19 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
@@ -19,7 +22,7 @@ import (
 // owner is the field owner of all that the operator applies.
 const owner = "hostpath-provisioner-operator"
 
-// outcome is what apply did.
+// outcome is what happened to an object.
 type outcome string
 
 const (
@@ -30,24 +33,54 @@ const (
 	delayed   outcome = "Delay"   // others change the object again and again; a later pass writes it
 )
 
-// apply makes the cluster's object the desired one. It writes nothing if the object does not differ. Labels, annotations and
-// finalizers of others stay, and so do the fields that are shared; other fields that others set are removed. It delays the write
-// of an object that others change again after each one. After a write, want has the new generation.
-func (r *Reconciler) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, want *unstructured.Unstructured) (outcome, error) {
-	have := &unstructured.Unstructured{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+// applier makes objects of the cluster the desired ones. It writes under one field owner, records an
+// event for each write, and writes an object that others change back less and less often.
+type applier struct {
+	client  client.Client
+	events  events.EventRecorder
+	now     func() time.Time
+	contest *contest
+}
+
+// apply applies the objects in order.
+func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, objects ...*unstructured.Unstructured) error {
+	for _, want := range objects {
+		if err := seal(want); err != nil {
+			return fmt.Errorf("encode %s: %w", want.GetKind(), err)
+		}
+		did, err := a.applyOne(ctx, cr, want)
+		if apierrors.IsConflict(err) {
+			return err
+		}
+		if err != nil {
+			reason := cmp.Or(string(did), "Update") + "ResourceFailed"
+			a.events.Eventf(cr, want, corev1.EventTypeWarning, reason, "Reconcile", "%v", err)
+			return err
+		}
+		if did == created || did == updated {
+			a.events.Eventf(cr, want, corev1.EventTypeNormal, string(did)+"ResourceSuccess", "Reconcile",
+				"%sd %s %s", did, want.GetKind(), want.GetName())
+		}
+	}
+	return nil
+}
+
+// applyOne writes nothing if the object does not differ. Labels, annotations and finalizers of
+// others stay, and so do the fields that are shared; other fields that others set are removed. After
+// a write, want has the new generation.
+func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner, want *unstructured.Unstructured) (outcome, error) {
+	have, err := a.read(ctx, want)
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.unlessContested(cr, want, have, created, func() error { return r.write(ctx, want) })
+		return a.unlessContested(cr, want, have, created, func() error { return a.write(ctx, want) })
 	case err != nil:
 		return unchanged, fmt.Errorf("read %s %s: %w", want.GetKind(), want.GetName(), err)
 	case have.GetDeletionTimestamp() != nil:
 		return unchanged, nil // it is created again once it is gone
 	case !replaceable(want, have):
-		return r.unlessContested(cr, want, have, replaced, func() error {
+		return a.unlessContested(cr, want, have, replaced, func() error {
 			want.SetGeneration(have.GetGeneration() + 1) // that of an object with a deletion timestamp
-			return r.replace(ctx, have)
+			return a.delete(ctx, have)
 		})
 	}
 	foreign, err := foreignFields(have)
@@ -57,36 +90,60 @@ func (r *Reconciler) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner,
 	if foreign == nil && same(want, have) {
 		return unchanged, nil
 	}
-	return r.unlessContested(cr, want, have, updated, func() error {
+	return a.unlessContested(cr, want, have, updated, func() error {
 		if foreign != nil {
-			if err := r.takeOver(ctx, have, foreign); err != nil {
+			if err := a.takeOver(ctx, have, foreign); err != nil {
 				return err
 			}
 		}
-		return r.write(ctx, want)
+		return a.write(ctx, want)
 	})
 }
 
-// unlessContested does what makes the object the desired one, unless it has to wait because of others that change the object again
-// and again. The first time in a delay it records an event about it.
-func (r *Reconciler) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome, do func() error) (outcome, error) {
-	if wait, first := r.contest.admit(want, r.Now()); wait > 0 {
+// differs reports whether apply would change the object, which exists.
+func (a applier) differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
+	have, err := a.read(ctx, want)
+	if err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if err := seal(want); err != nil {
+		return false, err
+	}
+	foreign, err := foreignFields(have)
+	return foreign != nil || !same(want, have), err
+}
+
+// read returns the cluster's object of that kind and name.
+func (a applier) read(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	have := &unstructured.Unstructured{}
+	have.SetGroupVersionKind(like.GroupVersionKind())
+	return have, a.client.Get(ctx, client.ObjectKeyFromObject(like), have)
+}
+
+// unlessContested calls write, unless the object has to wait because others change it again and
+// again. It records an event about that once in a delay.
+func (a applier) unlessContested(cr *v1beta1.HostPathProvisioner, want, have *unstructured.Unstructured, what outcome,
+	write func() error) (outcome, error) {
+	if wait, first := a.contest.admit(want, a.now()); wait > 0 {
 		if first {
-			r.Events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s", contested(want, have, wait))
+			a.events.Eventf(cr, want, corev1.EventTypeWarning, "ResourceContested", "Reconcile", "%s", contested(want, have, wait))
 		}
 		return delayed, nil
 	}
-	if err := do(); err != nil {
+	if err := write(); err != nil {
 		return what, err
 	}
-	r.contest.wrote(want, r.Now())
+	a.contest.wrote(want, a.now())
 	return what, nil
 }
 
+// again returns the time after which a write that was delayed may happen, 0 if there is none.
+func (a applier) again() time.Duration { return a.contest.again(a.now()) }
+
 // write applies the object.
-func (r *Reconciler) write(ctx context.Context, want *unstructured.Unstructured) error {
+func (a applier) write(ctx context.Context, want *unstructured.Unstructured) error {
 	answer := want.DeepCopy() // the client writes the answer into the object that it is given
-	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner), client.ForceOwnership)
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(owner), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}

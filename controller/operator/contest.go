@@ -19,8 +19,8 @@ const (
 	forgotten = 2 * longestDelay
 )
 
-// contest delays the writes of objects that others change back again and again: without it, the operator and another program, or
-// an admission webhook, write one object without end. A nil contest delays nothing.
+// contest delays the writes of objects that others change back again and again: without it, the
+// operator and another program, or an admission webhook, write one object without end.
 type contest struct {
 	mu      sync.Mutex
 	objects map[string]*disputed
@@ -33,16 +33,13 @@ type disputed struct {
 	// writes is how often this content was written, and last when.
 	writes int
 	last   time.Time
-	// told is true if the delay after the last write was reported.
-	told bool
+	// reported is true if the delay after the last write was reported.
+	reported bool
 }
 
-// admit returns for how long the object must not be written yet, 0 for a write that may happen now, and whether this is the first
-// question in that time.
+// admit returns for how long the object must not be written yet, 0 for a write that may happen now,
+// and whether this is the first question in that time.
 func (c *contest) admit(want *unstructured.Unstructured, now time.Time) (wait time.Duration, first bool) {
-	if c == nil {
-		return 0, false
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.objects[keyOf(want)]
@@ -51,20 +48,17 @@ func (c *contest) admit(want *unstructured.Unstructured, now time.Time) (wait ti
 	}
 	wait = max(0, d.delay()-now.Sub(d.last))
 	if wait > 0 {
-		first, d.told = !d.told, true
+		first, d.reported = !d.reported, true
 	}
 	return wait, first
 }
 
 // again returns the time after which a write that was delayed may happen, 0 if there is none.
 func (c *contest) again(now time.Time) (soonest time.Duration) {
-	if c == nil {
-		return 0
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.objects {
-		if wait := d.delay() - now.Sub(d.last); d.told && wait > 0 && (soonest == 0 || wait < soonest) {
+		if wait := d.delay() - now.Sub(d.last); d.reported && wait > 0 && (soonest == 0 || wait < soonest) {
 			soonest = wait
 		}
 	}
@@ -73,9 +67,6 @@ func (c *contest) again(now time.Time) (soonest time.Duration) {
 
 // wrote records a write of the object, and forgets those that were written long ago.
 func (c *contest) wrote(want *unstructured.Unstructured, now time.Time) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.objects == nil {
@@ -91,7 +82,7 @@ func (c *contest) wrote(want *unstructured.Unstructured, now time.Time) {
 		d = &disputed{hash: hash}
 		c.objects[keyOf(want)] = d
 	}
-	d.writes, d.last, d.told = d.writes+1, now, false
+	d.writes, d.last, d.reported = d.writes+1, now, false
 }
 
 // delay returns the time between the last write and the next one.

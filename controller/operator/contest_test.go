@@ -37,8 +37,7 @@ func contend(t *testing.T, objects ...client.Object) *contender {
 	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(append(objects, cr)...).WithStatusSubresource(cr).WithReturnManagedFields().Build()
 	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
 	w := &contender{T: t, c: c, now: time.Now(), recorded: events.NewFakeRecorder(10000)}
-	w.r = &Reconciler{Settings: s, Client: c, Live: c, Events: w.recorded, Profile: tlsprofile.New(s.TLS), contest: &contest{},
-		Now: func() time.Time { return w.now }}
+	w.r = newReconciler(s, c, c, w.recorded, tlsprofile.New(s.TLS), func() time.Time { return w.now })
 	return w
 }
 

@@ -22,7 +22,6 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // forced is the annotation with which a resource is deleted although volumes are in use.
@@ -58,7 +57,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if left != "" && err == nil {
 		var waits []string
 		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
-			return reconcile.Result{RequeueAfter: time.Second}, r.removing(ctx, cr, "AgentsEnding", "waits for agents to end: "+names(waits))
+			return reconcile.Result{RequeueAfter: time.Second}, r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + names(waits)})
 		}
 		left = "" // only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
 	}
@@ -93,7 +92,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 	for _, account := range all {
 		account.SetOwnerReferences(nil)
 	}
-	if err := r.applyEach(ctx, cr, all); err != nil {
+	if err := r.applier.apply(ctx, cr, all...); err != nil {
 		return "", err
 	}
 	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(others), func(kind string) bool { return kind == "ServiceAccount" })...)
@@ -143,13 +142,6 @@ func (r *Reconciler) onDeadNode(ctx context.Context, pod *corev1.Pod) (bool, err
 	return !contract.NodeReady(node), nil
 }
 
-// removing shows in the conditions what the removal waits for.
-func (r *Reconciler) removing(ctx context.Context, cr *v1beta1.HostPathProvisioner, reason, message string) error {
-	status := *cr.Status.DeepCopy()
-	r.conditions(&status, verdict{no, yes, no, reason, message}, nil)
-	return r.writeStatus(ctx, cr, status)
-}
-
 // letGo removes the finalizer.
 func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	before := cr.DeepCopy()
@@ -161,42 +153,17 @@ func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner)
 	return err
 }
 
-// wait keeps the agents, and names the volumes in the conditions.
+// wait keeps the agents, and names the volumes in the conditions. A webhook that cannot be applied
+// does not keep the agents from their objects.
 func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
-	waiting, without, err := r.clear(ctx)
-	if err != nil {
-		return err
+	failed := r.applyWebhook(ctx, cr)
+	if _, _, err := r.applyAgents(ctx, cr); err != nil || failed != nil {
+		return errors.Join(failed, err)
 	}
-	l, err := r.layout(ctx, cr)
-	if err != nil {
-		return err
-	}
-	l.without = without
-	if err := r.keepWhileWaiting(ctx, cr, &l, waiting); err != nil {
-		return err
-	}
-	status := *cr.Status.DeepCopy()
 	slices.Sort(used)
-	r.conditions(&status, verdict{"", yes, no, "VolumesInUse", fmt.Sprintf(
+	return r.show(ctx, cr, verdict{reason: "VolumesInUse", message: fmt.Sprintf(
 		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
-		events.Count(len(used), "volume"), names(used), forced)}, nil)
-	return r.writeStatus(ctx, cr, status)
-}
-
-// keepWhileWaiting applies what the layout has. A webhook that cannot be applied does not keep the agents from their objects.
-func (r *Reconciler) keepWhileWaiting(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, waiting string) error {
-	admitted := r.admit(ctx, cr)
-	if waiting != "" {
-		return admitted
-	}
-	if _, err := r.applyAll(ctx, cr, *l); err != nil || admitted != nil {
-		return errors.Join(admitted, err)
-	}
-	observed, err := r.observe(ctx)
-	if err != nil {
-		return err
-	}
-	return r.keepClaims(ctx, cr, l, rollout.Judge(observed))
+		events.Count(len(used), "volume"), names(used), forced)})
 }
 
 // releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
@@ -214,7 +181,7 @@ func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProv
 	if err != nil || len(found.Left) == 0 {
 		return "", held, err
 	}
-	return found.Left[0], held, r.removing(ctx, cr, "PoolUnmounting", names(found.Left))
+	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: names(found.Left), available: no})
 }
 
 // others are the kinds of the objects beside the DaemonSet, in the order in which they are removed.
@@ -240,7 +207,7 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		case err != nil:
 			return "", err
 		case have.GetDeletionTimestamp() == nil:
-			if err := r.replace(ctx, have); err != nil {
+			if err := r.applier.delete(ctx, have); err != nil {
 				return "", err
 			}
 		}

@@ -97,7 +97,7 @@ func TestRefusedPools(t *testing.T) {
 	l := layoutOf(cr)
 	ready := agents{State: rollout.State{Desired: 2, Ready: 2}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
-	if v.available != yes || v.degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
+	if v.available != yes || reasons[v.reason].degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)
 	}
 	r, waits := &Reconciler{Now: time.Now}, claimpools.State{Problems: []string{"claim c is not bound"}}

@@ -26,9 +26,9 @@ var older = []struct{ apiVersion, kind, name string }{
 // managedBy is the label of what an operator installed.
 const managedBy = "app.kubernetes.io/managed-by"
 
-// clear removes what the agents replace. It returns what has to be gone before they are installed, or "", and the nodes that get no
+// removeFormer removes what the agents replace. It returns what has to be gone before they are installed, or "", and the nodes that get no
 // agent yet: a former pod is there, which nothing can end.
-func (r *Reconciler) clear(ctx context.Context) (waiting string, without []string, err error) {
+func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without []string, err error) {
 	waiting, without, err = r.removeOlder(ctx)
 	if err != nil {
 		return "", nil, err
@@ -56,7 +56,7 @@ func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, without [
 		case err != nil:
 			return "", nil, err
 		case o.GetDeletionTimestamp() == nil:
-			if err := r.replace(ctx, o); err != nil {
+			if err := r.applier.delete(ctx, o); err != nil {
 				return "", nil, err
 			}
 		}

@@ -130,13 +130,14 @@ func TestErrorsThatPass(t *testing.T) {
 			w := contend(t)
 			w.pass()
 			failing := row.err
-			w.r.Client = interceptor.NewClient(w.c, interceptor.Funcs{
+			through := interceptor.NewClient(w.c, interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 					if failing != nil && o.GetObjectKind().GroupVersionKind().Kind == "Service" {
 						return failing
 					}
 					return c.Get(ctx, key, o, opts...)
 				}})
+			w.r.Client, w.r.applier.client = through, through
 			reason := func() string {
 				_, _ = w.r.Reconcile(t.Context(), requestOf("hpp"))
 				cr := &v1beta1.HostPathProvisioner{}
@@ -181,5 +182,45 @@ func TestOnLinux(t *testing.T) {
 		if got := pod(t, spec).NodeSelector; !maps.Equal(got, row.want) {
 			t.Errorf("%v: the agents run on %v", row.given, got)
 		}
+	}
+}
+
+// A webhook that cannot be applied does not keep the agents of a deleted resource from their objects,
+// which its volumes need. The status then does not change.
+func TestWebhookFailsWhileVolumesAreInUse(t *testing.T) {
+	w := contend(t, pvIn("pv-1", "a"))
+	w.pass()
+	cr := &v1beta1.HostPathProvisioner{ObjectMeta: metav1.ObjectMeta{Name: "hpp"}}
+	if err := w.c.Delete(t.Context(), cr); err != nil {
+		t.Fatal(err)
+	}
+	set, err := w.r.installed(t.Context())
+	if err != nil || set == nil {
+		t.Fatal(set, err)
+	}
+	if err := w.c.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	through := interceptor.NewClient(w.c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if o.GetObjectKind().GroupVersionKind().Kind == "Service" {
+				return errors.New("no answer")
+			}
+			return c.Get(ctx, key, o, opts...)
+		}})
+	w.r.Client, w.r.applier.client = through, through
+	if _, err := w.r.Reconcile(t.Context(), requestOf("hpp")); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("the pass returned %v", err)
+	}
+	if w.offered() != "a" {
+		t.Errorf("the agents offer %q while a volume is in use", w.offered())
+	}
+	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason == "VolumesInUse" {
+		t.Errorf("%+v, %v", progress(cr.Status), err)
+	}
+	w.r.Client, w.r.applier.client = w.c, w.c
+	w.pass()
+	if err := w.c.Get(t.Context(), client.ObjectKeyFromObject(cr), cr); err != nil || progress(cr.Status).Reason != "VolumesInUse" {
+		t.Errorf("%+v, %v", progress(cr.Status), err)
 	}
 }

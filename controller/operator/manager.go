@@ -95,7 +95,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	if err := mgr.AddReadyzCheck("process", healthz.Ping); err != nil {
 		return err
 	}
-	r := &Reconciler{Settings: s, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("operator-controller"), Now: time.Now, Profile: profile, contest: &contest{}}
+	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile, time.Now)
 	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook), r.monitor(mgr), r.constrain(mgr)); err != nil {
 		return err
 	}

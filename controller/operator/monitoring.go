@@ -75,8 +75,9 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	if err != nil {
 		return err
 	}
-	other := Reconciler{Settings: r.Settings, Client: through, Live: r.Live, Events: r.Events, Profile: r.Profile, Now: r.Now, contest: r.contest}
-	err = other.applyEach(ctx, cr, objects)
+	other := r.applier
+	other.client = through
+	err = other.apply(ctx, cr, objects...)
 	if apierrors.IsConflict(err) { // the cache is behind; what changed comes as an event
 		return nil
 	}

@@ -176,30 +176,16 @@ func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner, record *poolrecord.
 			if err != nil {
 				return err
 			}
-			return r.applyEach(ctx, cr, []*unstructured.Unstructured{want})
+			return r.applier.apply(ctx, cr, want)
 		},
 		Differs: func(ctx context.Context, o client.Object) (bool, error) {
 			want, err := wanted(o)
 			if err != nil {
 				return false, err
 			}
-			return r.differs(ctx, want)
+			return r.applier.differs(ctx, want)
 		},
 	}
-}
-
-// differs reports whether apply would change the object, which exists.
-func (r *Reconciler) differs(ctx context.Context, want *unstructured.Unstructured) (bool, error) {
-	have := &unstructured.Unstructured{}
-	have.SetGroupVersionKind(want.GroupVersionKind())
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	if err := seal(want); err != nil {
-		return false, err
-	}
-	foreign, err := foreignFields(have)
-	return foreign != nil || !same(want, have), err
 }
 
 // keepClaims has the pools on claims as the layout has them, on the nodes of the agents.

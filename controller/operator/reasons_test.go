@@ -37,6 +37,9 @@ func TestReasonsAreInThePage(t *testing.T) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			for _, reason := range reasonsIn(n) {
 				found++
+				if _, known := reasons[reason]; isVerdict(n) && !known {
+					t.Errorf("%s: the reason %s has no conditions", file, reason)
+				}
 				if !strings.Contains(string(page), reason) {
 					t.Errorf("%s: docs/operator.md does not have the reason %s", file, reason)
 				}
@@ -52,21 +55,34 @@ func TestReasonsAreInThePage(t *testing.T) {
 // word is a reason, or the end of one.
 var word = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 
-// reasonsIn returns the reasons in a verdict, in a refusal, or in a call that records an event or takes a reason.
+func isVerdict(n ast.Node) bool {
+	literal, ok := n.(*ast.CompositeLit)
+	if !ok {
+		return false
+	}
+	kind, ok := literal.Type.(*ast.Ident)
+	return ok && kind.Name == "verdict"
+}
+
+// reasonsIn returns the reasons in a verdict, in a refusal, or in a call that records an event.
 func reasonsIn(n ast.Node) (all []string) {
 	var parts []ast.Expr
 	switch n := n.(type) {
 	case *ast.CompositeLit:
-		if kind, ok := n.Type.(*ast.Ident); ok && (kind.Name == "verdict" || kind.Name == "refusal") {
+		if kind, ok := n.Type.(*ast.Ident); ok && kind.Name == "refusal" {
 			parts = n.Elts
+		} else if isVerdict(n) {
+			for _, part := range n.Elts {
+				if field := part.(*ast.KeyValueExpr); field.Key.(*ast.Ident).Name == "reason" {
+					parts = append(parts, field.Value)
+				}
+			}
 		}
 	case *ast.CallExpr:
 		if method, ok := n.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Eventf" {
 			parts = n.Args[3:4]
 		} else if ok && method.Sel.Name == "Event" {
 			parts = n.Args[1:2]
-		} else if ok && (method.Sel.Name == "failing" || method.Sel.Name == "removing") {
-			parts = n.Args
 		}
 	}
 	for _, part := range parts {

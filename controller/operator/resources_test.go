@@ -30,7 +30,7 @@ func operate(t *testing.T, objects ...client.Object) operated {
 	c := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(objects...).WithStatusSubresource(&v1beta1.HostPathProvisioner{}).
 		WithIndex(&corev1.Event{}, "involvedObject.uid", func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }).Build()
 	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
-	return operated{t, c, &Reconciler{Settings: s, Client: c, Live: c, Events: events.NewFakeRecorder(1000), Now: time.Now, Profile: tlsprofile.New(s.TLS)}}
+	return operated{t, c, newReconciler(s, c, c, events.NewFakeRecorder(1000), tlsprofile.New(s.TLS), time.Now)}
 }
 
 // pass reconciles the resource once.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,6 +129,14 @@ func (l *layout) movedFrom(record *poolrecord.Record) (from []pool) {
 		}
 	}
 	return from
+}
+
+// again returns when to check again whether what is kept for volumes can go, 0 for never.
+func (l *layout) again() time.Duration {
+	if len(l.retained) > 0 || l.leaving() || len(l.without) > 0 {
+		return recheck
+	}
+	return 0
 }
 
 // leaving reports whether the record has more than the layout.

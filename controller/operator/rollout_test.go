@@ -2,10 +2,12 @@ package operator
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -100,5 +102,42 @@ func TestVerdictOnAgents(t *testing.T) {
 		if v.reason != row.reason || v.message != row.message {
 			t.Errorf("%s: %+v, want the reason %s and %q", row.name, v, row.reason, row.message)
 		}
+	}
+}
+
+// While all agents are ready and their DaemonSet does not count them yet, the conditions stay as they
+// are: they would show a failure that is none.
+func TestStatusWaitsForTheCount(t *testing.T) {
+	o := operate(t, resource("hpp", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"}))
+	o.pass("hpp")
+	shown := func(ready int32) string {
+		t.Helper()
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName}}
+		if err := o.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+			t.Fatal(err)
+		}
+		set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: 1, CurrentNumberScheduled: 1,
+			UpdatedNumberScheduled: 1, NumberReady: ready}
+		if err := o.client.Status().Update(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		if ready == 0 {
+			o.add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent",
+				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}},
+				Spec:   corev1.PodSpec{NodeName: "n"},
+				Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}})
+		}
+		o.pass("hpp")
+		var cr v1beta1.HostPathProvisioner
+		if err := o.client.Get(t.Context(), client.ObjectKey{Name: "hpp"}, &cr); err != nil {
+			t.Fatal(err)
+		}
+		return progress(cr.Status).Reason + progress(cr.Status).Message
+	}
+	if got := shown(0); !strings.HasSuffix(got, "no node matches spec.workload") { // as after the first pass
+		t.Errorf("before the DaemonSet counts the agent: %s", got)
+	}
+	if got := shown(1); !strings.HasPrefix(got, "Complete") {
+		t.Errorf("once it does: %s", got)
 	}
 }

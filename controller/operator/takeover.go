@@ -105,7 +105,7 @@ func encode(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 }
 
 // takeOver writes the managed fields, unless the object has changed since it was read.
-func (r *Reconciler) takeOver(ctx context.Context, o *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
+func (a applier) takeOver(ctx context.Context, o *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": o.GetResourceVersion()},
@@ -113,7 +113,7 @@ func (r *Reconciler) takeOver(ctx context.Context, o *unstructured.Unstructured,
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)); err != nil {
+	if err := a.client.Patch(ctx, o.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)); err != nil {
 		return fmt.Errorf("take over %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
@@ -140,10 +140,10 @@ func replaceable(want, have *unstructured.Unstructured) bool {
 	return true
 }
 
-// replace deletes an object that cannot become the wanted one. A DaemonSet's pods are deleted with it, and before it: two
-// agents on one node would serve one claim twice.
-func (r *Reconciler) replace(ctx context.Context, have *unstructured.Unstructured) error {
-	err := r.Client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+// delete deletes the object that was read, and no other of its name. A DaemonSet's pods are deleted
+// with it, and before it: two agents on one node would serve one claim twice.
+func (a applier) delete(ctx context.Context, have *unstructured.Unstructured) error {
+	err := a.client.Delete(ctx, have, client.Preconditions{UID: new(have.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replace %s %s: %w", have.GetKind(), have.GetName(), err)
 	}

@@ -80,8 +80,7 @@ func passes(t *testing.T, between interceptor.Funcs, objects ...client.Object) f
 	through := fake.NewClientBuilder().WithScheme(kinds(t)).WithObjects(append(objects, cr)...).WithStatusSubresource(cr).
 		WithInterceptorFuncs(between).Build()
 	s := Settings{Namespace: "ns", Monitoring: "monitoring", Image: "image:v1", Version: "v1"}
-	r := &Reconciler{Settings: s, Client: through, Live: through, Events: events.NewFakeRecorder(1000), Now: time.Now,
-		Profile: tlsprofile.New(s.TLS)}
+	r := newReconciler(s, through, through, events.NewFakeRecorder(1000), tlsprofile.New(s.TLS), time.Now)
 	return func() v1beta1.HostPathProvisionerStatus {
 		t.Helper()
 		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: cr.Name}}); err != nil {

@@ -41,28 +41,28 @@ func kstatus(generation int64, status v1beta1.HostPathProvisionerStatus) string 
 func TestHealth(t *testing.T) {
 	r := &Reconciler{Now: time.Now}
 	served := v1beta1.HostPathProvisionerStatus{}
-	r.conditions(&served, verdict{yes, no, no, "Complete", "Application Available"}, nil)
+	r.conditions(&served, verdict{reason: "Complete", message: "Application Available"}, nil)
 	for name, row := range map[string]struct {
 		before v1beta1.HostPathProvisionerStatus
 		verdict
 		want string
 	}{
-		"deploying":                 {verdict: verdict{no, yes, no, "DeployStarted", ""}, want: "InProgress"},
-		"healthy":                   {verdict: verdict{yes, no, no, "Complete", ""}, want: "Current"},
-		"upgrade":                   {served, verdict{yes, yes, no, "UpgradeStarted", ""}, "InProgress"},
-		"rollout":                   {served, verdict{yes, yes, no, rolloutStarted, ""}, "InProgress"},
-		"an agent is not ready":     {served, verdict{no, no, yes, "Degraded", ""}, "InProgress"},
-		"the API server is away":    {served, verdict{"", yes, yes, "ReconcileFailed", ""}, "InProgress"},
-		"a claim is not bound":      {served, verdict{"", yes, yes, "StoragePoolNotReady", ""}, "InProgress"},
-		"a pool of block devices":   {served, verdict{yes, yes, yes, "StoragePoolUnsupported", ""}, "Failed"},
-		"a pool of all nodes":       {served, verdict{yes, yes, yes, "SharedPoolUnsupported", ""}, "Failed"},
-		"a wrong setting":           {served, verdict{yes, yes, yes, "SettingInvalid", ""}, "Failed"},
-		"an older resource":         {verdict: verdict{no, no, yes, "MultipleResources", ""}, want: "Failed"},
-		"a former pool is used":     {served, verdict{yes, yes, no, "PoolInUse", ""}, "Current"},
-		"a former pool is mounted":  {served, verdict{yes, yes, no, "PoolUnmounting", ""}, "Current"},
-		"the last pools of deleted": {served, verdict{no, yes, no, "PoolUnmounting", ""}, "InProgress"},
-		"deleted, in use":           {served, verdict{"", yes, no, "VolumesInUse", ""}, "InProgress"},
-		"nothing known":             {verdict: verdict{"", yes, yes, "ReconcileFailed", ""}, want: "InProgress"},
+		"deploying":                 {verdict: verdict{reason: "DeployStarted"}, want: "InProgress"},
+		"healthy":                   {verdict: verdict{reason: "Complete"}, want: "Current"},
+		"upgrade":                   {served, verdict{reason: "UpgradeStarted"}, "InProgress"},
+		"rollout":                   {served, verdict{reason: rolloutStarted}, "InProgress"},
+		"an agent is not ready":     {served, verdict{reason: "Degraded"}, "InProgress"},
+		"the API server is away":    {served, verdict{reason: "ReconcileFailed"}, "InProgress"},
+		"a claim is not bound":      {served, verdict{reason: "StoragePoolNotReady"}, "InProgress"},
+		"a pool of block devices":   {served, verdict{reason: "StoragePoolUnsupported"}, "Failed"},
+		"a pool of all nodes":       {served, verdict{reason: "SharedPoolUnsupported"}, "Failed"},
+		"a wrong setting":           {served, verdict{reason: "SettingInvalid"}, "Failed"},
+		"an older resource":         {verdict: verdict{reason: "MultipleResources"}, want: "Failed"},
+		"a former pool is used":     {served, verdict{reason: "PoolInUse"}, "Current"},
+		"a former pool is mounted":  {served, verdict{reason: "PoolUnmounting"}, "Current"},
+		"the last pools of deleted": {served, verdict{reason: "PoolUnmounting", available: no}, "InProgress"},
+		"deleted, in use":           {served, verdict{reason: "VolumesInUse"}, "InProgress"},
+		"nothing known":             {verdict: verdict{reason: "ReconcileFailed"}, want: "InProgress"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := *row.before.DeepCopy()
@@ -106,7 +106,7 @@ func TestGenerationIsWritten(t *testing.T) {
 		}
 		cr.Generation = generation // the fake API server does not count
 		status := *cr.Status.DeepCopy()
-		r.conditions(&status, verdict{yes, no, no, "Complete", "Application Available"}, nil)
+		r.conditions(&status, verdict{reason: "Complete", message: "Application Available"}, nil)
 		if err := r.writeStatus(t.Context(), cr, status); err != nil {
 			t.Fatal(err)
 		}
@@ -119,15 +119,16 @@ func TestGenerationIsWritten(t *testing.T) {
 	}
 }
 
-// The page has two tables: the conditions of each reason, and how clients that wait read it. Every reason is in both.
+// The page has two tables: the conditions of each reason, and how clients that wait read it. Every
+// reason is in both, as the code has it.
 func TestHealthIsInThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operator.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	statuses := map[string]corev1.ConditionStatus{"True": yes, "False": no, "as before": ""}
-	reasons := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
-	verdicts, read := map[string]verdict{}, map[string][]string{}
+	named := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+	shown, read := map[string]meaning{}, map[string][]string{}
 	var table string
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
@@ -141,10 +142,10 @@ func TestHealthIsInThePage(t *testing.T) {
 		if cells[0] == "Available" || cells[0] == "Ready" {
 			table = cells[0]
 		}
-		for _, m := range reasons.FindAllStringSubmatch(cells[3], -1) {
+		for _, m := range named.FindAllStringSubmatch(cells[3], -1) {
 			switch table {
 			case "Available":
-				verdicts[m[1]] = verdict{statuses[cells[0]], statuses[cells[1]], statuses[cells[2]], m[1], "text"}
+				shown[m[1]] = meaning{available: statuses[cells[0]], progressing: statuses[cells[1]], degraded: statuses[cells[2]]}
 			case "Ready":
 				read[m[1]] = append(cells[:3:3], cells[4])
 			}
@@ -152,10 +153,13 @@ func TestHealthIsInThePage(t *testing.T) {
 	}
 	r := &Reconciler{Now: time.Now}
 	var served v1beta1.HostPathProvisionerStatus
-	r.conditions(&served, verdict{yes, no, no, "Complete", "Application Available"}, nil)
-	for reason, v := range verdicts {
+	r.conditions(&served, verdict{reason: "Complete", message: "Application Available"}, nil)
+	for reason, m := range reasons {
+		if want := shown[reason]; m.available != want.available || m.progressing != want.progressing || m.degraded != want.degraded {
+			t.Errorf("%s: %+v, and in the page %+v", reason, m, want)
+		}
 		status := *served.DeepCopy()
-		r.conditions(&status, v, nil)
+		r.conditions(&status, verdict{reason: reason, message: "text"}, nil)
 		got := []string{}
 		for _, c := range status.Conditions[3:] {
 			got = append(got, string(c.Status))
@@ -164,7 +168,7 @@ func TestHealthIsInThePage(t *testing.T) {
 			t.Errorf("%s: Ready, Reconciling, Stalled and kstatus are %q, and in the page %q", reason, got, read[reason])
 		}
 	}
-	if len(verdicts) < 12 || len(read) != len(verdicts) {
-		t.Errorf("%d reasons in the first table, %d in the second", len(verdicts), len(read))
+	if len(shown) != len(reasons) || len(read) != len(reasons) {
+		t.Errorf("%d reasons, %d in the first table, %d in the second", len(reasons), len(shown), len(read))
 	}
 }

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
+	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
+)
+
+// agents is the state of the agents, and what has to be gone before they are installed, or "".
+type agents struct {
+	rollout.State
+	waiting string
+}
+
+// judgeAgents returns the state of the agents. written is the generation of the DaemonSet that this
+// pass wrote, 0 if it did not.
+func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvisioner, waiting string, written int64) (agents, error) {
+	o, err := r.observe(ctx)
+	if err != nil {
+		return agents{}, err
+	}
+	o.Written, o.Rolling, o.MissingSince = written, progress(cr.Status).Reason == rolloutStarted, r.missingSince
+	a := agents{rollout.Judge(o), waiting}
+	r.missingSince = a.MissingSince
+	return a, nil
+}
+
+// again returns when to check the agents again, 0 for never. Caches of several kinds do not agree at
+// every moment: the change that ends a rollout may have been seen before this pass.
+func (a agents) again() time.Duration {
+	if a.waiting != "" || a.Rolling || a.Counting {
+		return soonest(recheck, a.Left)
+	}
+	return a.Left
+}
+
+// counts says which agents are not ready.
+func (a agents) counts() string {
+	if a.Desired == 0 {
+		return "no node matches spec.workload"
+	}
+	text := fmt.Sprintf("%d of %d agents are ready", a.Ready, a.Desired)
+	if len(a.Unready) > 0 {
+		text += "; not ready: " + names(a.Unready)
+	}
+	if a.Missing > 0 {
+		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, daemonSetName)
+	}
+	return text
+}
+
+// lacks continues the message of a state that ends when the agents are ready. It is empty while these are on their way.
+func (a agents) lacks() string {
+	if !a.Failed && (a.Rolling || a.Desired > 0) {
+		return ""
+	}
+	return ", which stands still: " + a.counts()
+}
+
+// installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose changes reconcile: a second one,
+// of the typed objects, may lag behind it, and what it missed at the last change would be missed for hours.
+func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: daemonSetName}, o)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	ds := &appsv1.DaemonSet{}
+	return ds, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, ds)
+}
+
+// observe reads what the agents are judged by.
+func (r *Reconciler) observe(ctx context.Context) (o rollout.Observed, err error) {
+	o.Now = r.Now()
+	if o.DaemonSet, err = r.installed(ctx); err != nil || o.DaemonSet == nil {
+		return o, err
+	}
+	var pods corev1.PodList
+	err = r.Client.List(ctx, &pods, client.InNamespace(r.Namespace))
+	o.Pods = pods.Items
+	return o, err
+}
+
+// offering returns the nodes of the pods, and what their agents offer.
+func offering(pods []corev1.Pod) (nodes []claimpools.Node) {
+	for _, pod := range pods {
+		node := claimpools.Node{Name: pod.Spec.NodeName}
+		if contract.PodReady(&pod) {
+			for _, p := range offeredBy(pod.Spec).pools {
+				node.Offered = append(node.Offered, p.Name)
+			}
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
