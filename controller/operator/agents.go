@@ -13,6 +13,7 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
@@ -52,7 +53,7 @@ func (a agents) counts() string {
 	}
 	text := fmt.Sprintf("%d of %d agents are ready", a.Ready, a.Desired)
 	if len(a.Unready) > 0 {
-		text += "; not ready: " + names(a.Unready)
+		text += "; not ready: " + events.Names(a.Unready, listed)
 	}
 	if a.Missing > 0 {
 		text += fmt.Sprintf("; without a pod: %d, see the events of DaemonSet %s", a.Missing, daemonSetName)

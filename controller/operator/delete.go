@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/kube/timing"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
@@ -57,7 +55,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if left != "" && err == nil {
 		var waits []string
 		if waits, err = r.agentsThatEnd(ctx); err == nil && len(waits) > 0 {
-			return reconcile.Result{RequeueAfter: time.Second}, r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + names(waits)})
+			return reconcile.Result{RequeueAfter: time.Second}, r.show(ctx, cr, verdict{reason: "AgentsEnding", message: "waits for agents to end: " + events.Names(waits, listed)})
 		}
 		left = "" // only agents of nodes that do not answer are left: nothing can end them, and the DaemonSet goes with their nodes
 	}
@@ -98,48 +96,32 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(others), func(kind string) bool { return kind == "ServiceAccount" })...)
 }
 
-// agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Agents of nodes that are not ready,
-// or do not exist, are not among them, once there are no agents but those that end.
+// agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those
+// that nothing can end are not among them.
 func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err error) {
 	set, err := r.installed(ctx)
 	if err != nil || set == nil {
 		return nil, err
 	}
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the agents: %w", err)
+	pods, err := r.ownPods(ctx)
+	if err != nil {
+		return nil, err
 	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for i := range pods {
+		pod := &pods[i]
 		if !metav1.IsControlledBy(pod, set) {
 			continue
 		}
-		dead, err := r.onDeadNode(ctx, pod)
+		stranded, err := r.stranded(ctx, pod)
 		if err != nil {
 			return nil, err
 		}
-		if pod.DeletionTimestamp == nil || !dead {
+		if !stranded {
 			nodes = append(nodes, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name))
 		}
 	}
 	slices.Sort(nodes)
 	return nodes, nil
-}
-
-// onDeadNode reports whether the pod's node is not ready, or does not exist, according to the API server.
-func (r *Reconciler) onDeadNode(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	if pod.Spec.NodeName == "" {
-		return false, nil
-	}
-	node := &corev1.Node{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read node %s: %w", pod.Spec.NodeName, err)
-	}
-	return !contract.NodeReady(node), nil
 }
 
 // letGo removes the finalizer.
@@ -163,7 +145,7 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	slices.Sort(used)
 	return r.show(ctx, cr, verdict{reason: "VolumesInUse", message: fmt.Sprintf(
 		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
-		events.Count(len(used), "volume"), names(used), forced)})
+		events.Count(len(used), "volume"), events.Names(used, listed), forced)})
 }
 
 // releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
@@ -181,7 +163,7 @@ func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProv
 	if err != nil || len(found.Left) == 0 {
 		return "", held, err
 	}
-	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: names(found.Left), available: no})
+	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: events.Names(found.Left, listed), available: no})
 }
 
 // others are the kinds of the objects beside the DaemonSet, in the order in which they are removed.

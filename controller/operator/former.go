@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -26,21 +27,49 @@ var older = []struct{ apiVersion, kind, name string }{
 // managedBy is the label of what an operator installed.
 const managedBy = "app.kubernetes.io/managed-by"
 
-// removeFormer removes what the agents replace. It returns what has to be gone before they are installed, or "", and the nodes that get no
-// agent yet: a former pod is there, which nothing can end.
+// removeFormer removes what the agents replace. It returns what has to be gone before they are
+// installed, or "", and the nodes that get no agent yet: a pod of a former agent is there. Two agents
+// on one node would serve a claim twice.
 func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without []string, err error) {
-	waiting, without, err = r.removeOlder(ctx)
+	old, err := r.removeOlder(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	former, err := r.formerPods(ctx)
+	set, err := r.installed(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	var leftOut []string
+	if set != nil && set.DeletionTimestamp == nil {
+		if leftOut = leftOutBy(set); len(leftOut) == 0 && old == nil {
+			return "", nil, nil
+		}
+	}
+	pods, err := r.ownPods(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	if old != nil {
+		if waiting, without, err = r.olderPods(ctx, old, pods); err != nil {
+			return "", nil, err
+		}
+	}
+	former, err := r.formerPods(ctx, set, leftOut, pods)
 	return waiting, slices.Compact(slices.Sorted(slices.Values(append(without, former...)))), err
 }
 
-// removeOlder deletes objects of the existing operator, and returns what has to be gone before the agents are installed: two
-// agents on one node would serve a claim twice. If only pods on nodes that do not answer are left, which nothing can end, it
-// returns these nodes instead: they get no agent yet.
-func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, without []string, err error) {
+// ownPods reads the pods in the operator's namespace from the API server.
+func (r *Reconciler) ownPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the agents: %w", err)
+	}
+	return pods.Items, nil
+}
+
+// removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is gone;
+// the others follow.
+func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructured, error) {
 	for _, old := range older {
 		o := &unstructured.Unstructured{}
 		o.SetAPIVersion(old.apiVersion)
@@ -54,42 +83,106 @@ func (r *Reconciler) removeOlder(ctx context.Context) (waiting string, without [
 		case apierrors.IsNotFound(err), err == nil && o.GetLabels()[managedBy] != owner:
 			continue
 		case err != nil:
-			return "", nil, err
+			return nil, err
 		case o.GetDeletionTimestamp() == nil:
 			if err := r.applier.delete(ctx, o); err != nil {
-				return "", nil, err
+				return nil, err
 			}
 		}
 		if old.kind == "DaemonSet" {
-			return r.olderPods(ctx, o)
+			return o, nil
 		}
 	}
-	return "", nil, nil
+	return nil, nil
 }
 
-// olderPods returns what removeOlder does about the pods of a DaemonSet that is deleted.
-func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured) (waiting string, without []string, err error) {
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return "", nil, fmt.Errorf("list the pods of DaemonSet %s: %w", set.GetName(), err)
-	}
+// olderPods returns what the pods of the existing operator's DaemonSet keep from being installed: all
+// agents, or those of some nodes if only pods are left that nothing can end.
+func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured, pods []corev1.Pod) (waiting string, without []string, err error) {
 	waiting = "the pods of the older DaemonSet " + set.GetName()
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !metav1.IsControlledBy(pod, set) {
+	for i := range pods {
+		if !metav1.IsControlledBy(&pods[i], set) {
 			continue
 		}
-		dead, err := r.onDeadNode(ctx, pod)
-		if err != nil || !dead || pod.DeletionTimestamp == nil {
+		if stranded, err := r.stranded(ctx, &pods[i]); err != nil || !stranded {
 			return waiting, nil, err
 		}
-		without = append(without, pod.Spec.NodeName)
+		without = append(without, pods[i].Spec.NodeName)
 	}
 	if len(without) == 0 { // the DaemonSet itself is on its way
 		return waiting, nil, nil
 	}
-	slices.Sort(without)
-	return "", slices.Compact(without), nil
+	return "", without, nil
+}
+
+// formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While that
+// is deleted, it stays until its pods have ended, and with it its name; if only pods are left that
+// nothing can end, it goes without them. leftOut are the nodes that set leaves out already.
+func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string, pods []corev1.Pod) (without []string, err error) {
+	deleted := set != nil && set.DeletionTimestamp != nil
+	ends := 0
+	for i := range pods {
+		pod := &pods[i]
+		by := metav1.GetControllerOf(pod)
+		if by == nil || by.Kind != "DaemonSet" || by.Name != daemonSetName || pod.Spec.NodeName == "" {
+			continue
+		}
+		own := set != nil && by.UID == set.UID
+		if own && !deleted {
+			continue
+		}
+		stranded, err := r.stranded(ctx, pod)
+		switch {
+		case err != nil:
+			return nil, err
+		case own && !stranded:
+			return nil, nil // the DaemonSet waits for it
+		case own:
+			ends++
+		case !stranded && !slices.Contains(leftOut, pod.Spec.NodeName):
+			continue
+		}
+		without = append(without, pod.Spec.NodeName)
+	}
+	if ends > 0 {
+		return without, r.orphan(ctx, set)
+	}
+	return without, nil
+}
+
+// stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does not
+// exist, according to the API server.
+func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
+		return false, nil
+	}
+	node := &corev1.Node{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", pod.Spec.NodeName, err)
+	}
+	return !contract.NodeReady(node), nil
+}
+
+// orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
+func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
+	rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
+	if len(rest) == len(set.Finalizers) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": set.UID, "resourceVersion": set.ResourceVersion, "finalizers": rest}})
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let DaemonSet %s go without its pods on nodes that do not answer: %w", set.Name, err)
+	}
+	return nil
 }
 
 // notOn returns the affinity without the nodes.
@@ -120,73 +213,6 @@ func notOn(nodes []string, affinity *corev1.Affinity) *corev1.Affinity {
 		}
 	}
 	return a
-}
-
-// formerPods returns the nodes that get no agent yet, because a pod of an agents' DaemonSet that was replaced is there. A DaemonSet
-// that is deleted to be replaced stays until its pods have ended, and with it its name. If only pods on nodes that do not answer
-// are left, which nothing can end, it is let go.
-func (r *Reconciler) formerPods(ctx context.Context) (without []string, err error) {
-	set, err := r.installed(ctx)
-	if err != nil {
-		return nil, err
-	}
-	deleted := set != nil && set.DeletionTimestamp != nil
-	var leftOut []string
-	if set != nil && !deleted {
-		if leftOut = leftOutBy(set); len(leftOut) == 0 {
-			return nil, nil
-		}
-	}
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the pods of DaemonSet %s: %w", daemonSetName, err)
-	}
-	ends := 0
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		by := metav1.GetControllerOf(pod)
-		if by == nil || by.Kind != "DaemonSet" || by.Name != daemonSetName || pod.Spec.NodeName == "" {
-			continue
-		}
-		own := set != nil && by.UID == set.UID
-		if own && !deleted {
-			continue
-		}
-		dead, err := r.onDeadNode(ctx, pod)
-		switch dead = dead && pod.DeletionTimestamp != nil; {
-		case err != nil:
-			return nil, err
-		case own && !dead:
-			return nil, nil // the DaemonSet waits for it
-		case own:
-			ends++
-		case !dead && !slices.Contains(leftOut, pod.Spec.NodeName):
-			continue
-		}
-		without = append(without, pod.Spec.NodeName)
-	}
-	if ends > 0 {
-		return without, r.orphan(ctx, set)
-	}
-	return without, nil
-}
-
-// orphan removes the finalizer by which a deleted DaemonSet waits for its pods.
-func (r *Reconciler) orphan(ctx context.Context, set *appsv1.DaemonSet) error {
-	rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == metav1.FinalizerDeleteDependents })
-	if len(rest) == len(set.Finalizers) {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": set.UID, "resourceVersion": set.ResourceVersion, "finalizers": rest}})
-	if err != nil {
-		return err
-	}
-	err = r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let DaemonSet %s go without its pods on nodes that do not answer: %w", set.Name, err)
-	}
-	return nil
 }
 
 // leftOutBy returns the nodes that the DaemonSet leaves out by their names, as notOn writes it.

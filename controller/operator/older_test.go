@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
@@ -62,6 +64,17 @@ func TestTakeOverBesideADeadNode(t *testing.T) {
 		}
 	}
 	installed("at first", false)
+	lists := 0
+	o.Live = interceptor.NewClient(o.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok {
+				lists++
+			}
+			return c.List(ctx, list, opts...)
+		}})
+	if o.pass("hpp"); lists != 1 {
+		t.Errorf("a pass listed the pods %d times", lists)
+	}
 	if err := o.client.Delete(t.Context(), pod("alive")); err != nil {
 		t.Fatal(err)
 	}

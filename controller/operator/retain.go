@@ -11,11 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
-	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
@@ -78,16 +77,13 @@ func (r *Reconciler) running(ctx context.Context) (all []layout, err error) {
 	if ds != nil {
 		all = append(all, offeredBy(ds.Spec.Template.Spec))
 	}
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace)); err != nil {
-		return nil, fmt.Errorf("list the agents: %w", err)
-	}
-	for _, pod := range pods.Items {
+	pods, err := r.ownPods(ctx)
+	for _, pod := range pods {
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			all = append(all, offeredBy(pod.Spec))
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // note writes into the record what the layout has, and what it no longer has as long as an agent that runs offers it.
@@ -197,7 +193,7 @@ func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 			u.hostPath++
 			return
 		}
-		u.pools[identity.PoolOf(pv.Spec.CSI.VolumeAttributes)]++
+		u.pools[contract.PoolName(pv.Spec.CSI.VolumeAttributes)]++
 	})
 	if err != nil {
 		return u, err

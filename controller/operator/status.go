@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
 
@@ -28,7 +29,7 @@ func (r *Reconciler) judge(cr *v1beta1.HostPathProvisioner, l layout, a agents) 
 	status.StoragePoolStatuses = l.statuses(a)
 	v := verdictOf(status, l, a, ready)
 	if len(l.without) > 0 {
-		v.message += "; without an agent until the former agent's pod there ends: " + names(l.without)
+		v.message += "; without an agent until the former agent's pod there ends: " + events.Names(l.without, listed)
 	}
 	r.conditions(&status, v, notes(cr))
 	return status
@@ -43,7 +44,7 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	case len(waits) > 0 && status.ObservedVersion == status.TargetVersion && a.waiting == "" && !a.Rolling:
 		return verdict{reason: claimpools.NotReady, message: strings.Join(waits, "; ")}
 	case ready && len(l.claims.Left) > 0:
-		return verdict{reason: "PoolUnmounting", message: names(l.claims.Left), available: yes}
+		return verdict{reason: "PoolUnmounting", message: events.Names(l.claims.Left, listed), available: yes}
 	case ready && len(l.retained) > 0:
 		return verdict{reason: "PoolInUse", message: strings.Join(l.retained, "; ")}
 	case ready:
@@ -90,14 +91,6 @@ func (l layout) partly(ready bool) verdict {
 		v.available = yes
 	}
 	return v
-}
-
-// names lists the first names.
-func names(all []string) string {
-	if len(all) <= listed {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
 }
 
 // notes are settings of the resource that have no effect.

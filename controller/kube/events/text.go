@@ -17,9 +17,12 @@ func Count(n int, noun string) string {
 }
 
 // FirstNames lists the first names, and the number of the others.
-func FirstNames(names []string) string {
-	if len(names) <= listedNames {
+func FirstNames(names []string) string { return Names(names, listedNames) }
+
+// Names lists up to n names, and the number of the others.
+func Names(names []string, n int) string {
+	if len(names) <= n {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listedNames], ", "), len(names)-listedNames)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }

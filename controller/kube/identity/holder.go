@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/kube/events"
 )
 
 // Holder is what keeps the disk of a pool mounted on a node.
@@ -34,11 +34,6 @@ type Use struct {
 	Anywhere bool
 }
 
-// PoolOf returns the pool that the attributes of a CSI volume name.
-func PoolOf(attributes map[string]string) string {
-	return cmp.Or(attributes[contract.StoragePool], contract.DefaultPool)
-}
-
 // UseOfPV returns what a PV needs. ok is false for a PV of another driver that is no directory of a node.
 func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	u.Object = "PV " + pv.Name
@@ -50,7 +45,7 @@ func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	}
 	if pv.Spec.CSI != nil {
 		node := contract.TopologyOf(pv)
-		u.Pool, u.Nodes, u.Anywhere = PoolOf(pv.Spec.CSI.VolumeAttributes), append(u.Nodes, node), node == ""
+		u.Pool, u.Nodes, u.Anywhere = contract.PoolName(pv.Spec.CSI.VolumeAttributes), append(u.Nodes, node), node == ""
 		return u, pv.Spec.CSI.Driver == contract.CSIProvisioner
 	}
 	u.Path = contract.DirectoryOf(pv)
@@ -79,7 +74,7 @@ func InlinePools(pod *corev1.Pod) (pools []string) {
 		if v.CSI == nil || v.CSI.Driver != contract.CSIProvisioner {
 			continue
 		}
-		if pool := PoolOf(v.CSI.VolumeAttributes); !slices.Contains(pools, pool) {
+		if pool := contract.PoolName(v.CSI.VolumeAttributes); !slices.Contains(pools, pool) {
 			pools = append(pools, pool)
 		}
 	}
@@ -153,10 +148,6 @@ func within(path, dir string) bool {
 
 // first lists up to five names.
 func first(names []string) string {
-	const listed = 5
 	slices.Sort(names)
-	if len(names) <= listed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
+	return events.Names(names, 5)
 }

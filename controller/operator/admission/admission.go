@@ -8,7 +8,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -177,7 +176,7 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 	err = v.PVs(ctx, func(pv *corev1.PersistentVolume) {
 		name := hostPath
 		if pv.Spec.CSI != nil {
-			name = cmp.Or(pv.Spec.CSI.VolumeAttributes[contract.StoragePool], contract.DefaultPool)
+			name = contract.PoolName(pv.Spec.CSI.VolumeAttributes)
 		}
 		if _, found := pools[name]; found {
 			users[name] = append(users[name], pv.Name)
@@ -189,16 +188,9 @@ func (v *Validator) used(ctx context.Context, pools map[string]place) (refused s
 		if name == hostPath {
 			what = "hostPath volumes are"
 		}
-		text = append(text, fmt.Sprintf("%s in %s, with %s: %s; delete them first, or leave it there", what, pools[name], events.Count(len(users[name]), "PV"), names(users[name])))
+		slices.Sort(users[name])
+		text = append(text, fmt.Sprintf("%s in %s, with %s: %s; delete them first, or leave it there",
+			what, pools[name], events.Count(len(users[name]), "PV"), events.Names(users[name], listed)))
 	}
 	return strings.Join(text, ". "), err
-}
-
-// names lists the first names.
-func names(all []string) string {
-	slices.Sort(all)
-	if len(all) <= listed {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:listed], ", "), len(all)-listed)
 }
