@@ -32,7 +32,7 @@ func TestAccountOfHoldersThatStay(t *testing.T) {
 	}
 	in := metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner-admin-csi"}
 	for _, foreground := range []bool{false, true} {
-		o.deletes(map[string]string{forced: "true"})
+		o.deletes(map[string]string{forceAnnotation: "true"})
 		o.endAgents("n1")
 		if foreground {
 			if err := o.client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: in}); err != nil {

@@ -14,13 +14,13 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/events"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // agents is the state of the agents, and what has to be gone before they are installed, or "".
 type agents struct {
-	rollout.State
+	agentstatus.State
 	waiting string
 }
 
@@ -32,7 +32,7 @@ func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 		return agents{}, err
 	}
 	o.Written, o.Rolling, o.MissingSince = written, progress(cr.Status).Reason == rolloutStarted, r.missingSince
-	a := agents{rollout.Judge(o), waiting}
+	a := agents{agentstatus.Of(o), waiting}
 	r.missingSince = a.MissingSince
 	return a, nil
 }
@@ -41,7 +41,7 @@ func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 // every moment: the change that ends a rollout may have been seen before this pass.
 func (a agents) again() time.Duration {
 	if a.waiting != "" || a.Rolling || a.Counting {
-		return soonest(recheck, a.Left)
+		return soonest(checkInterval, a.Left)
 	}
 	return a.Left
 }
@@ -83,7 +83,7 @@ func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
 }
 
 // observe reads what the agents are judged by.
-func (r *Reconciler) observe(ctx context.Context) (o rollout.Observed, err error) {
+func (r *Reconciler) observe(ctx context.Context) (o agentstatus.Observed, err error) {
 	o.Now = r.Now()
 	if o.DaemonSet, err = r.installed(ctx); err != nil || o.DaemonSet == nil {
 		return o, err

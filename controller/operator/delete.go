@@ -22,11 +22,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
-// forced is the annotation with which a resource is deleted although volumes are in use.
-const forced = "hostpathprovisioner.kubevirt.io/force-deletion"
+// forceAnnotation is the annotation with which a resource is deleted although volumes are in use.
+const forceAnnotation = "hostpathprovisioner.kubevirt.io/force-deletion"
 
-// recheck is how often a resource that waits for volumes is checked.
-var recheck = timing.Scaled(10 * time.Second)
+// checkInterval is how often a resource that waits for volumes is checked.
+var checkInterval = timing.Scaled(10 * time.Second)
 
 // delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet and its pods first, the
 // CSIDriver last. Until then the agents are kept. It never touches data. A resource that is not served, according to the API
@@ -40,15 +40,15 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 		return reconcile.Result{}, fmt.Errorf("list resources: %w", err)
 	}
 	if served.UID != cr.UID {
-		return reconcile.Result{}, r.letGo(ctx, cr)
+		return reconcile.Result{}, r.removeFinalizer(ctx, cr)
 	}
-	if cr.Annotations[forced] != "true" {
+	if cr.Annotations[forceAnnotation] != "true" {
 		used, err := r.inUse(ctx)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
 		if len(used) > 0 {
-			return reconcile.Result{RequeueAfter: recheck}, r.wait(ctx, cr, used)
+			return reconcile.Result{RequeueAfter: checkInterval}, r.waitForVolumes(ctx, cr, used)
 		}
 	}
 	left, err := r.removeAll(ctx, cr, "DaemonSet")
@@ -61,7 +61,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	}
 	held := false // holders stay
 	if left == "" && err == nil {
-		left, held, err = r.releaseClaims(ctx, cr)
+		left, held, err = r.unmountPools(ctx, cr)
 	}
 	if left == "" && err == nil {
 		left, err = r.removeRest(ctx, cr, held)
@@ -69,7 +69,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	if err != nil || left != "" {
 		return reconcile.Result{RequeueAfter: time.Second}, err
 	}
-	return reconcile.Result{}, r.letGo(ctx, cr)
+	return reconcile.Result{}, r.removeFinalizer(ctx, cr)
 }
 
 // removeRest removes what is left when the agents and the disks of pools are gone. Holders that stay keep their account, without an
@@ -77,7 +77,7 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 // or "".
 func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner, held bool) (left string, err error) {
 	if !held {
-		if left, err = r.removeAll(ctx, cr, others...); left != "" || err != nil {
+		if left, err = r.removeAll(ctx, cr, otherKinds...); left != "" || err != nil {
 			return left, err
 		}
 		return "", r.removeConstraints(ctx, r.Live, agentConstraints)
@@ -93,7 +93,7 @@ func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisi
 	if err := r.applier.apply(ctx, cr, all...); err != nil {
 		return "", err
 	}
-	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(others), func(kind string) bool { return kind == "ServiceAccount" })...)
+	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(otherKinds), func(kind string) bool { return kind == "ServiceAccount" })...)
 }
 
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those
@@ -124,8 +124,8 @@ func (r *Reconciler) agentsThatEnd(ctx context.Context) (nodes []string, err err
 	return nodes, nil
 }
 
-// letGo removes the finalizer.
-func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
+// removeFinalizer removes the finalizer.
+func (r *Reconciler) removeFinalizer(ctx context.Context, cr *v1beta1.HostPathProvisioner) error {
 	before := cr.DeepCopy()
 	controllerutil.RemoveFinalizer(cr, finalizer)
 	err := r.Client.Patch(ctx, cr, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
@@ -135,9 +135,9 @@ func (r *Reconciler) letGo(ctx context.Context, cr *v1beta1.HostPathProvisioner)
 	return err
 }
 
-// wait keeps the agents, and names the volumes in the conditions. A webhook that cannot be applied
+// waitForVolumes keeps the agents, and names the volumes in the conditions. A webhook that cannot be applied
 // does not keep the agents from their objects.
-func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
+func (r *Reconciler) waitForVolumes(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
 	failed := r.applyWebhook(ctx, cr)
 	if _, _, err := r.applyAgents(ctx, cr); err != nil || failed != nil {
 		return errors.Join(failed, err)
@@ -145,19 +145,19 @@ func (r *Reconciler) wait(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	slices.Sort(used)
 	return r.show(ctx, cr, verdict{reason: "VolumesInUse", message: fmt.Sprintf(
 		"waits for %s to be deleted: %s; the annotation %s=true removes the agents and leaves the volumes",
-		events.Count(len(used), "volume"), events.Names(used, listed), forced)})
+		events.Count(len(used), "volume"), events.Names(used, listed), forceAnnotation)})
 }
 
-// releaseClaims unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
+// unmountPools unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
 // held is true if holders stay, because volumes use their disks.
-func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
+func (r *Reconciler) unmountPools(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
 	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
 	if err != nil {
 		return "", false, err
 	}
-	found, err := r.claims(cr, record).Keep(ctx, cr, claimpools.Wanted{Settled: true, Deleted: true})
+	found, err := r.claimPools(cr, record).Reconcile(ctx, cr, claimpools.Desired{Settled: true, Deleted: true})
 	held = len(found.Kept) > 0
-	if err == nil && len(found.Left) == 0 && !held && cr.Annotations[forced] != "true" {
+	if err == nil && len(found.Left) == 0 && !held && cr.Annotations[forceAnnotation] != "true" {
 		return "", held, record.Delete(ctx, r.Client)
 	}
 	if err != nil || len(found.Left) == 0 {
@@ -166,8 +166,8 @@ func (r *Reconciler) releaseClaims(ctx context.Context, cr *v1beta1.HostPathProv
 	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: events.Names(found.Left, listed), available: no})
 }
 
-// others are the kinds of the objects beside the DaemonSet, in the order in which they are removed.
-var others = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
+// otherKinds are the kinds of the objects beside the DaemonSet, in the order in which they are removed.
+var otherKinds = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
 
 // removeAll deletes the objects of the kinds, in the order of these, and returns one that is still there, or "".
 func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, kinds ...string) (left string, err error) {

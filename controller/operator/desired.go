@@ -56,7 +56,7 @@ func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unst
 	all := make([]*unstructured.Unstructured, len(read))
 	for i, o := range read {
 		all[i] = o.DeepCopy()
-		s.place(all[i], cr)
+		s.own(all[i], cr)
 	}
 	return all, err
 }
@@ -131,9 +131,9 @@ func seal(o *unstructured.Unstructured) error {
 	return err
 }
 
-// place sets the object's namespace, labels and owner. Objects without a namespace have no owner: they are deleted in an
+// own sets the object's namespace, labels and owner. Objects without a namespace have no owner: they are deleted in an
 // order of their own.
-func (s Settings) place(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner) {
+func (s Settings) own(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner) {
 	labels := o.GetLabels()
 	labels["app.kubernetes.io/part-of"] = s.PartOf
 	if s.Installer != "" {
@@ -182,7 +182,7 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	pod.NodeSelector = onLinux(cr.Spec.Workload.NodeSelector)
 	pod.Affinity = notOn(l.without, cr.Spec.Workload.Affinity)
 	pod.Tolerations = cr.Spec.Workload.Tolerations
-	if err := l.settle(pod); err != nil {
+	if err := l.configure(pod); err != nil {
 		return err
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ds)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // pod returns the agents' pod for a spec.
@@ -95,7 +95,7 @@ func TestRefusedPools(t *testing.T) {
 		{Name: "b", Path: "/b", PVCTemplate: shared, OverlayClassName: "x"}, {Name: "c", Path: "/c"}, {Name: "a", Path: "/a", PVCTemplate: onBlock, SnapshotProvider: "reflink"},
 	}, FeatureGates: []string{"Snapshotting", "Nonsense"}}}
 	l := layoutOf(cr)
-	ready := agents{State: rollout.State{Desired: 2, Ready: 2}}
+	ready := agents{State: agentstatus.State{Desired: 2, Ready: 2}}
 	v := verdictOf(v1beta1.HostPathProvisionerStatus{ObservedVersion: "1", TargetVersion: "1"}, l, ready, true)
 	if v.available != yes || reasons[v.reason].degraded != yes || v.reason != "StoragePoolUnsupported" || !strings.Contains(v.message, "pool a: ") || !strings.Contains(v.message, "pool b: nodes cannot share") {
 		t.Errorf("%+v", v)

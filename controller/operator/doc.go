@@ -14,7 +14,7 @@
 //	apply.go         the applier: compares an object with the cluster's, and applies it
 //	takeover.go      takes fields over from others, and replaces what cannot be changed
 //	contest.go       delays writes of objects that others change back
-//	agents.go        reads the agents, which rollout judges
+//	agents.go        reads the agents, which agentstatus judges
 //	status.go        the verdict, the states of the pools
 //	conditions.go    the conditions of each reason
 //	delete.go        a resource that is deleted waits for its volumes

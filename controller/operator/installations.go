@@ -15,8 +15,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
-// lookAgain is how often an operator that another installation keeps from its work checks whether that one is gone.
-const lookAgain = time.Minute
+// yieldInterval is how often an operator that another installation keeps from its work checks whether that one is gone.
+const yieldInterval = time.Minute
 
 // bindingName is the name of the ClusterRoleBinding of the agents, which each installation would have for itself.
 const bindingName = "hostpath-provisioner-admin-csi"
@@ -78,5 +78,5 @@ func (r *Reconciler) yieldTo(namespace string, cr *v1beta1.HostPathProvisioner, 
 		"ClusterRoleBinding %s names: remove one of the two", r.Namespace, namespace, bindingName)
 	klog.InfoS("Another installation serves this cluster", "reason", message)
 	r.Events.Eventf(cr, nil, corev1.EventTypeWarning, "AnotherInstallation", "Reconcile", "%s", message)
-	return reconcile.Result{RequeueAfter: lookAgain}, nil
+	return reconcile.Result{RequeueAfter: yieldInterval}, nil
 }

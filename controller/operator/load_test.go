@@ -74,7 +74,7 @@ func TestRetainedPoolIsCountedSeldom(t *testing.T) {
 	if err := w.c.Delete(t.Context(), pvIn("pv-1", "a")); err != nil {
 		t.Fatal(err)
 	}
-	w.now = w.now.Add(recheck)
+	w.now = w.now.Add(checkInterval)
 	w.pass()
 	if w.offered() != "b" {
 		t.Errorf("the agents offer %q, although no PV is in pool a", w.offered())

@@ -96,7 +96,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 		return err
 	}
 	r := newReconciler(s, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("operator-controller"), profile, time.Now)
-	if err := errors.Join(r.register(mgr), r.serve(mgr, a.Webhook), r.monitor(mgr), r.constrain(mgr)); err != nil {
+	if err := errors.Join(r.watch(mgr), r.serve(mgr, a.Webhook), r.keepMonitoring(mgr), r.keepConstraints(mgr)); err != nil {
 		return err
 	}
 	recorder := events.NewOf(live, corev1.EventSource{Component: "hostpath-provisioner-operator"})
@@ -120,7 +120,7 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 func (r *Reconciler) validator() *admission.Validator {
 	return &admission.Validator{Resources: r.Client, PVs: r.eachCached, Notes: notes,
 		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
-			if refused, err := claimpools.Taken(ctx, r.Client, r.Namespace, pool); refused != "" || err != nil {
+			if refused, err := claimpools.NameTaken(ctx, r.Client, r.Namespace, pool); refused != "" || err != nil {
 				return refused, err
 			}
 			return claimpools.Conflict(ctx, r.Client, r.Namespace, pool, template)
@@ -144,7 +144,7 @@ func (s Settings) cached() cache.Options {
 	cached := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Namespaces: own, Label: marked},
 	}}
-	for _, o := range kept() {
+	for _, o := range watchedKinds() {
 		by := cache.ByObject{}
 		switch {
 		case namespaced(o):
@@ -167,8 +167,8 @@ func (s Settings) cached() cache.Options {
 
 func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
-// kept are the kinds of the objects that are kept.
-func kept() (all []*unstructured.Unstructured) {
+// watchedKinds are the kinds of the objects that are kept.
+func watchedKinds() (all []*unstructured.Unstructured) {
 	for _, kind := range [][2]string{
 		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"storage.k8s.io/v1", "CSIDriver"},
 		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
@@ -191,8 +191,8 @@ func namespaced(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// register has every change of a resource or of an object that is kept reconcile all resources.
-func (r *Reconciler) register(mgr ctrl.Manager) error {
+// watch has every change of a resource or of an object that is kept reconcile all resources.
+func (r *Reconciler) watch(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	b := builder.ControllerManagedBy(mgr).Named("hostpathprovisioner").
 		Watches(&v1beta1.HostPathProvisioner{}, all).
@@ -201,7 +201,7 @@ func (r *Reconciler) register(mgr ctrl.Manager) error {
 		Watches(&corev1.Secret{}, all).
 		Watches(&batchv1.Job{}, all).
 		Watches(&corev1.PersistentVolumeClaim{}, all, builder.WithPredicates(predicate.NewPredicateFuncs(r.isClaim)))
-	for _, o := range kept() {
+	for _, o := range watchedKinds() {
 		b = b.Watches(o, all)
 	}
 	changed, err := r.followProfile(mgr)

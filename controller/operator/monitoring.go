@@ -17,14 +17,14 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/operator/admission"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/metrics"
 	"kubevirt.io/hostpath-provisioner/controller/operator/optional"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
 )
 
-// monitor exports metrics of the resource, and keeps the monitoring objects while the cluster has the Prometheus operator.
-func (r *Reconciler) monitor(mgr ctrl.Manager) error {
+// keepMonitoring exports metrics of the resource, and keeps the monitoring objects while the cluster has the Prometheus operator.
+func (r *Reconciler) keepMonitoring(mgr ctrl.Manager) error {
 	if err := registry.Registry.Register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (r *Reconciler) monitor(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	keeper := &optional.Keeper{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{},
+	keeper := &optional.Reconciler{Manager: mgr, Namespace: r.Namespace, Owner: &v1beta1.HostPathProvisioner{},
 		API: schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"},
 		Apply: func(ctx context.Context, through client.Client) error {
 			return r.applyOptional(ctx, through, r.monitored)
@@ -55,7 +55,7 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 	if err != nil {
 		return s, err
 	}
-	a := rollout.Judge(observed)
+	a := agentstatus.Of(observed)
 	expires, err := admission.Expires(ctx, r.Client, r.Namespace)
 	return metrics.State{Status: &cr.Status, Desired: a.Desired, Ready: a.Ready, Expires: expires}, err
 }
@@ -98,7 +98,7 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 					return nil, err
 				}
 			}
-			s.place(o, cr)
+			s.own(o, cr)
 			if subjects, found, _ := unstructured.NestedSlice(o.Object, "subjects"); found { // the account of Prometheus
 				subjects[0].(map[string]any)["namespace"] = s.Monitoring
 				o.Object["subjects"] = subjects

@@ -28,9 +28,9 @@ const (
 	olderConstraints = "hostpath-provisioner"
 )
 
-// constrain keeps the constraints of the agents' pods while the cluster has such an API.
-func (r *Reconciler) constrain(mgr ctrl.Manager) error {
-	return mgr.Add(&optional.Keeper{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
+// keepConstraints keeps the constraints of the agents' pods while the cluster has such an API.
+func (r *Reconciler) keepConstraints(mgr ctrl.Manager) error {
+	return mgr.Add(&optional.Reconciler{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
 		API: constraintsKind.GroupVersion(), Kinds: []schema.GroupVersionKind{constraintsKind},
 		Apply: func(ctx context.Context, through client.Client) error {
 			return errors.Join(r.applyOptional(ctx, through, r.constraints), r.removeConstraints(ctx, through, olderConstraints))
@@ -44,7 +44,7 @@ func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Uns
 		return nil, fmt.Errorf("read the constraints: %w", err)
 	}
 	openshiftcsi.ForOperator(o.Object, s.Namespace)
-	s.place(o, nil)
+	s.own(o, nil)
 	return []*unstructured.Unstructured{o}, nil
 }
 
@@ -70,7 +70,7 @@ func (r *Reconciler) removeConstraints(ctx context.Context, from client.Reader, 
 // applies.
 func (r *Reconciler) followProfile(mgr ctrl.Manager) (<-chan event.GenericEvent, error) {
 	changed := make(chan event.GenericEvent, 1)
-	keeper := &optional.Keeper{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
+	keeper := &optional.Reconciler{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
 		API: tlsprofile.Kind.GroupVersion(), Kinds: []schema.GroupVersionKind{tlsprofile.Kind},
 		Apply: func(ctx context.Context, through client.Client) error {
 			did, err := r.Profile.Read(ctx, through)
@@ -86,7 +86,7 @@ func (r *Reconciler) followProfile(mgr ctrl.Manager) (<-chan event.GenericEvent,
 }
 
 // everywhere is a runnable that also runs in operators that do not reconcile: their addresses have the same settings.
-type everywhere struct{ *optional.Keeper }
+type everywhere struct{ *optional.Reconciler }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }

@@ -18,9 +18,9 @@ import (
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // pool is one pool of CSI volumes, with its directory as the agent sees it.
@@ -91,9 +91,9 @@ func (l layout) onClaims() (all []claimpools.Pool) {
 	return all
 }
 
-// settle gives the agent's container its pools: variables, and a volume with a mount for each directory. The mounts have the
+// configure gives the agent's container its pools: variables, and a volume with a mount for each directory. The mounts have the
 // paths of the host, because PVs contain them.
-func (l layout) settle(pod *corev1.PodSpec) error {
+func (l layout) configure(pod *corev1.PodSpec) error {
 	agent := &pod.Containers[0]
 	list, err := json.Marshal(l.pools)
 	if err != nil {
@@ -146,9 +146,9 @@ func volumeName(pool string) string {
 	return fmt.Sprintf("pool-%08x", h.Sum32())
 }
 
-// claims returns what keeps the claims of pools. Their holders have no owner while the resource is deleted: its deletion in the
+// claimPools returns the reconciler of the pools on claims. Their holders have no owner while the resource is deleted: its deletion in the
 // foreground would delete them first.
-func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Keeper {
+func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
 	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
@@ -156,14 +156,14 @@ func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner, record *poolrecord.
 		}
 		delete(fields, "status")
 		want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
-		r.place(want, cr)
+		r.own(want, cr)
 		if cr.DeletionTimestamp != nil {
 			want.SetOwnerReferences(nil)
 		}
 		return want, nil
 	}
-	return &claimpools.Keeper{
-		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now, Known: record.Holders,
+	return &claimpools.Reconciler{
+		Namespace: r.Namespace, Image: r.Image, Client: r.Client, Live: r.Live, Now: r.Now, Recorded: record.Holders,
 		Event: func(about client.Object, eventtype, reason, message string) {
 			r.Events.Eventf(cr, about, eventtype, reason, "Reconcile", "%s", message)
 		},
@@ -188,11 +188,11 @@ func (r *Reconciler) claims(cr *v1beta1.HostPathProvisioner, record *poolrecord.
 	}
 }
 
-// keepClaims has the pools on claims as the layout has them, on the nodes of the agents.
-func (r *Reconciler) keepClaims(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, a rollout.State) (err error) {
-	wanted := claimpools.Wanted{Pools: l.onClaims(), Nodes: offering(a.Running), Desired: a.Desired,
+// reconcileClaimPools has the pools on claims as the layout has them, on the nodes of the agents.
+func (r *Reconciler) reconcileClaimPools(ctx context.Context, cr *v1beta1.HostPathProvisioner, l *layout, a agentstatus.State) (err error) {
+	wanted := claimpools.Desired{Pools: l.onClaims(), Nodes: offering(a.Running), Agents: a.Desired,
 		Settled: a.Settled && len(l.without) == 0} // the others are to have an agent later
-	l.claims, err = r.claims(cr, l.record).Keep(ctx, cr, wanted)
+	l.claims, err = r.claimPools(cr, l.record).Reconcile(ctx, cr, wanted)
 	l.retained = append(l.retained, l.claims.Kept...)
 	return err
 }

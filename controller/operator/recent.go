@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// counted is what PVs used at a time.
-type counted struct {
+// countedUsage is what PVs used at a time.
+type countedUsage struct {
 	usage usage
 	at    time.Time
 }
 
-// recent returns what PVs use. It counts them again only if the last count is older than recheck, or had no PV of something that the
+// recentUsage returns what PVs use. It counts them again only if the last count is older than checkInterval, or had no PV of something that the
 // layout lacks: an older count may keep a pool for a moment longer, and never ends one. Every pod that changes begins a pass.
-func (r *Reconciler) recent(ctx context.Context, l, had layout) (usage, error) {
-	if age := r.Now().Sub(r.counted.at); age >= 0 && age < recheck && r.counted.usage.keeps(l, had) {
+func (r *Reconciler) recentUsage(ctx context.Context, l, had layout) (usage, error) {
+	if age := r.Now().Sub(r.counted.at); age >= 0 && age < checkInterval && r.counted.usage.keeps(l, had) {
 		return r.counted.usage, nil
 	}
 	u, err := r.usage(ctx)
 	if err == nil {
-		r.counted = counted{u, r.Now()}
+		r.counted = countedUsage{u, r.Now()}
 	}
 	return u, err
 }

@@ -44,7 +44,7 @@ type Reconciler struct {
 
 	applier applier
 	// counted is what PVs used when they were counted last.
-	counted counted
+	counted countedUsage
 	// troubledSince is when steps began to fail for a reason that ends by itself, zero if the last one
 	// did not.
 	troubledSince time.Time
@@ -83,9 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case apierrors.IsConflict(err): // the cache is behind; what changed comes as an event
 		again = time.Second
-	case r.passing(err):
+	case r.passesSoon(err):
 		klog.ErrorS(err, "The API server does not answer; trying again")
-		again = soonAgain
+		again = retryInterval
 	case err != nil:
 		return reconcile.Result{}, errors.Join(err, r.show(ctx, cr, verdict{reason: "ReconcileFailed", message: err.Error()}))
 	}
@@ -150,7 +150,7 @@ func (r *Reconciler) applyAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	if a, err = r.judgeAgents(ctx, cr, waiting, written); err != nil || waiting != "" {
 		return l, a, err
 	}
-	return l, a, r.keepClaims(ctx, cr, &l, a.State)
+	return l, a, r.reconcileClaimPools(ctx, cr, &l, a.State)
 }
 
 // soonest returns the shortest of the times that are not 0, and 0 if all are.

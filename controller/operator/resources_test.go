@@ -83,7 +83,7 @@ func TestDeletedSecondResource(t *testing.T) {
 	first := resource("first", time.Hour, v1beta1.StoragePool{Name: "a", Path: "/a"})
 	second := resource("second", 0, v1beta1.StoragePool{Name: "z", Path: "/z"})
 	second.Finalizers = []string{finalizer}
-	for name, annotations := range map[string]map[string]string{"plain": nil, "by force": {forced: "true"}} {
+	for name, annotations := range map[string]map[string]string{"plain": nil, "by force": {forceAnnotation: "true"}} {
 		t.Run(name, func(t *testing.T) {
 			second := second.DeepCopy()
 			second.Annotations = annotations

@@ -33,16 +33,16 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	had := layout{pools: append(slices.Clone(record.Pools), l.movedFrom(record)...), pvDir: record.PVDir, prefix: record.Prefix}
 	var running []layout
 	if l.drops(had) {
-		if running, err = r.running(ctx); err != nil { // before the volumes: until it ends, an agent creates some
+		if running, err = r.offeredNow(ctx); err != nil { // before the volumes: until it ends, an agent creates some
 			return l, err
 		}
-		u, err := r.recent(ctx, l, had)
+		u, err := r.recentUsage(ctx, l, had)
 		if err != nil {
 			return l, err
 		}
 		l.retain(had, u)
 	}
-	l.note(had, running)
+	l.updateRecord(had, running)
 	if err := record.Write(ctx, r.Client); err != nil {
 		return l, err
 	}
@@ -68,8 +68,8 @@ func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 	return record, nil
 }
 
-// running returns what the agents' DaemonSet and the pods in its namespace offer, whoever changed them: it only delays.
-func (r *Reconciler) running(ctx context.Context) (all []layout, err error) {
+// offeredNow returns what the agents' DaemonSet and the pods in its namespace offer, whoever changed them: it only delays.
+func (r *Reconciler) offeredNow(ctx context.Context) (all []layout, err error) {
 	ds, err := r.installed(ctx)
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (r *Reconciler) running(ctx context.Context) (all []layout, err error) {
 	return all, err
 }
 
-// note writes into the record what the layout has, and what it no longer has as long as an agent that runs offers it.
-func (l *layout) note(had layout, running []layout) {
+// updateRecord writes into the record what the layout has, and what it no longer has as long as an agent that runs offers it.
+func (l *layout) updateRecord(had layout, running []layout) {
 	to := l.record
 	to.Pools, to.PVDir, to.Prefix = slices.Clone(l.pools), l.pvDir, l.prefix
 	for _, p := range had.pools {
@@ -130,7 +130,7 @@ func (l *layout) movedFrom(record *poolrecord.Record) (from []pool) {
 // again returns when to check again whether what is kept for volumes can go, 0 for never.
 func (l *layout) again() time.Duration {
 	if len(l.retained) > 0 || l.leaving() || len(l.without) > 0 {
-		return recheck
+		return checkInterval
 	}
 	return 0
 }

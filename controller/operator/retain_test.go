@@ -232,7 +232,7 @@ func TestWaysToLoseADisk(t *testing.T) {
 	t.Run("deletion by force", func(t *testing.T) {
 		o := installedOn(t, "n1")
 		o.add(pvOf("b"))
-		o.deletes(map[string]string{forced: "true"})
+		o.deletes(map[string]string{forceAnnotation: "true"})
 		o.endAgents("n1")
 		for range 20 {
 			o.pass("hpp")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 )
 
 // rolledOut is the agents' DaemonSet of an older template, with all its pods ready.
@@ -77,25 +77,25 @@ func TestWriteThatTheCacheDoesNotHaveIsARollout(t *testing.T) {
 func TestVerdictOnAgents(t *testing.T) {
 	for _, row := range []struct {
 		name, observed, reason, message string
-		state                           rollout.State
+		state                           agentstatus.State
 	}{
-		{"all are ready", "1", "Complete", "Application Available", rollout.State{Desired: 2, Ready: 2}},
-		{"older pods", "1", rolloutStarted, "agents are replaced after a change", rollout.State{Desired: 2, Ready: 1, Rolling: true}},
+		{"all are ready", "1", "Complete", "Application Available", agentstatus.State{Desired: 2, Ready: 2}},
+		{"older pods", "1", rolloutStarted, "agents are replaced after a change", agentstatus.State{Desired: 2, Ready: 1, Rolling: true}},
 		{"an agent that does not start holds it up", "1", "Degraded", "2 of 3 agents are ready; not ready: a",
-			rollout.State{Desired: 3, Ready: 2, Rolling: true, Failed: true, Unready: []string{"a"}}},
+			agentstatus.State{Desired: 3, Ready: 2, Rolling: true, Failed: true, Unready: []string{"a"}}},
 		{"one does not start while another does", "1", "Degraded", "1 of 3 agents are ready; not ready: a, b",
-			rollout.State{Desired: 3, Ready: 1, Rolling: true, Left: rollout.Startup, Failed: true, Unready: []string{"a", "b"}}},
-		{"one restarts", "1", "Degraded", "1 of 2 agents are ready; not ready: a", rollout.State{Desired: 2, Ready: 1, Left: time.Second, Unready: []string{"a"}}},
+			agentstatus.State{Desired: 3, Ready: 1, Rolling: true, Left: agentstatus.Startup, Failed: true, Unready: []string{"a", "b"}}},
+		{"one restarts", "1", "Degraded", "1 of 2 agents are ready; not ready: a", agentstatus.State{Desired: 2, Ready: 1, Left: time.Second, Unready: []string{"a"}}},
 		{"no pod is created", "1", "Degraded", "0 of 2 agents are ready; without a pod: 2, see the events of DaemonSet " + daemonSetName,
-			rollout.State{Desired: 2, Missing: 2, Rolling: true, Failed: true}},
-		{"no node", "1", "Degraded", "no node matches spec.workload", rollout.State{}},
-		{"first agents", "", "DeployStarted", "Started Deployment", rollout.State{Desired: 2, Rolling: true}},
+			agentstatus.State{Desired: 2, Missing: 2, Rolling: true, Failed: true}},
+		{"no node", "1", "Degraded", "no node matches spec.workload", agentstatus.State{}},
+		{"first agents", "", "DeployStarted", "Started Deployment", agentstatus.State{Desired: 2, Rolling: true}},
 		{"first agents, and one failed", "", "DeployStarted", "Started Deployment, which stands still: 1 of 2 agents are ready; not ready: a",
-			rollout.State{Desired: 2, Ready: 1, Failed: true, Unready: []string{"a"}}},
-		{"first agents without a node", "", "DeployStarted", "Started Deployment, which stands still: no node matches spec.workload", rollout.State{}},
-		{"upgrade", "0", "UpgradeStarted", "Started upgrade to version 1", rollout.State{Desired: 2, Ready: 2, Rolling: true}},
+			agentstatus.State{Desired: 2, Ready: 1, Failed: true, Unready: []string{"a"}}},
+		{"first agents without a node", "", "DeployStarted", "Started Deployment, which stands still: no node matches spec.workload", agentstatus.State{}},
+		{"upgrade", "0", "UpgradeStarted", "Started upgrade to version 1", agentstatus.State{Desired: 2, Ready: 2, Rolling: true}},
 		{"upgrade, and one failed", "0", "UpgradeStarted", "Started upgrade to version 1, which stands still: 1 of 2 agents are ready; not ready: a",
-			rollout.State{Desired: 2, Ready: 1, Rolling: true, Failed: true, Unready: []string{"a"}}},
+			agentstatus.State{Desired: 2, Ready: 1, Rolling: true, Failed: true, Unready: []string{"a"}}},
 	} {
 		status := v1beta1.HostPathProvisionerStatus{ObservedVersion: row.observed, TargetVersion: "1"}
 		v := verdictOf(status, layout{}, agents{State: row.state}, row.state.Complete())

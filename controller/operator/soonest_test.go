@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"kubevirt.io/hostpath-provisioner/controller/operator/agentstatus"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
-	"kubevirt.io/hostpath-provisioner/controller/operator/rollout"
 )
 
 // The shortest time counts. A step that waits for nothing has none.
@@ -18,14 +18,14 @@ func TestSoonest(t *testing.T) {
 		want time.Duration
 	}{
 		"nothing":                    {},
-		"a volume":                   {l: layout{retained: []string{"pool a"}}, want: recheck},
-		"an agent offers a pool":     {l: moved, want: recheck},
-		"a node without an agent":    {l: layout{without: []string{"n"}}, want: recheck},
-		"former agents":              {a: agents{waiting: "pods"}, want: recheck},
-		"a rollout":                  {a: agents{State: rollout.State{Rolling: true}}, want: recheck},
-		"a count":                    {a: agents{State: rollout.State{Counting: true}}, want: recheck},
-		"an agent that starts":       {a: agents{State: rollout.State{Left: time.Hour}}, want: time.Hour},
-		"the last second of a start": {a: agents{State: rollout.State{Rolling: true, Left: 1}}, want: 1},
+		"a volume":                   {l: layout{retained: []string{"pool a"}}, want: checkInterval},
+		"an agent offers a pool":     {l: moved, want: checkInterval},
+		"a node without an agent":    {l: layout{without: []string{"n"}}, want: checkInterval},
+		"former agents":              {a: agents{waiting: "pods"}, want: checkInterval},
+		"a rollout":                  {a: agents{State: agentstatus.State{Rolling: true}}, want: checkInterval},
+		"a count":                    {a: agents{State: agentstatus.State{Counting: true}}, want: checkInterval},
+		"an agent that starts":       {a: agents{State: agentstatus.State{Left: time.Hour}}, want: time.Hour},
+		"the last second of a start": {a: agents{State: agentstatus.State{Rolling: true, Left: 1}}, want: 1},
 		"a mount":                    {l: layout{retained: []string{"a"}, claims: claimpools.Result{Again: 2}}, want: 2},
 	} {
 		if got := soonest(row.l.again(), row.l.claims.Again, row.a.again()); got != row.want {

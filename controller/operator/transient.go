@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// soonAgain is the time after which a step is tried again that failed for a reason which ends by itself.
-	soonAgain = 5 * time.Second
+	// retryInterval is the time after which a step is tried again that failed for a reason which ends by itself.
+	retryInterval = 5 * time.Second
 	// patience is for how long such steps may fail before the conditions show it: an API server that restarts degrades nothing.
 	patience = time.Minute
 )
 
-// passing reports whether a step failed for a reason that ends by itself, and not for long. The caller tries again and leaves the
+// passesSoon reports whether a step failed for a reason that ends by itself, and not for long. The caller tries again and leaves the
 // conditions as they are. Any other outcome, success included, begins a new patience.
-func (r *Reconciler) passing(err error) bool {
+func (r *Reconciler) passesSoon(err error) bool {
 	if !transient(err) {
 		r.troubledSince = time.Time{}
 		return false

@@ -27,7 +27,7 @@ import (
 func TestReadsWhatIsWatched(t *testing.T) {
 	known := kinds(t)
 	watched := map[schema.GroupVersionKind]bool{}
-	for _, o := range kept() {
+	for _, o := range watchedKinds() {
 		watched[o.GroupVersionKind()] = true
 	}
 	read := map[string]bool{}

@@ -24,12 +24,12 @@ type step struct {
 
 // plan returns the holders that are wanted, after it created their claims and added them to the record. A holder that is at another
 // path is not among them: it is unmounted there first.
-func (k *Keeper) plan(ctx context.Context, w Wanted, have map[string]*appsv1.Deployment, r *Result) (steps []step, err error) {
+func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv1.Deployment, found *Result) (steps []step, err error) {
 	for i, p := range w.Pools {
 		s := newState(p, w.count())
 		for _, node := range w.Nodes {
 			name := NameOf(p.Name, node.Name)
-			known, found := k.Known[name]
+			known, found := r.Recorded[name]
 			if found && (known.Pool != p.Name || known.Node != node.Name) {
 				s.Problems = append(s.Problems, collides(p.Name, node.Name, known))
 				continue
@@ -37,34 +37,34 @@ func (k *Keeper) plan(ctx context.Context, w Wanted, have map[string]*appsv1.Dep
 			if found && known.Path != p.Path {
 				continue
 			}
-			claim, problem, err := k.claim(ctx, p, node.Name)
+			claim, problem, err := r.claim(ctx, p, node.Name)
 			if err != nil {
 				return nil, err
 			}
-			s.see(claim, problem)
+			s.addClaim(claim, problem)
 			step := step{name: name, pool: i, node: node, claim: claim, have: have[name]}
 			if step.blocked = claim == nil || isBlock(&claim.Spec); !step.blocked {
-				if err := k.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path, ClaimUID: claim.UID}); err != nil {
+				if err := r.identify(ctx, w, &s, &step, Holder{Pool: p.Name, Node: node.Name, Path: p.Path, ClaimUID: claim.UID}); err != nil {
 					return nil, err
 				}
 			}
 			steps = append(steps, step)
 		}
-		r.States = append(r.States, s)
+		found.States = append(found.States, s)
 	}
 	return steps, nil
 }
 
 // identify records the holder with its claim. While volumes use the disk of a claim that was deleted and created again, the holder
 // stays as it is.
-func (k *Keeper) identify(ctx context.Context, w Wanted, s *State, step *step, h Holder) error {
-	known := k.Known[step.name]
+func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *step, h Holder) error {
+	known := r.Recorded[step.name]
 	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
-		node, err := k.node(ctx, h.Node)
+		node, err := r.node(ctx, h.Node)
 		if err != nil {
 			return err
 		}
-		why, used, err := k.mayEnd(ctx, known, node, w)
+		why, used, err := r.mayEnd(ctx, known, node, w)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (k *Keeper) identify(ctx context.Context, w Wanted, s *State, step *step, h
 			return nil
 		}
 	}
-	k.Known[step.name] = h
+	r.Recorded[step.name] = h
 	return nil
 }
 
@@ -88,36 +88,36 @@ func collides(pool, node string, known Holder) string {
 // change creates the Deployments that are missing, and changes those of one node: while a holder is replaced, its node has no pod
 // with the claim. The next node follows when the pods of that one are ready. A node that is not ready is left out: its Deployments
 // are changed when it is.
-func (k *Keeper) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, r *Result) error {
-	turn, err := k.turn(ctx, cr, steps, r.States)
+func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, found *Result) error {
+	turn, err := r.turn(ctx, cr, steps, found.States)
 	if err != nil {
 		return err
 	}
 	for _, step := range steps {
-		s := &r.States[step.pool]
-		if stopped, err := k.stop(ctx, s.pool.Name, step.node.Name); err != nil || !stopped {
+		s := &found.States[step.pool]
+		if stopped, err := r.deleteJobs(ctx, s.pool.Name, step.node.Name); err != nil || !stopped {
 			if err != nil {
 				return err
 			}
-			r.soon(true)
+			found.pollIf(true)
 			continue
 		}
 		may := step.have == nil || turn == nil || turn[step.node.Name]
 		if !step.blocked && may {
-			if err := k.Apply(ctx, k.holder(cr, s.pool, step.node.Name)); err != nil {
+			if err := r.Apply(ctx, r.holder(cr, s.pool, step.node.Name)); err != nil {
 				return err
 			}
 		}
-		r.soon(!may)
-		s.hold(step.claim, step.have, step.node)
+		found.pollIf(!may)
+		s.addMount(step.claim, step.have, step.node)
 	}
 	return nil
 }
 
 // turn returns the nodes whose Deployments may be changed: those that are ready and have a holder that is not, after a change, or
 // else the first with one that differs. It returns nil if that does not matter.
-func (k *Keeper) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, states []State) (map[string]bool, error) {
-	if k.Differs == nil {
+func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, states []State) (map[string]bool, error) {
+	if r.Differs == nil {
 		return nil, nil
 	}
 	waited, differ := map[string]bool{}, []string{}
@@ -125,7 +125,7 @@ func (k *Keeper) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, step
 		if step.have == nil || step.blocked {
 			continue
 		}
-		differs, err := k.Differs(ctx, k.holder(cr, states[step.pool].pool, step.node.Name))
+		differs, err := r.Differs(ctx, r.holder(cr, states[step.pool].pool, step.node.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (k *Keeper) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, step
 		if !differs && !waits {
 			continue
 		}
-		node, err := k.node(ctx, step.node.Name)
+		node, err := r.node(ctx, step.node.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 func TestNamesThatCollide(t *testing.T) {
 	c := objectsOf(t, nodeNamed("1", corev1.ConditionTrue), nodeNamed("ssd-1", corev1.ConditionTrue))
 	template := poolP().Pools[0].Template
-	w := Wanted{Pools: []Pool{{Name: "local", Path: "/srv/local/csi", Template: template}}, Nodes: []Node{{Name: "1"}, {Name: "ssd-1"}}, Desired: 2, Settled: true}
+	w := Desired{Pools: []Pool{{Name: "local", Path: "/srv/local/csi", Template: template}}, Nodes: []Node{{Name: "1"}, {Name: "ssd-1"}}, Agents: 2, Settled: true}
 	c.pass(w)
 	before := c.holder("hpp-pool-local-ssd-1")
 	w.Pools = append(w.Pools, Pool{Name: "local-ssd", Path: "/srv/ssd/csi", Template: template})
@@ -36,7 +36,7 @@ func TestTaken(t *testing.T) {
 	w.Pools[0].Name, w.Nodes = "local", []Node{{Name: "1"}, {Name: "ssd-1"}}
 	c.pass(w)
 	for pool, want := range map[string]string{"local": "", "other": "", "local-ssd": "on node 1 its claim would have the name hpp-pool-local-ssd-1, which is that of a claim of pool local"} {
-		got, err := Taken(t.Context(), c.Client, "ns", pool)
+		got, err := NameTaken(t.Context(), c.Client, "ns", pool)
 		if err != nil || (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("pool %s: %q, %v, want %q", pool, got, err, want)
 		}
@@ -47,7 +47,7 @@ func TestTaken(t *testing.T) {
 func TestChangesOneNodeAtATime(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionFalse), nodeNamed("n2", corev1.ConditionTrue), nodeNamed("n3", corev1.ConditionTrue))
 	w := poolP()
-	w.Nodes, w.Desired = []Node{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, 3
+	w.Nodes, w.Agents = []Node{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}, 3
 	c.pass(w)
 	c.bound()
 	c.runs()
@@ -114,10 +114,10 @@ func TestOwnerOfTheMount(t *testing.T) {
 		}
 		for range 2 {
 			c.runs()
-			c.pass(Wanted{Settled: true})
+			c.pass(Desired{Settled: true})
 		}
 		c.runs()
-		c.pass(Wanted{Settled: true})
+		c.pass(Desired{Settled: true})
 		var job batchv1.Job
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: jobOf("p", "n1")}, &job); err != nil {
 			t.Fatal(err)

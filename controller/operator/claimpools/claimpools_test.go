@@ -91,7 +91,7 @@ func TestBlockClaim(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: NameOf("p", "n1"), Namespace: "ns"}, Spec: *block}
 	c := objectsOf(t, claim, nodeNamed("n1", corev1.ConditionTrue))
 	c.create(c.k.holder(&v1beta1.HostPathProvisioner{}, Pool{Name: "p", Path: "/of/another/operator"}, "n1"))
-	c.k.Known = map[string]Holder{NameOf("p", "n1"): {Pool: "p", Node: "n1", Path: "/srv/p/csi"}}
+	c.k.Recorded = map[string]Holder{NameOf("p", "n1"): {Pool: "p", Node: "n1", Path: "/srv/p/csi"}}
 	w := poolP()
 	w.Nodes = w.Nodes[:1]
 	r := c.pass(w)
@@ -106,7 +106,7 @@ func TestBlockClaim(t *testing.T) {
 // The Deployment has what the mount needs and no more: the directory above the pool's, and the node by its name.
 func TestHolder(t *testing.T) {
 	cr := &v1beta1.HostPathProvisioner{}
-	k := &Keeper{Namespace: "ns", Image: "image:v1"}
+	k := &Reconciler{Namespace: "ns", Image: "image:v1"}
 	d := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
 	job := k.unmounter(cr, d, "node-01")
 	for name, p := range map[string]corev1.PodSpec{"holder": d.Spec.Template.Spec, "unmounter": job.Spec.Template.Spec} {
@@ -177,20 +177,20 @@ func TestState(t *testing.T) {
 		"none found": {nil, nil, offers, v1beta1.Preparing, ""},
 	} {
 		s := newState(Pool{Name: "p"}, 2)
-		s.see(claim("b", corev1.ClaimBound), "")
-		s.hold(claim("b", corev1.ClaimBound), ready, offers)
-		s.see(row.claim, "")
-		s.hold(row.claim, row.d, row.node)
-		s.finish()
+		s.addClaim(claim("b", corev1.ClaimBound), "")
+		s.addMount(claim("b", corev1.ClaimBound), ready, offers)
+		s.addClaim(row.claim, "")
+		s.addMount(row.claim, row.d, row.node)
+		s.setPhase()
 		if s.Phase != row.phase || s.CurrentReady > 2 || (s.Phase == v1beta1.Ready) != (s.CurrentReady == 2) || !strings.Contains(strings.Join(s.Waits, "\n"), row.waits) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
 	// While the agent of a node is replaced, the pool is not ready.
-	s := newState(Pool{Name: "p"}, Wanted{Nodes: []Node{offers}, Desired: 2}.count())
-	s.see(claim("b", corev1.ClaimBound), "")
-	s.hold(claim("b", corev1.ClaimBound), ready, offers)
-	if s.finish(); s.Phase != v1beta1.Preparing || s.CurrentReady != 1 || s.DesiredReady != 2 {
+	s := newState(Pool{Name: "p"}, Desired{Nodes: []Node{offers}, Agents: 2}.count())
+	s.addClaim(claim("b", corev1.ClaimBound), "")
+	s.addMount(claim("b", corev1.ClaimBound), ready, offers)
+	if s.setPhase(); s.Phase != v1beta1.Preparing || s.CurrentReady != 1 || s.DesiredReady != 2 {
 		t.Errorf("with an agent on one of two nodes: %+v", s)
 	}
 	if s := newState(Pool{Name: "p"}, 0); s.Phase != v1beta1.Preparing {
@@ -209,8 +209,8 @@ func TestUnmounterThatDoesNotStart(t *testing.T) {
 	} {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{batchv1.JobNameLabel: "j"}}, Status: status}
-		k := &Keeper{Namespace: "ns", Live: fake.NewClientBuilder().WithObjects(pod).Build()}
-		if got, err := k.starting(t.Context(), job); got != want || err != nil {
+		k := &Reconciler{Namespace: "ns", Live: fake.NewClientBuilder().WithObjects(pod).Build()}
+		if got, err := k.notStarting(t.Context(), job); got != want || err != nil {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 
 // claim returns the claim of the pool on the node, which it creates, or raises its request. The problem describes what of the
 // template the claim cannot have, or why it is Pending. The claim is nil if there is none.
-func (k *Keeper) claim(ctx context.Context, p Pool, node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
+func (r *Reconciler) claim(ctx context.Context, p Pool, node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
 	claim = &corev1.PersistentVolumeClaim{}
 	name := NameOf(p.Name, node)
-	err = k.Client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: name}, claim)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, claim)
 	switch {
 	case apierrors.IsNotFound(err):
-		return k.create(ctx, p, name)
+		return r.create(ctx, p, name)
 	case err != nil:
 		return nil, "", fmt.Errorf("read claim %s: %w", name, err)
 	case claim.Labels[poolLabel] != "" && claim.Labels[poolLabel] != labelOf(p.Name):
@@ -34,23 +34,23 @@ func (k *Keeper) claim(ctx context.Context, p Pool, node string) (claim *corev1.
 		return claim, fmt.Sprintf("claim %s lost its PV %s", name, claim.Spec.VolumeName), nil
 	}
 	if p.Template != nil {
-		if problem, err = k.follow(ctx, claim, p.Template); problem != "" || err != nil {
+		if problem, err = r.raiseRequest(ctx, claim, p.Template); problem != "" || err != nil {
 			return claim, problem, err
 		}
 	}
 	if claim.Status.Phase != corev1.ClaimBound {
-		problem, err = k.pending(ctx, claim)
+		problem, err = r.pending(ctx, claim)
 	}
 	return claim, problem, err
 }
 
-func (k *Keeper) create(ctx context.Context, p Pool, name string) (*corev1.PersistentVolumeClaim, string, error) {
+func (r *Reconciler) create(ctx context.Context, p Pool, name string) (*corev1.PersistentVolumeClaim, string, error) {
 	if p.Template == nil {
 		return nil, "claim " + name + " is gone", nil
 	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: k.Namespace, Labels: k.labels(p.Name)}, Spec: *p.Template.DeepCopy()}
-	err := k.Client.Create(ctx, claim)
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.labels(p.Name)}, Spec: *p.Template.DeepCopy()}
+	err := r.Client.Create(ctx, claim)
 	switch {
 	case apierrors.IsAlreadyExists(err): // the cache is behind
 		return nil, "", nil
@@ -59,26 +59,26 @@ func (k *Keeper) create(ctx context.Context, p Pool, name string) (*corev1.Persi
 	case err != nil:
 		return nil, "", fmt.Errorf("create claim %s: %w", name, err)
 	}
-	k.Event(claim, corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
+	r.Event(claim, corev1.EventTypeNormal, "CreateResourceSuccess", "Created claim "+name)
 	return claim, "", nil
 }
 
-// follow raises the claim's request to that of the template, and describes what else differs.
-func (k *Keeper) follow(ctx context.Context, claim *corev1.PersistentVolumeClaim, template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
+// raiseRequest raises the claim's request to that of the template, and describes what else differs.
+func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentVolumeClaim, template *corev1.PersistentVolumeClaimSpec) (problem string, err error) {
 	want, have := template.Resources.Requests[corev1.ResourceStorage], claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if problem = conflict(template, claim); problem != "" || want.Equal(have) {
 		return problem, nil
 	}
 	raised := claim.DeepCopy()
 	raised.Spec.Resources.Requests[corev1.ResourceStorage] = want
-	err = k.Client.Patch(ctx, raised, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}))
+	err = r.Client.Patch(ctx, raised, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the class does not let volumes grow
 		return fmt.Sprintf("claim %s does not grow to %s: %v", claim.Name, &want, err), nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("raise the request of claim %s: %w", claim.Name, err)
 	}
-	k.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
+	r.Event(claim, corev1.EventTypeNormal, "UpdateResourceSuccess", fmt.Sprintf("Raised claim %s from %s to %s", claim.Name, &have, &want))
 	return "", nil
 }
 
@@ -148,9 +148,9 @@ func isBlock(claim *corev1.PersistentVolumeClaimSpec) bool {
 var expected = []string{"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
 
 // pending returns the last event of a claim that is not bound, "" if it says no more than that the claim waits.
-func (k *Keeper) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) (string, error) {
+func (r *Reconciler) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) (string, error) {
 	var list corev1.EventList
-	err := k.Live.List(ctx, &list, client.InNamespace(k.Namespace), client.MatchingFields{"involvedObject.uid": string(claim.UID)})
+	err := r.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{"involvedObject.uid": string(claim.UID)})
 	if err != nil {
 		return "", fmt.Errorf("list the events of claim %s: %w", claim.Name, err)
 	}

@@ -36,11 +36,11 @@ var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 const drainLabel, drainSkip = "cluster.x-k8s.io/drain", "skip"
 
 // holder returns the Deployment of the pool on the node.
-func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
+func (r *Reconciler) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *appsv1.Deployment {
 	labels := map[string]string{holderLabel: labelOf(p.Name)}
 	name := NameOf(p.Name, node)
-	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, k.Known[name].owner()...)
-	pod := k.pod(cr, node, p.Path, "holder", args...)
+	args := append([]string{"hold", "--claim=" + claimDir, "--path=" + p.Path}, r.Recorded[name].owner()...)
+	pod := r.pod(cr, node, p.Path, "holder", args...)
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 	c := &pod.Containers[0]
@@ -50,7 +50,7 @@ func (k *Keeper) holder(cr *v1beta1.HostPathProvisioner, p Pool, node string) *a
 	c.ReadinessProbe = &corev1.Probe{ProbeHandler: get("/readyz"), PeriodSeconds: 2, TimeoutSeconds: 3}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: k.Namespace, Labels: k.labels(p.Name)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.Namespace, Labels: r.labels(p.Name)},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
@@ -65,13 +65,13 @@ func get(path string) corev1.ProbeHandler {
 }
 
 // labels returns those of a claim, a Deployment or a Job.
-func (k *Keeper) labels(pool string) map[string]string {
+func (r *Reconciler) labels(pool string) map[string]string {
 	return map[string]string{poolLabel: labelOf(pool), "k8s-app": "hostpath-provisioner", "app.kubernetes.io/component": "storage",
 		"app.kubernetes.io/managed-by": "hostpath-provisioner-operator"}
 }
 
 // pod returns a pod on the node with the directory above that of the pool, at the path of the host.
-func (k *Keeper) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, args ...string) corev1.PodSpec {
+func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, args ...string) corev1.PodSpec {
 	above := filepath.Dir(path)
 	policy := cr.Spec.ImagePullPolicy
 	if policy == "" {
@@ -85,7 +85,7 @@ func (k *Keeper) pod(cr *v1beta1.HostPathProvisioner, node, path, name string, a
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
 				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}},
 		Containers: []corev1.Container{{
-			Name: name, Image: k.Image, ImagePullPolicy: policy, Args: args,
+			Name: name, Image: r.Image, ImagePullPolicy: policy, Args: args,
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 			// Only a privileged container may make mounts that the host sees.
 			SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true),
@@ -120,14 +120,14 @@ func nodeOf(d *appsv1.Deployment) string {
 
 // pathOf returns the directory at which the Deployment's pod mounts, also one of the existing operator.
 func pathOf(d *appsv1.Deployment) string {
-	return cmp.Or(wordOf(d, "--path="), wordOf(d, "--mountPath"))
+	return cmp.Or(argumentOf(d, "--path="), argumentOf(d, "--mountPath"))
 }
 
 // claimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier version.
-func claimOf(d *appsv1.Deployment) types.UID { return types.UID(wordOf(d, "--claim-uid=")) }
+func claimOf(d *appsv1.Deployment) types.UID { return types.UID(argumentOf(d, "--claim-uid=")) }
 
-// wordOf returns the value of an argument of the Deployment's pod: what follows the flag, or the word after it.
-func wordOf(d *appsv1.Deployment, flag string) string {
+// argumentOf returns the value of an argument of the Deployment's pod: what follows the flag, or the word after it.
+func argumentOf(d *appsv1.Deployment, flag string) string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		words := slices.Concat(c.Command, c.Args)
 		for i, word := range words {

@@ -44,7 +44,7 @@ func TestKilledAfterEachWrite(t *testing.T) {
 			},
 		})
 		k := *c.k
-		k.Client, k.Known = writes, maps.Clone(c.record)
+		k.Client, k.Recorded = writes, maps.Clone(c.record)
 		k.Apply = func(ctx context.Context, o client.Object) error {
 			created++
 			return after(c.apply(ctx, o))
@@ -56,7 +56,7 @@ func TestKilledAfterEachWrite(t *testing.T) {
 			c.record = maps.Clone(known)
 			return after(nil)
 		}
-		_, err := k.Keep(t.Context(), &v1beta1.HostPathProvisioner{}, Wanted{Settled: true})
+		_, err := k.Reconcile(t.Context(), &v1beta1.HostPathProvisioner{}, Desired{Settled: true})
 		c.runs()
 		if err == nil && c.holder(NameOf("p", "n1")) == nil && len(c.record) == 0 {
 			break

@@ -9,7 +9,7 @@ import (
 )
 
 // moved is pool p at another path.
-func moved() Wanted {
+func moved() Desired {
 	w := poolP()
 	w.Pools[0].Path = "/srv/q/csi"
 	return w

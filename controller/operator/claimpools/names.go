@@ -28,8 +28,8 @@ func labelOf(pool string) string { return pool + "-hpp" }
 // in this way must stay: claims with data have these names.
 func NameOf(pool, node string) string { return short("hpp-pool", pool+"-"+node) }
 
-// Taken describes a claim of another pool that has the name of one of the pool's, on any node that exists, or returns "".
-func Taken(ctx context.Context, from client.Reader, namespace, pool string) (string, error) {
+// NameTaken describes a claim of another pool that has the name of one of the pool's, on any node that exists, or returns "".
+func NameTaken(ctx context.Context, from client.Reader, namespace, pool string) (string, error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	if err := from.List(ctx, nodes); err != nil {

@@ -22,7 +22,7 @@ func TestAdmitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, cr := &Keeper{Namespace: "ns"}, &v1beta1.HostPathProvisioner{}
+	k, cr := &Reconciler{Namespace: "ns"}, &v1beta1.HostPathProvisioner{}
 	holder := k.holder(cr, Pool{Name: "local", Path: "/srv/local/csi"}, "node-01")
 	for name, pod := range map[string]corev1.PodTemplateSpec{"holder": holder.Spec.Template, "unmounter": k.unmounter(cr, holder, "node-01").Spec.Template} {
 		if why := constraints.Refusals(pod.Spec); len(why) > 0 || pod.Annotations["openshift.io/required-scc"] != constraints.Name {

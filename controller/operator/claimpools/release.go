@@ -40,65 +40,65 @@ func (h retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 //
 // A node that does not exist has no mount. For one that is not ready nothing is started; if the resource is deleted, the
 // Deployment is deleted and the mount stays until the node restarts.
-func (k *Keeper) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, r *Result, h retired, w Wanted) error {
+func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, w Desired) error {
 	if h.d != nil && h.d.DeletionTimestamp != nil { // it is created again once it is gone
-		r.left(h.place() + ": its Deployment is being deleted")
+		found.addLeft(h.place() + ": its Deployment is being deleted")
 		return nil
 	}
 	if h.Unmounted && (h.d == nil || h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0) {
-		return k.forget(ctx, h)
+		return r.forget(ctx, h)
 	}
-	node, err := k.node(ctx, h.Node)
+	node, err := r.node(ctx, h.Node)
 	if err != nil {
 		return err
 	}
-	job, err := k.job(ctx, jobOf(h.Pool, h.Node))
+	job, err := r.job(ctx, jobOf(h.Pool, h.Node))
 	if err != nil {
 		return err
 	}
 	unmounting := job != nil && h.d != nil && metav1.IsControlledBy(job, h.d)
 	if !unmounting { // before the pod ends, and again before a Job is created
-		why, used, err := k.mayEnd(ctx, h.Holder, node, w)
+		why, used, err := r.mayEnd(ctx, h.Holder, node, w)
 		switch {
 		case err != nil:
 			return err
 		case used:
-			return k.retain(ctx, cr, r, h, why, w)
+			return r.retain(ctx, cr, found, h, why, w)
 		case why != "" && node != nil && (contract.NodeReady(node) || !w.Deleted):
-			r.left(h.place() + ": " + why)
+			found.addLeft(h.place() + ": " + why)
 			return nil
 		}
 	}
 	switch {
 	case node == nil || h.Path == "":
-		return k.forget(ctx, h)
+		return r.forget(ctx, h)
 	case !contract.NodeReady(node) && w.Deleted:
-		k.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
-		return k.forget(ctx, h)
+		r.Event(h.about(cr), corev1.EventTypeWarning, "PoolNotUnmounted", fmt.Sprintf("node %s is not ready: %s stays mounted there until the node restarts", h.Node, h.Path))
+		return r.forget(ctx, h)
 	case h.d == nil: // someone deleted it, and the Job needs it
-		r.left(h.place() + ": its Deployment is created again, to unmount it")
-		return k.Apply(ctx, k.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+		found.addLeft(h.place() + ": its Deployment is created again, to unmount it")
+		return r.Apply(ctx, r.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
 	}
-	left, err := k.unmount(ctx, cr, h, node, job)
+	left, err := r.unmount(ctx, cr, h, node, job)
 	if left != "" {
-		r.left(left)
+		found.addLeft(left)
 	}
 	return err
 }
 
 // retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment loses its owner, with which it
 // would be deleted.
-func (k *Keeper) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, r *Result, h retired, why string, w Wanted) error {
-	if stopped, err := k.stop(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
-		r.left(h.place() + ": an earlier Job has to go")
+func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, why string, w Desired) error {
+	if stopped, err := r.deleteJobs(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
+		found.addLeft(h.place() + ": an earlier Job has to go")
 		return err
 	}
-	r.Kept = append(r.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))
+	found.Kept = append(found.Kept, fmt.Sprintf("pool %s stays mounted at %s: %s", h.Pool, h.place(), why))
 	switch {
 	case h.d == nil && w.Deleted:
 		return nil // there is no resource that could own it
 	case h.d == nil:
-		return k.Apply(ctx, k.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
+		return r.Apply(ctx, r.holder(cr, Pool{Name: h.Pool, Path: h.Path}, h.Node))
 	}
 	patch := map[string]any{}
 	if h.d.Spec.Replicas != nil && *h.d.Spec.Replicas == 0 {
@@ -106,32 +106,32 @@ func (k *Keeper) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, r 
 	}
 	if w.Deleted && len(h.d.OwnerReferences) > 0 {
 		patch["metadata"] = map[string]any{"ownerReferences": nil}
-		k.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.name+": "+why)
+		r.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", h.place()+" stays mounted, by Deployment "+h.name+": "+why)
 	}
-	return k.patch(ctx, h.d, patch)
+	return r.patch(ctx, h.d, patch)
 }
 
 // forget deletes the Deployment and removes the holder from the record, which says before that nothing is mounted any more. A
 // holder without a Deployment would otherwise be mounted again, to be unmounted, if the operator was killed in between.
-func (k *Keeper) forget(ctx context.Context, h retired) error {
+func (r *Reconciler) forget(ctx context.Context, h retired) error {
 	if h.d != nil {
 		h.Unmounted = true
-		k.Known[h.name] = h.Holder
-		if err := k.save(ctx); err != nil {
+		r.Recorded[h.name] = h.Holder
+		if err := r.save(ctx); err != nil {
 			return err
 		}
-		if err := k.remove(ctx, h.d); err != nil {
+		if err := r.remove(ctx, h.d); err != nil {
 			return err
 		}
 	}
-	delete(k.Known, h.name)
+	delete(r.Recorded, h.name)
 	return nil
 }
 
 // unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes what is still to be done, or
 // returns "".
-func (k *Keeper) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node, job *batchv1.Job) (left string, err error) {
-	if gone, err := k.end(ctx, h); err != nil || !gone {
+func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node, job *batchv1.Job) (left string, err error) {
+	if gone, err := r.scaleDown(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
 	}
 	if !contract.NodeReady(node) {
@@ -139,44 +139,44 @@ func (k *Keeper) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h
 	}
 	switch {
 	case job == nil:
-		err := k.Client.Create(ctx, k.unmounter(cr, h.d, h.Node))
+		err := r.Client.Create(ctx, r.unmounter(cr, h.d, h.Node))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return "", fmt.Errorf("create the Job that unmounts %s: %w", h.place(), err)
 		}
 	case !metav1.IsControlledBy(job, h.d): // of an earlier Deployment
-		return h.place() + ": an earlier Job has to go", k.remove(ctx, job)
+		return h.place() + ": an earlier Job has to go", r.remove(ctx, job)
 	default:
-		return k.outcome(ctx, h, job)
+		return r.outcome(ctx, h, job)
 	}
 	return h.place() + ": it is being unmounted", nil
 }
 
 // outcome handles a Job that unmounts the place.
-func (k *Keeper) outcome(ctx context.Context, h retired, job *batchv1.Job) (left string, err error) {
+func (r *Reconciler) outcome(ctx context.Context, h retired, job *batchv1.Job) (left string, err error) {
 	place := h.place()
-	how, at, message := ended(job)
+	how, at, message := jobResult(job)
 	switch how {
 	case batchv1.JobComplete:
-		k.Event(h.d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
-		return "", k.forget(ctx, h)
+		r.Event(h.d, corev1.EventTypeNormal, "PoolUnmounted", "unmounted "+place)
+		return "", r.forget(ctx, h)
 	case batchv1.JobFailed:
-		why, err := k.why(ctx, job, message)
+		why, err := r.failureOf(ctx, job, message)
 		if err != nil {
 			return "", err
 		}
-		if k.Now().Sub(at.Time) > retryAfter {
-			k.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
-			err = k.remove(ctx, job)
+		if r.Now().Sub(at.Time) > retryAfter {
+			r.Event(h.d, corev1.EventTypeWarning, "PoolNotUnmounted", place+": "+why+"; trying again")
+			err = r.remove(ctx, job)
 		}
 		return place + ": " + why, err
 	}
-	starting, err := k.starting(ctx, job)
+	starting, err := r.notStarting(ctx, job)
 	return place + ": " + cmp.Or(starting, "it is being unmounted"), err
 }
 
-// starting returns why the pod of a Job does not start, "" if nothing keeps it from starting.
-func (k *Keeper) starting(ctx context.Context, job *batchv1.Job) (why string, err error) {
-	pods, err := k.podsOf(ctx, job)
+// notStarting returns why the pod of a Job does not start, "" if nothing keeps it from starting.
+func (r *Reconciler) notStarting(ctx context.Context, job *batchv1.Job) (why string, err error) {
+	pods, err := r.podsOf(ctx, job)
 	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			if w := c.State.Waiting; w != nil && w.Message != "" {
@@ -192,25 +192,25 @@ func (k *Keeper) starting(ctx context.Context, job *batchv1.Job) (why string, er
 	return why, err
 }
 
-func (k *Keeper) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	if err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
+	if err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job.Name}); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", job.Name, err)
 	}
 	return pods.Items, nil
 }
 
-// end has the holder's pod end, and reports whether it is gone: a pod that runs would mount again.
-func (k *Keeper) end(ctx context.Context, h retired) (bool, error) {
+// scaleDown has the holder's pod end, and reports whether it is gone: a pod that runs would mount again.
+func (r *Reconciler) scaleDown(ctx context.Context, h retired) (bool, error) {
 	d := h.d
 	if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
-		return false, k.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
+		return false, r.patch(ctx, d, map[string]any{"spec": map[string]any{"replicas": 0}})
 	}
 	if d.Status.ObservedGeneration != d.Generation {
 		return false, nil
 	}
 	var pods corev1.PodList
-	err := k.Live.List(ctx, &pods, client.InNamespace(k.Namespace), client.MatchingLabels{holderLabel: labelOf(h.Pool)})
+	err := r.Live.List(ctx, &pods, client.InNamespace(r.Namespace), client.MatchingLabels{holderLabel: labelOf(h.Pool)})
 	if err != nil {
 		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
 	}
@@ -223,7 +223,7 @@ func (k *Keeper) end(ctx context.Context, h retired) (bool, error) {
 }
 
 // patch changes the Deployment as it was read, and no other of its name.
-func (k *Keeper) patch(ctx context.Context, d *appsv1.Deployment, change map[string]any) error {
+func (r *Reconciler) patch(ctx context.Context, d *appsv1.Deployment, change map[string]any) error {
 	if len(change) == 0 {
 		return nil
 	}
@@ -237,15 +237,16 @@ func (k *Keeper) patch(ctx context.Context, d *appsv1.Deployment, change map[str
 	if err != nil {
 		return err
 	}
-	if err := k.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType, text)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType, text)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("change Deployment %s: %w", d.Name, err)
 	}
 	return nil
 }
 
-// why returns the last words of the pod of a Job that failed, or else the message of its condition.
-func (k *Keeper) why(ctx context.Context, job *batchv1.Job, message string) (string, error) {
-	pods, err := k.podsOf(ctx, job)
+// failureOf returns the last line that the pod of a failed Job logged, or else the message of the
+// Job's condition.
+func (r *Reconciler) failureOf(ctx context.Context, job *batchv1.Job, message string) (string, error) {
+	pods, err := r.podsOf(ctx, job)
 	if err != nil {
 		return "", err
 	}
@@ -259,9 +260,9 @@ func (k *Keeper) why(ctx context.Context, job *batchv1.Job, message string) (str
 	return cmp.Or(message, "the Job failed"), nil
 }
 
-func (k *Keeper) node(ctx context.Context, name string) (*corev1.Node, error) {
+func (r *Reconciler) node(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
-	err := k.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
 	if name == "" || apierrors.IsNotFound(err) {
 		return nil, nil
 	}

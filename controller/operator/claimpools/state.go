@@ -12,31 +12,31 @@ import (
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
 )
 
-// Result is what Keep found.
+// Result is what Reconcile found.
 type Result struct {
 	States []State
 	// Left describes the mounts that are no longer wanted, and Kept those of them that stay because volumes use them.
 	Left, Kept []string
-	// Again is the time after which Keep is to be called again; 0 is after a change of an object.
+	// Again is the time after which to call Reconcile again; 0 is after a change of an object.
 	Again time.Duration
 }
 
-func (r *Result) soon(yes bool) {
+func (r *Result) pollIf(yes bool) {
 	if yes {
-		r.Again = again
+		r.Again = pollInterval
 	}
 }
 
-// left adds a mount that is still to be unmounted.
-func (r *Result) left(what string) {
+// addLeft adds a mount that is still to be unmounted.
+func (r *Result) addLeft(what string) {
 	r.Left = append(r.Left, what)
-	r.soon(true)
+	r.pollIf(true)
 }
 
 // State is the state of a pool.
 type State struct {
 	v1beta1.StoragePoolStatus
-	// Problems are for the user, Waits says what the pool waits for by itself.
+	// Problems are for the user to solve. The pool waits for Waits, which end without help.
 	Problems, Waits []string
 
 	pool  Pool
@@ -47,8 +47,8 @@ func newState(p Pool, nodes int) State {
 	return State{pool: p, StoragePoolStatus: v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: nodes}}
 }
 
-// see adds a claim.
-func (s *State) see(claim *corev1.PersistentVolumeClaim, problem string) {
+// addClaim adds a claim.
+func (s *State) addClaim(claim *corev1.PersistentVolumeClaim, problem string) {
 	if problem != "" {
 		s.Problems = append(s.Problems, problem)
 	}
@@ -63,8 +63,8 @@ func (s *State) see(claim *corev1.PersistentVolumeClaim, problem string) {
 	}
 }
 
-// hold adds the Deployment, which is nil if there was none.
-func (s *State) hold(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, node Node) {
+// addMount adds the Deployment of the claim, nil if there is none.
+func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, node Node) {
 	switch {
 	case claim == nil || claim.Status.Phase != corev1.ClaimBound:
 	case d == nil || d.Status.ReadyReplicas == 0 || d.Status.ObservedGeneration != d.Generation:
@@ -76,8 +76,8 @@ func (s *State) hold(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, 
 	}
 }
 
-// finish sets the phase.
-func (s *State) finish() {
+// setPhase sets the phase, after all claims and mounts were added.
+func (s *State) setPhase() {
 	slices.SortFunc(s.ClaimStatuses, func(a, b v1beta1.ClaimStatus) int { return strings.Compare(a.Name, b.Name) })
 	switch {
 	case s.DesiredReady == 0 || s.bound < s.DesiredReady:

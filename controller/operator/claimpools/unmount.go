@@ -24,16 +24,16 @@ var retryAfter = timing.Scaled(15 * time.Second)
 
 // unmounter returns the Job that unmounts what the holder mounted. It belongs to the Deployment: the Job of another
 // Deployment of that name proves nothing about this one.
-func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
-	h := k.known(d)
+func (r *Reconciler) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
+	h := r.recordOf(d)
 	// Without the claim's UID the holder's pod recorded none: it is one of an earlier version.
 	h.ClaimUID = claimOf(d)
 	args := append([]string{"unmount", "--path=" + h.Path, "--deadline=" + unmountFor.String()}, h.owner()...)
-	pod := k.pod(cr, node, h.Path, "unmount", args...)
+	pod := r.pod(cr, node, h.Path, "unmount", args...)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.HostPID = true // to name the processes that use the mount
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: jobOf(h.Pool, node), Namespace: k.Namespace, Labels: k.labels(h.Pool),
+		ObjectMeta: metav1.ObjectMeta{Name: jobOf(h.Pool, node), Namespace: r.Namespace, Labels: r.labels(h.Pool),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: d.Name, UID: d.UID, Controller: ptr.To(true)}}},
 		Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32), ActiveDeadlineSeconds: ptr.To(int64(jobFor.Seconds())), TTLSecondsAfterFinished: ptr.To[int32](300),
@@ -42,8 +42,8 @@ func (k *Keeper) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment
 	}
 }
 
-// ended returns when and how the Job ended.
-func ended(job *batchv1.Job) (how batchv1.JobConditionType, at metav1.Time, message string) {
+// jobResult returns how and when the Job ended.
+func jobResult(job *batchv1.Job) (how batchv1.JobConditionType, at metav1.Time, message string) {
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
 			return c.Type, c.LastTransitionTime, c.Message

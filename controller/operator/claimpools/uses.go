@@ -40,40 +40,40 @@ type agent struct {
 
 // mayEnd asks whether the holder may end. The reason is "" if it may. used is true if the disk is in use, or may be, and false if
 // only an agent has to end.
-func (k *Keeper) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Wanted) (why string, used bool, err error) {
-	if err := k.look(ctx); err != nil {
+func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Desired) (why string, used bool, err error) {
+	if err := r.readUses(ctx); err != nil {
 		return "", false, err
 	}
 	at := identity.Holder{Pool: h.Pool, Path: h.Path, Node: h.Node}
 	if node != nil {
 		at.Hostname = node.Labels[corev1.LabelHostname]
 	}
-	if f := at.MayEnd(k.snapshot.uses); f.Answer != identity.Ours {
+	if f := at.MayEnd(r.snapshot.uses); f.Answer != identity.Ours {
 		return f.Why, true, nil
 	}
-	if why := k.snapshot.offered(h, w); why != "" || !k.moves(h, w) {
+	if why := r.snapshot.offered(h, w); why != "" || !r.moves(h, w) {
 		return why, false, nil
 	}
-	return k.mayMove(ctx, h)
+	return r.mayMove(ctx, h)
 }
 
 // moves reports whether the holder's pool is wanted at another path, and none of its disks is mounted there yet.
-func (k *Keeper) moves(h Holder, w Wanted) bool {
+func (r *Reconciler) moves(h Holder, w Desired) bool {
 	return slices.ContainsFunc(w.Pools, func(p Pool) bool {
 		at := func(other Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
-		return p.Name == h.Pool && p.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(k.Known)), at)
+		return p.Name == h.Pool && p.Path != h.Path && !slices.ContainsFunc(slices.Collect(maps.Values(r.Recorded)), at)
 	})
 }
 
 // mayMove returns why the first disk of a pool stays where it is: an agent of any node offers the pool there, or created a volume
 // before it was replaced. Two nodes would have volumes of the pool at two paths, and agents offer one. An agent that was deleted
 // and whose node does not answer is not waited for: its node's holder stays.
-func (k *Keeper) mayMove(ctx context.Context, h Holder) (why string, used bool, err error) {
-	for _, a := range k.snapshot.agents {
+func (r *Reconciler) mayMove(ctx context.Context, h Holder) (why string, used bool, err error) {
+	for _, a := range r.snapshot.agents {
 		if !slices.ContainsFunc(a.pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path }) {
 			continue
 		}
-		node, err := k.node(ctx, a.node)
+		node, err := r.node(ctx, a.node)
 		if err != nil {
 			return "", false, err
 		}
@@ -81,7 +81,7 @@ func (k *Keeper) mayMove(ctx context.Context, h Holder) (why string, used bool, 
 			return "the agent has to end, pod " + a.name + ", which offers the pool there", false, nil
 		}
 	}
-	for _, u := range k.snapshot.uses {
+	for _, u := range r.snapshot.uses {
 		if u.Pool == h.Pool {
 			return "the pool has " + u.Object, true, nil
 		}
@@ -89,14 +89,14 @@ func (k *Keeper) mayMove(ctx context.Context, h Holder) (why string, used bool, 
 	return "", false, nil
 }
 
-// look reads the snapshot, unless that was read just now.
-func (k *Keeper) look(ctx context.Context) error {
-	if !k.snapshot.at.IsZero() && k.Now().Sub(k.snapshot.at) < fresh {
+// readUses reads the snapshot, unless that was read just now.
+func (r *Reconciler) readUses(ctx context.Context) error {
+	if !r.snapshot.at.IsZero() && r.Now().Sub(r.snapshot.at) < fresh {
 		return nil
 	}
-	s := snapshot{at: k.Now()}
+	s := snapshot{at: r.Now()}
 	var own corev1.PodList
-	if err := k.Live.List(ctx, &own, client.InNamespace(k.Namespace)); err != nil {
+	if err := r.Live.List(ctx, &own, client.InNamespace(r.Namespace)); err != nil {
 		return fmt.Errorf("list the pods of agents: %w", err)
 	}
 	for _, pod := range own.Items {
@@ -105,7 +105,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		}
 	}
 	var pvs corev1.PersistentVolumeList
-	err := Pages(ctx, k.Live, &pvs, func() {
+	err := Pages(ctx, r.Live, &pvs, func() {
 		for i := range pvs.Items {
 			if u, ok := identity.UseOfPV(&pvs.Items[i]); ok {
 				s.uses = append(s.uses, u)
@@ -116,7 +116,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		return fmt.Errorf("list PVs: %w", err)
 	}
 	var pods corev1.PodList
-	err = Pages(ctx, k.Live, &pods, func() {
+	err = Pages(ctx, r.Live, &pods, func() {
 		for i := range pods.Items {
 			s.uses = append(s.uses, identity.UsesOfPod(&pods.Items[i])...)
 		}
@@ -124,7 +124,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	k.snapshot = s
+	r.snapshot = s
 	return nil
 }
 
@@ -143,7 +143,7 @@ func Pages(ctx context.Context, from client.Reader, list client.ObjectList, see 
 
 // offered describes an agent of the node that offers the holder's pool, or returns "". What an agent's pod says decides nothing
 // else: it may be older than the resource, or changed by someone.
-func (s snapshot) offered(h Holder, w Wanted) string {
+func (s snapshot) offered(h Holder, w Desired) string {
 	moved := slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path != h.Path })
 	for _, a := range s.agents {
 		if a.node != h.Node {

@@ -20,9 +20,9 @@ import (
 // topic is that of the events about a node that is gone.
 const topic = "node gone"
 
-// act handles the PVs of a node that seems to be gone, and returns how many are in which state. It counts a PV that it could
+// handleAll handles the PVs of a node that seems to be gone, and returns how many are in which state. It counts a PV that it could
 // not handle as one that is being removed, so that it is tried again soon.
-func (r *Reconciler) act(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
+func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
 	t, facts := tally{}, &reader{Reconciler: r, known: map[place]identity.NodeFacts{}}
 	var errs []error
 	for i := range pvs {

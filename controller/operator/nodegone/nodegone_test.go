@@ -186,7 +186,7 @@ func TestNodeMadeBetweenTwoReads(t *testing.T) {
 		return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), "node-01")
 	})
 	r := w.operator()
-	r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
+	r.since["node-01"] = silence{at: time.Now().Add(-2 * grace)}
 	if err := w.pass(r); err != nil || len(w.done) > 0 {
 		t.Errorf("written %q, %v", w.done, err)
 	}

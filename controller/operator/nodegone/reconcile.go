@@ -26,10 +26,10 @@ import (
 )
 
 var (
-	// again is the time after which a node that is gone is checked again.
-	again = timing.Scaled(time.Minute)
-	// soon is the same while the volumes of the node are released.
-	soon = timing.Scaled(5 * time.Second)
+	// checkInterval is the time after which a node that is gone is checked again.
+	checkInterval = timing.Scaled(time.Minute)
+	// releaseInterval is the same while the volumes of the node are released.
+	releaseInterval = timing.Scaled(5 * time.Second)
 )
 
 // Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with a manager.
@@ -44,8 +44,8 @@ type Reconciler struct {
 	// Grace returns for how long a node is gone before anything happens.
 	Grace func(context.Context) (time.Duration, error)
 
-	since   map[string]quiet // by the node's name; used by one worker
-	cluster string           // the UID of this cluster, "" before it is read; used by the same worker
+	since   map[string]silence // by the node's name; used by one worker
+	cluster string             // the UID of this cluster, "" before it is read; used by the same worker
 
 	mu     sync.Mutex
 	counts map[string]tally // by the node's name; guarded by mu
@@ -60,7 +60,7 @@ const (
 
 // Register has the manager run the reconciler while it leads. Requests have the name of a node.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.since, r.counts = map[string]quiet{}, map[string]tally{}
+	r.since, r.counts = map[string]silence{}, map[string]tally{}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) (all []reconcile.Request) {
 		for _, node := range nodesOf(o) {
 			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
@@ -127,16 +127,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err = errors.Join(err, failed); err != nil {
 		return reconcile.Result{}, err
 	}
-	t, err := r.act(ctx, l.pvs)
+	t, err := r.handleAll(ctx, l.pvs)
 	r.count(req.Name, t)
 	if rest <= 0 {
 		err = errors.Join(err, r.collect(ctx, req.Name, l.capacities))
-		rest = again
+		rest = checkInterval
 	}
 	if t[removing] > 0 {
-		rest = soon
+		rest = releaseInterval
 	}
-	return reconcile.Result{RequeueAfter: min(rest, again)}, err // the grace period may change
+	return reconcile.Result{RequeueAfter: min(rest, checkInterval)}, err // the grace period may change
 }
 
 // lost is what a node has that may be lost, and what it has, according to the cache.

@@ -64,7 +64,7 @@ func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume
 	case pv.DeletionTimestamp == nil:
 		return removing, r.deletePV(ctx, s)
 	}
-	return removing, r.unhold(ctx, s)
+	return removing, r.removeFinalizer(ctx, s)
 }
 
 // gone reads the facts about the PV from the API server. ok is false unless its volume is still lost in the same way.
@@ -118,8 +118,8 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
 }
 
-// unhold removes the provisioner's finalizer from a PV that is being deleted. It does nothing if the PV has none.
-func (r *Reconciler) unhold(ctx context.Context, s step) error {
+// removeFinalizer removes the provisioner's finalizer from a PV that is being deleted. It does nothing if the PV has none.
+func (r *Reconciler) removeFinalizer(ctx context.Context, s step) error {
 	others := slices.DeleteFunc(slices.Clone(s.pv.Finalizers), func(f string) bool { return f == contract.Finalizer })
 	if len(others) == len(s.pv.Finalizers) {
 		return nil

@@ -28,7 +28,7 @@ func TestReleaseKilled(t *testing.T) {
 		w := newWorld(t, s.objects()...)
 		w.writes = writes
 		r := w.operator()
-		r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
+		r.since["node-01"] = silence{at: time.Now().Add(-2 * grace)}
 		for range 8 {
 			if err := w.pass(r); err != nil {
 				break
@@ -111,7 +111,7 @@ func TestRetainEndsMigration(t *testing.T) {
 	s.pv.Annotations[contract.AnnPolicy] = "Delete"
 	w := newWorld(t, s.objects()...)
 	r := w.operator()
-	r.since["node-01"] = quiet{at: time.Now().Add(-2 * grace)}
+	r.since["node-01"] = silence{at: time.Now().Add(-2 * grace)}
 	for range 8 {
 		if err := w.pass(r); err != nil {
 			t.Fatal(err)

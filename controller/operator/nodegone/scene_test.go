@@ -144,9 +144,9 @@ func (s *scene) reconciler(t *testing.T, change func(*scene)) (*Reconciler, func
 		WithIndex(&corev1.PersistentVolume{}, byPool, poolOf).WithIndex(&storagev1.CSIStorageCapacity{}, byNode, nodesOf).Build()
 	r := &Reconciler{Namespace: "agents", Cache: cached, counts: map[string]tally{},
 		Grace: func(context.Context) (time.Duration, error) { return grace, nil },
-		since: map[string]quiet{"node-01": {at: time.Now().Add(-s.seen)}}}
+		since: map[string]silence{"node-01": {at: time.Now().Add(-s.seen)}}}
 	if s.node != nil {
-		r.since["node-01"] = quiet{at: time.Now().Add(-s.seen), uid: s.node.UID}
+		r.since["node-01"] = silence{at: time.Now().Add(-s.seen), uid: s.node.UID}
 	}
 	if change != nil {
 		change(s)

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// quiet is since when a node does not answer.
-type quiet struct {
+// silence is the time in which a node has not answered.
+type silence struct {
 	at    time.Time
 	uid   types.UID // of the Node that took its place, "" if there is none
 	ready bool      // an agent was ready when it was checked last
@@ -26,7 +26,7 @@ func (r *Reconciler) wait(ctx context.Context, name string, uid types.UID) (time
 	now := time.Now()
 	q, ok := r.since[name]
 	if !ok || q.uid != uid {
-		q = quiet{at: now, uid: uid}
+		q = silence{at: now, uid: uid}
 	}
 	if uid == "" {
 		ready, unready, err := r.agent(ctx, name)

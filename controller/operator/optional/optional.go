@@ -1,4 +1,5 @@
-// Package optional keeps objects of an API that a cluster may serve, or may serve later, such as that of an operator.
+// Package optional applies objects of an API that a cluster may serve, or may serve later, such as that
+// of an operator.
 package optional
 
 import (
@@ -25,12 +26,12 @@ import (
 // firstList bounds the first list of the objects.
 const firstList = 30 * time.Second
 
-// every is how often the operator checks whether the cluster serves the API.
-var every = timing.Scaled(10 * time.Second)
+// checkInterval is how often the operator checks whether the cluster serves the API.
+var checkInterval = timing.Scaled(10 * time.Second)
 
-// Keeper keeps objects while the cluster serves their kinds, and does nothing while it does not. It has a cache of its own,
-// because a cache with a kind that is not served does not start.
-type Keeper struct {
+// Reconciler applies objects while the cluster serves their kinds, and does nothing while it does not.
+// It has a cache of its own, because a cache with a kind that is not served does not start.
+type Reconciler struct {
 	Manager ctrl.Manager
 	// API is the one that the cluster may lack.
 	API schema.GroupVersion
@@ -44,26 +45,26 @@ type Keeper struct {
 	// object or an owner, and again from time to time.
 	Apply func(context.Context, client.Client) error
 
-	served func() (bool, error)
+	isServed func() (bool, error)
 }
 
 // Start implements manager.Runnable. It returns when the context ends.
-func (k *Keeper) Start(ctx context.Context) error {
+func (k *Reconciler) Start(ctx context.Context) error {
 	kinds, err := discovery.NewDiscoveryClientForConfigAndClient(k.Manager.GetConfig(), k.Manager.GetHTTPClient())
 	if err != nil {
 		return err
 	}
-	k.served = func() (bool, error) { return serves(kinds, k.API, k.Kinds) }
+	k.isServed = func() (bool, error) { return serves(kinds, k.API, k.Kinds) }
 	for {
-		served, err := k.served()
+		served, err := k.isServed()
 		if err == nil && served {
 			klog.InfoS("The cluster serves an API; its objects are kept", "api", k.API)
-			err = k.keep(ctx)
+			err = k.whileServed(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Cannot keep objects of an API; trying again", "api", k.API)
 		}
-		if !sleep.For(ctx, every) {
+		if !sleep.For(ctx, checkInterval) {
 			return nil
 		}
 	}
@@ -87,8 +88,8 @@ func serves(client discovery.ServerResourcesInterface, api schema.GroupVersion, 
 	return true, nil
 }
 
-// keep calls Apply until a kind is no longer served or the context ends.
-func (k *Keeper) keep(ctx context.Context) error {
+// whileServed calls Apply until a kind is no longer served or the context ends.
+func (k *Reconciler) whileServed(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	m := k.Manager
@@ -120,8 +121,8 @@ func (k *Keeper) keep(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-time.After(every):
-			if served, err := k.served(); err == nil && !served {
+		case <-time.After(checkInterval):
+			if served, err := k.isServed(); err == nil && !served {
 				klog.InfoS("The cluster does not serve an API any more", "api", k.API)
 				return nil
 			}
@@ -130,7 +131,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 }
 
 // watch returns a channel that receives after changes of the objects and of their owner, until the context ends.
-func (k *Keeper) watch(ctx context.Context, own cache.Cache) (<-chan struct{}, error) {
+func (k *Reconciler) watch(ctx context.Context, own cache.Cache) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	wake := func() { sleep.Wake(changed) }
 	handler := toolscache.ResourceEventHandlerFuncs{

@@ -106,9 +106,9 @@ func TestReconcile(t *testing.T) {
 		{"another installation, chosen node deleted", func(s *scene) { s.node, s.other = nil, "other" }, "", false},
 		{"named node missing", func(s *scene) { named(s); s.node = nil }, `names node "node-01", which does not exist: correct it`, false},
 		{"named node replaced", func(s *scene) { named(s); younger(s) }, "the agent on node node-01 is not ready", false},
-		{"no node yet", func(s *scene) { s.sc.VolumeBindingMode, s.claim.Annotations, s.since = nil, nil, unnamed/2 }, "", false},
+		{"no node yet", func(s *scene) { s.sc.VolumeBindingMode, s.claim.Annotations, s.since = nil, nil, patienceWithoutNode/2 }, "", false},
 		{"no node", func(s *scene) {
-			s.since = unnamed + time.Second
+			s.since = patienceWithoutNode + time.Second
 			s.sc.VolumeBindingMode, s.claim.Annotations = nil, nil
 		}, "no node is named for this claim", false},
 	} {

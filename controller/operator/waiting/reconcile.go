@@ -24,11 +24,11 @@ var (
 	// patience is the time that a claim waits before anything is recorded: a node and its
 	// agent may be about to start.
 	patience = timing.Scaled(15 * time.Second)
-	// unnamed is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
-	unnamed = timing.Scaled(2 * time.Second)
-	// again is the time after which a waiting claim is checked again: its node or the agent
+	// patienceWithoutNode is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
+	patienceWithoutNode = timing.Scaled(2 * time.Second)
+	// checkInterval is the time after which a waiting claim is checked again: its node or the agent
 	// may be gone by then.
-	again = timing.Scaled(time.Minute)
+	checkInterval = timing.Scaled(time.Minute)
 )
 
 // Reconciler watches waiting claims. Register it once with a manager.
@@ -97,15 +97,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	wait := patience
 	if p.node == "" {
-		wait = unnamed
+		wait = patienceWithoutNode
 	}
 	if rest := wait - time.Since(first.at); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}
 	if namespace, err := r.Other(ctx); namespace != "" || err != nil {
-		return reconcile.Result{RequeueAfter: again}, err
+		return reconcile.Result{RequeueAfter: checkInterval}, err
 	}
-	return reconcile.Result{RequeueAfter: again}, r.act(ctx, claim, sc, p)
+	return reconcile.Result{RequeueAfter: checkInterval}, r.act(ctx, claim, sc, p)
 }
 
 // read returns the claim and its class. The class is nil if the claim or the class does not

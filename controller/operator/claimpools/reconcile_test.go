@@ -24,11 +24,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// cluster is a Keeper with the objects that it keeps.
+// cluster is a Reconciler with its objects.
 type cluster struct {
 	*testing.T
 	client.Client
-	k      *Keeper
+	k      *Reconciler
 	events []string
 	record map[string]Holder // as it was saved last
 }
@@ -44,7 +44,7 @@ func objectsOf(t *testing.T, objects ...client.Object) *cluster {
 			o.SetUID(types.UID(fmt.Sprintf("uid-%d", n)))
 			return to.Create(ctx, o, opts...)
 		}}).Build()
-	c.k = &Keeper{Namespace: "ns", Image: "image:v1", Client: c.Client, Live: c.Client, Now: time.Now, Apply: c.apply, Differs: c.differs,
+	c.k = &Reconciler{Namespace: "ns", Image: "image:v1", Client: c.Client, Live: c.Client, Now: time.Now, Apply: c.apply, Differs: c.differs,
 		Event: func(_ client.Object, _, reason, message string) { c.events = append(c.events, reason+" "+message) },
 		Save: func(_ context.Context, known map[string]Holder) error {
 			c.record = maps.Clone(known)
@@ -109,9 +109,9 @@ func (c *cluster) wantReplicas(node string, want int32) {
 	}
 }
 
-func (c *cluster) pass(w Wanted) Result {
+func (c *cluster) pass(w Desired) Result {
 	c.Helper()
-	r, err := c.k.Keep(c.Context(), &v1beta1.HostPathProvisioner{}, w)
+	r, err := c.k.Reconcile(c.Context(), &v1beta1.HostPathProvisioner{}, w)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -176,9 +176,9 @@ func inlineOn(node string) *corev1.Pod {
 }
 
 // poolP is pool p, on nodes n1 and n2.
-func poolP() Wanted {
-	return Wanted{Pools: []Pool{{Name: "p", Path: "/srv/p/csi", Template: spec(func(*corev1.PersistentVolumeClaimSpec) {})}},
-		Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Desired: 2, Settled: true}
+func poolP() Desired {
+	return Desired{Pools: []Pool{{Name: "p", Path: "/srv/p/csi", Template: spec(func(*corev1.PersistentVolumeClaimSpec) {})}},
+		Nodes: []Node{{Name: "n1"}, {Name: "n2"}}, Agents: 2, Settled: true}
 }
 
 // A holder ends only if nothing uses its disk, for whatever reason it is no longer wanted.
@@ -202,8 +202,8 @@ func TestMayEnd(t *testing.T) {
 		{"an agent on another node", agentOn("n2", offersP), "", false, true},
 		{"an agent without it", agentOn("n1", "[]"), "", false, false},
 	} {
-		for reason, w := range map[string]Wanted{
-			"no node is to have an agent": {Pools: poolP().Pools, Settled: true}, "the pool is removed": {Nodes: poolP().Nodes, Desired: 2, Settled: true},
+		for reason, w := range map[string]Desired{
+			"no node is to have an agent": {Pools: poolP().Pools, Settled: true}, "the pool is removed": {Nodes: poolP().Nodes, Agents: 2, Settled: true},
 			"the resource is deleted": {Settled: true, Deleted: true}, "the pool is moved": {Pools: []Pool{{Name: "p", Path: "/new/csi"}}, Nodes: poolP().Nodes, Settled: true},
 		} {
 			c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
@@ -236,11 +236,11 @@ func TestVolumeThatComesWhileTheHolderEnds(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionTrue))
 	c.pass(poolP())
 	c.runs()
-	c.pass(Wanted{Settled: true})
+	c.pass(Desired{Settled: true})
 	c.wantReplicas("n1", 0)
 	c.create(volumeOn("n1"))
 	c.runs()
-	r := c.pass(Wanted{Settled: true})
+	r := c.pass(Desired{Settled: true})
 	c.wantReplicas("n1", 1)
 	var jobs batchv1.JobList
 	if err := c.List(t.Context(), &jobs); err != nil || len(jobs.Items) != 1 || jobs.Items[0].Name != jobOf("p", "n2") {
@@ -248,7 +248,7 @@ func TestVolumeThatComesWhileTheHolderEnds(t *testing.T) {
 	}
 	for range 3 {
 		c.runs()
-		c.pass(Wanted{Settled: true})
+		c.pass(Desired{Settled: true})
 	}
 	c.wantReplicas("n1", 1)
 	c.wantReplicas("n2", -1)
@@ -267,7 +267,7 @@ func TestAbsentNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.pass(Wanted{Settled: true, Deleted: deleted})
+		c.pass(Desired{Settled: true, Deleted: deleted})
 		c.wantReplicas("n1", 1)
 		c.wantReplicas("n2", -1)
 	}
@@ -277,7 +277,7 @@ func TestAbsentNode(t *testing.T) {
 func TestDeletionLeavesWhatIsUsed(t *testing.T) {
 	c := objectsOf(t, nodeNamed("n1", corev1.ConditionTrue), nodeNamed("n2", corev1.ConditionFalse), volumeOn("n1"), agentOn("n2", `[{"name":"p","path":"/srv/p/csi"}]`))
 	c.pass(poolP())
-	r := c.pass(Wanted{Settled: true, Deleted: true})
+	r := c.pass(Desired{Settled: true, Deleted: true})
 	c.wantReplicas("n1", 1)
 	c.wantReplicas("n2", -1) // it is not ready, so it is not waited for
 	if d := c.holder(NameOf("p", "n1")); len(d.OwnerReferences) != 0 || len(r.Left) != 0 {

@@ -1,4 +1,4 @@
-package rollout
+package agentstatus
 
 import (
 	"fmt"
@@ -103,7 +103,7 @@ func TestJudge(t *testing.T) {
 		for _, change := range row.change {
 			change(&o)
 		}
-		if s := Judge(o); words(s) != row.want {
+		if s := Of(o); words(s) != row.want {
 			t.Errorf("%s: %s, want %s\n%+v", row.name, words(s), row.want, s)
 		}
 	}
@@ -113,31 +113,31 @@ func TestJudge(t *testing.T) {
 func TestAgentThatDoesNotStart(t *testing.T) {
 	for _, pods := range []string{"u", "e", "n", "ru", "re"} {
 		o := observed(pods)
-		s := Judge(o)
+		s := Of(o)
 		if s.Left != Startup-time.Minute || s.Failed || len(s.Unready) != 1 || len(s.Running) > strings.Count(pods, "r")+strings.Count(pods, "u") {
 			t.Errorf("%s: %+v", pods, s)
 		}
 		o.Now = now.Add(Startup)
-		if s := Judge(o); !s.Failed {
+		if s := Of(o); !s.Failed {
 			t.Errorf("%s: not failed after %v", pods, Startup)
 		}
 	}
 	first := observed("uu")
 	first.Pods[0].Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-30 * time.Second))
-	if s := Judge(first); s.Left != Startup-time.Minute {
+	if s := Of(first); s.Left != Startup-time.Minute {
 		t.Errorf("the first that fails: %+v", s)
 	}
 	missed := observed("r")
-	if s := Judge(missed); s.Left != Startup || !s.MissingSince.Equal(now) {
+	if s := Of(missed); s.Left != Startup || !s.MissingSince.Equal(now) {
 		t.Errorf("missed now: %+v", s)
 	}
 	missed.MissingSince = now.Add(-Startup)
-	if s := Judge(missed); !s.Failed || s.Left != 0 {
+	if s := Of(missed); !s.Failed || s.Left != 0 {
 		t.Errorf("missed for long: %+v", s)
 	}
 	came := observed("rr")
 	came.MissingSince = now.Add(-Startup)
-	if s := Judge(came); s.Failed || !s.MissingSince.IsZero() {
+	if s := Of(came); s.Failed || !s.MissingSince.IsZero() {
 		t.Errorf("no longer missed: %+v", s)
 	}
 }
@@ -147,7 +147,7 @@ func TestOrderOfNodes(t *testing.T) {
 	o := observed("uuuu")
 	slices.Reverse(o.Pods)
 	o.Pods[0].Spec.NodeName = "node-a" // also an older pod there
-	s := Judge(o)
+	s := Of(o)
 	running := ""
 	for _, pod := range s.Running {
 		running += pod.Spec.NodeName + " "
@@ -172,7 +172,7 @@ func TestMisscheduledAgent(t *testing.T) {
 	} {
 		o := observed(row.pods)
 		o.DaemonSet.Status.NumberMisscheduled, o.DaemonSet.Status.NumberReady = 1, row.ready
-		got := strings.ReplaceAll(words(Judge(o)), " settled", "")
+		got := strings.ReplaceAll(words(Of(o)), " settled", "")
 		if got != row.want {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
 		}

@@ -1,4 +1,4 @@
-package rollout
+package agentstatus
 
 import "testing"
 
@@ -23,13 +23,13 @@ func TestSettled(t *testing.T) {
 	} {
 		o := observed(row.pods)
 		o.DaemonSet.Status.NumberMisscheduled = row.misscheduled
-		if s := Judge(o); s.Settled != row.want {
+		if s := Of(o); s.Settled != row.want {
 			t.Errorf("%s: settled is %v, running on %d nodes", row.name, s.Settled, len(s.Running))
 		}
 	}
 	twice := observed("rr")
 	twice.Pods[1].Spec.NodeName = twice.Pods[0].Spec.NodeName
-	if Judge(twice).Settled {
+	if Of(twice).Settled {
 		t.Error("two agents on one node count as two nodes")
 	}
 }

@@ -1,4 +1,5 @@
-// Package rollout judges how far a rollout of the agents is, from their DaemonSet and its pods.
+// Package agentstatus judges how many agents are ready, and how far their rollout is, from their
+// DaemonSet and its pods.
 //
 // The two come from caches and do not agree at every moment:
 //
@@ -7,9 +8,9 @@
 //   - the DaemonSet counts a pod a moment after the pod became ready;
 //   - a node that got a taint keeps its agent, which Kubernetes counts as misscheduled and not as ready.
 //
-// So an agent counts as ready only if it is ready in both, and while one of the two lags behind, State is that of a rollout
-// that goes on, or is marked as Counting.
-package rollout
+// So an agent counts as ready only if it is ready in both. While one of the two lags behind, State is
+// that of a rollout that goes on, or is marked as Counting.
+package agentstatus
 
 import (
 	"cmp"
@@ -68,8 +69,8 @@ type State struct {
 	Settled bool
 }
 
-// Judge returns the state of the agents. Agents that are not installed are a rollout without any.
-func Judge(o Observed) State {
+// Of returns the state of the agents. Agents that are not installed are a rollout without any.
+func Of(o Observed) State {
 	ds := o.DaemonSet
 	if ds == nil {
 		return State{Rolling: true}
@@ -85,7 +86,7 @@ func Judge(o Observed) State {
 	}
 	behind := ds.Generation < o.Written || ds.DeletionTimestamp != nil || counts.ObservedGeneration != ds.Generation
 	if !behind {
-		s.miss(s.Desired+int(counts.NumberMisscheduled)-pods, o)
+		s.addMissing(s.Desired+int(counts.NumberMisscheduled)-pods, o)
 	}
 	s.Rolling = behind || counts.UpdatedNumberScheduled < counts.DesiredNumberScheduled ||
 		int(counts.CurrentNumberScheduled) > len(s.Running) || o.Rolling && s.Left > 0
@@ -120,7 +121,7 @@ func (s *State) add(pod corev1.Pod, now time.Time) {
 	}
 	if unready {
 		s.Unready = append(s.Unready, cmp.Or(pod.Spec.NodeName, "pod "+pod.Name+", which has no node"))
-		s.await(since, now)
+		s.addUnready(since, now)
 	} else {
 		s.Ready++
 	}
@@ -129,8 +130,8 @@ func (s *State) add(pod corev1.Pod, now time.Time) {
 	}
 }
 
-// miss adds n agents without a pod.
-func (s *State) miss(n int, o Observed) {
+// addMissing adds n agents without a pod.
+func (s *State) addMissing(n int, o Observed) {
 	if n <= 0 {
 		return
 	}
@@ -138,11 +139,11 @@ func (s *State) miss(n int, o Observed) {
 	if s.MissingSince.IsZero() {
 		s.MissingSince = o.Now
 	}
-	s.await(s.MissingSince, o.Now)
+	s.addUnready(s.MissingSince, o.Now)
 }
 
-// await adds an agent that has not been ready since then.
-func (s *State) await(since, now time.Time) {
+// addUnready adds an agent that has not been ready since then.
+func (s *State) addUnready(since, now time.Time) {
 	left := Startup - now.Sub(since)
 	switch {
 	case left <= 0:

@@ -22,22 +22,22 @@ type Holder struct {
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
-// learn adds the Deployments that the record lacks: those of an earlier version, or of the existing operator. One that is being
+// addUnrecorded adds the Deployments that the record lacks: those of an earlier version, or of the existing operator. One that is being
 // deleted is not added: its mount is gone, or was not the operator's.
-func (k *Keeper) learn(have map[string]*appsv1.Deployment) {
-	if k.Known == nil {
-		k.Known = map[string]Holder{}
+func (r *Reconciler) addUnrecorded(have map[string]*appsv1.Deployment) {
+	if r.Recorded == nil {
+		r.Recorded = map[string]Holder{}
 	}
 	for name, d := range have {
 		if d.DeletionTimestamp == nil {
-			k.Known[name] = k.known(d)
+			r.Recorded[name] = r.recordOf(d)
 		}
 	}
 }
 
-// known returns what the record says of the Deployment, or else what that says itself.
-func (k *Keeper) known(d *appsv1.Deployment) Holder {
-	if h, found := k.Known[d.Name]; found {
+// recordOf returns the record of the Deployment, or else one of what the Deployment has.
+func (r *Reconciler) recordOf(d *appsv1.Deployment) Holder {
+	if h, found := r.Recorded[d.Name]; found {
 		return h
 	}
 	h := Holder{Pool: poolOf(d), Node: nodeOf(d), Path: pathOf(d), ClaimUID: claimOf(d)}
@@ -47,7 +47,7 @@ func (k *Keeper) known(d *appsv1.Deployment) Holder {
 	return h
 }
 
-// owner returns the arguments that say for whom the disk is mounted. There are none if the claim is not known.
+// owner returns the arguments for which claim the disk is mounted. There are none if the claim is not known.
 func (h Holder) owner() []string {
 	if h.ClaimUID == "" {
 		return nil
@@ -61,13 +61,13 @@ func IsPath(path string) bool {
 }
 
 // save writes the record if it differs from what was written last. It is called before an object is created or changed for it.
-func (k *Keeper) save(ctx context.Context) error {
-	if k.Save == nil || maps.Equal(k.Known, k.saved) {
+func (r *Reconciler) save(ctx context.Context) error {
+	if r.Save == nil || maps.Equal(r.Recorded, r.written) {
 		return nil
 	}
-	if err := k.Save(ctx, k.Known); err != nil {
+	if err := r.Save(ctx, r.Recorded); err != nil {
 		return err
 	}
-	k.saved = maps.Clone(k.Known)
+	r.written = maps.Clone(r.Recorded)
 	return nil
 }
