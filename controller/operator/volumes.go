@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
@@ -42,7 +41,7 @@ func (r *Reconciler) eachPV(ctx context.Context, see func(*corev1.PersistentVolu
 	var pvs corev1.PersistentVolumeList
 	err := claimpools.Pages(ctx, r.Live, &pvs, func() {
 		for i := range pvs.Items {
-			if pv := &pvs.Items[i]; ours(pv) {
+			if pv := &pvs.Items[i]; identity.Provisioned(pv) {
 				see(pv)
 			}
 		}
@@ -61,17 +60,9 @@ func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.Persistent
 		return fmt.Errorf("list PVs: %w", err)
 	}
 	for i := range pvs.Items {
-		if pv := &pvs.Items[i]; ours(pv) {
+		if pv := &pvs.Items[i]; identity.Provisioned(pv) {
 			see(pv)
 		}
 	}
 	return nil
-}
-
-// ours reports whether the PV is one of the provisioners'.
-func ours(pv *corev1.PersistentVolume) bool {
-	if pv.Spec.CSI != nil {
-		return pv.Spec.CSI.Driver == contract.CSIProvisioner
-	}
-	return pv.Annotations[contract.AnnProvisionedBy] == contract.HostPathProvisioner
 }

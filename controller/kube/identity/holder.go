@@ -46,7 +46,7 @@ func UseOfPV(pv *corev1.PersistentVolume) (u Use, ok bool) {
 	if pv.Spec.CSI != nil {
 		node := contract.TopologyOf(pv)
 		u.Pool, u.Nodes, u.Anywhere = contract.PoolName(pv.Spec.CSI.VolumeAttributes), append(u.Nodes, node), node == ""
-		return u, pv.Spec.CSI.Driver == contract.CSIProvisioner
+		return u, Provisioned(pv)
 	}
 	u.Path = contract.DirectoryOf(pv)
 	host := contract.Hostname(pv)

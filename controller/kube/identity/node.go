@@ -22,13 +22,10 @@ const (
 	GivenUp
 )
 
-// NodeFacts are the marks of a PV, and what the API server has of its node. "" is a mark that no agent recorded.
+// NodeFacts are the marks of a PV, and what the API server has of its node.
 type NodeFacts struct {
-	PV, Node string // names
-	NodeUID  string // the PV's, of the Node whose agent last bound the volume
-	Pool     string // the PV's, the UUID of its pool
-	Cluster  string // the PV's, of the cluster whose agent last bound the volume
-	Missing  string // the PV's: the agent's report, as PoolMissing or VolumeIsMissing has it
+	PV string // the name
+	Home
 
 	ThisCluster string // "" if it may not be read
 
@@ -38,8 +35,8 @@ type NodeFacts struct {
 	Agent  bool   // an agent on the node is ready
 	Waited bool   // the grace period is over since the node answered last, or since the Node of the name came into question
 
-	Hostname  string // the name of another Node that has the hostname which the PV requires
-	Elsewhere string // the name of another Node whose agent has the pool open
+	HostnameAt string // the name of another Node that has the hostname which the PV requires
+	PoolAt     string // the name of another Node whose agent has the pool open
 }
 
 // PoolMissing is the report of the agent of a Node that the pool of a PV is not open there.
@@ -64,7 +61,9 @@ func GivesUp(annotation, nodeUID, pvNodeUID, pool string) bool {
 //	exists, another UID    the agent is ready, and reports that the pool came without the volume
 //	does not exist         no agent of it was ready for the grace period, and nothing of it is on another node
 //
-// Each row waits for the grace period: the disk of a node that was just made may be mounted later than its agent starts. Each needs the PV's mark of this cluster: the nodes of a PV that was restored here may still join.
+// Each row waits for the grace period: the disk of a node that was just made may be mounted later than
+// its agent starts. Each needs the PV's mark of this cluster: the nodes of a PV that was restored here
+// may still join.
 func NodeGone(f NodeFacts) (Loss, Finding) {
 	loss, found := f.lost()
 	if found.Answer != Ours || f.ThisCluster != "" && f.Cluster == f.ThisCluster {
@@ -87,13 +86,13 @@ func (f *NodeFacts) lost() (Loss, Finding) {
 		return NotLost, Finding{Unclear, f.madeAgain()}
 	case f.Agent:
 		return NotLost, Finding{Foreign, "the agent of node " + f.Node + " is ready"}
-	case f.Hostname != "":
-		return NotLost, Finding{Foreign, fmt.Sprintf("node %s has the hostname of node %s", f.Hostname, f.Node)}
+	case f.HostnameAt != "":
+		return NotLost, Finding{Foreign, fmt.Sprintf("node %s has the hostname of node %s", f.HostnameAt, f.Node)}
 	case !f.Waited:
 		return NotLost, Finding{}
-	case f.Elsewhere != "":
+	case f.PoolAt != "":
 		return NotLost, Finding{Unclear, fmt.Sprintf("node %s does not exist any more, and node %s has pool %s, which has this volume: "+
-			"move the disk back, or make the PV again for node %[2]s", f.Node, f.Elsewhere, f.Pool)}
+			"move the disk back, or make the PV again for node %[2]s", f.Node, f.PoolAt, f.Pool)}
 	}
 	return NodeAbsent, Finding{Answer: Ours}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestNodeGone(t *testing.T) {
-	absent := NodeFacts{PV: "pvc-1", Node: "node-01", NodeUID: "old", Pool: "p1", Cluster: "c", ThisCluster: "c", Waited: true}
+	absent := NodeFacts{PV: "pvc-1", Home: Home{Node: "node-01", NodeUID: "old", Pool: "p1", Cluster: "c"}, ThisCluster: "c", Waited: true}
 	again := absent
 	again.Exists, again.UID, again.Agent = true, "new", true
 	same := again
@@ -25,8 +25,8 @@ func TestNodeGone(t *testing.T) {
 		"absent":                           {absent, NodeAbsent, Ours, ""},
 		"absent, an agent is ready":        {with(absent, func(f *NodeFacts) { f.Agent = true }), NotLost, Foreign, "is ready"},
 		"absent, the grace runs":           {with(absent, func(f *NodeFacts) { f.Waited = false }), NotLost, Unclear, ""},
-		"renamed, with the same hostname":  {with(absent, func(f *NodeFacts) { f.Hostname = "node-02" }), NotLost, Foreign, "node-02 has the hostname"},
-		"the pool is on another node":      {with(absent, func(f *NodeFacts) { f.Elsewhere = "node-02" }), NotLost, Unclear, "node node-02 has pool p1"},
+		"renamed, with the same hostname":  {with(absent, func(f *NodeFacts) { f.HostnameAt = "node-02" }), NotLost, Foreign, "node-02 has the hostname"},
+		"the pool is on another node":      {with(absent, func(f *NodeFacts) { f.PoolAt = "node-02" }), NotLost, Unclear, "node node-02 has pool p1"},
 		"absent, of another cluster":       {with(absent, func(f *NodeFacts) { f.Cluster = "b" }), NotLost, Unclear, unmarked},
 		"absent, from an older version":    {with(absent, func(f *NodeFacts) { f.Cluster = "" }), NotLost, Unclear, unmarked},
 		"absent, the cluster is unknown":   {with(absent, func(f *NodeFacts) { f.Cluster, f.ThisCluster = "", "" }), NotLost, Unclear, "kube-system"},

@@ -38,7 +38,7 @@ func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolum
 
 // handle reports a PV whose volume is lost with its node, or may be, or takes the next step of its policy.
 func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, known *reader) (state, error) {
-	h, _ := homeOf(pv)
+	h, _ := identity.HomeOf(pv)
 	f, err := known.facts(ctx, pv.Name, h)
 	if err != nil {
 		return present, err

@@ -8,38 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
-
-// home has the marks of a PV that name where its volume is. A mark that no agent recorded is "".
-type home struct {
-	node     string    // the Node's name
-	hostname string    // the label that the affinity of a hostPath PV requires; "" for a CSI PV
-	uid      types.UID // the Node's UID
-	pool     string    // the pool's UUID
-	cluster  string    // the UID of the cluster
-	missing  string    // the agent's report that pool or volume are missing
-}
-
-// homeOf returns the home of a PV. ok is false if the PV is not one of the provisioners', or names no node.
-func homeOf(pv *corev1.PersistentVolume) (h home, ok bool) {
-	a := pv.Annotations
-	h = home{uid: types.UID(a[contract.AnnNodeUID]), pool: a[contract.AnnPool], cluster: a[contract.AnnCluster], missing: a[contract.AnnMissing]}
-	if pv.Spec.CSI != nil {
-		h.node = contract.TopologyOf(pv)
-		return h, h.node != "" && pv.Spec.CSI.Driver == contract.CSIProvisioner
-	}
-	h.node, h.hostname = a[contract.AnnProvisionOnNode], contract.Hostname(pv)
-	return h, h.node != "" && h.hostname != "" && a[contract.AnnProvisionedBy] == contract.HostPathProvisioner
-}
-
-// isNode reports whether a Node with that UID may be the home.
-func (h home) isNode(uid types.UID) bool { return h.uid == "" || h.uid == uid }
 
 // place is what the facts about a node depend on, for all PVs with the same one.
 type place struct{ node, hostname, pool string }
@@ -51,8 +25,8 @@ type reader struct {
 }
 
 // facts returns the facts about the PV of that name and its home, as the API server has them.
-func (r *reader) facts(ctx context.Context, pv string, h home) (identity.NodeFacts, error) {
-	at := place{h.node, h.hostname, h.pool}
+func (r *reader) facts(ctx context.Context, pv string, h identity.Home) (identity.NodeFacts, error) {
+	at := place{h.Node, h.Hostname, h.Pool}
 	f, ok := r.known[at]
 	if !ok {
 		var err error
@@ -61,13 +35,12 @@ func (r *reader) facts(ctx context.Context, pv string, h home) (identity.NodeFac
 		}
 		r.known[at] = f
 	}
-	f.PV, f.NodeUID, f.Cluster, f.Missing = pv, string(h.uid), h.cluster, h.missing
+	f.PV, f.Home = pv, h
 	return f, nil
 }
 
 // read reads the facts about a place from the API server. Only the node that has the pool comes from the cache: it only delays.
 func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, err error) {
-	f.Node, f.Pool = at.node, at.pool
 	if f.ThisCluster, err = r.thisCluster(ctx); err != nil {
 		return f, err
 	}
@@ -83,10 +56,10 @@ func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, 
 	if f.Agent, _, err = r.agent(ctx, at.node); err != nil || f.Exists {
 		return f, err
 	}
-	if f.Hostname, err = r.withHostname(ctx, at.hostname); err != nil {
+	if f.HostnameAt, err = r.withHostname(ctx, at.hostname); err != nil {
 		return f, err
 	}
-	f.Elsewhere, err = r.withPool(ctx, at)
+	f.PoolAt, err = r.withPool(ctx, at)
 	return f, err
 }
 
@@ -129,12 +102,12 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 		return "", err
 	}
 	for i := range pvs.Items {
-		h, ok := homeOf(&pvs.Items[i])
-		if !ok || h.node == at.node || h.uid == "" {
+		h, ok := identity.HomeOf(&pvs.Items[i])
+		if !ok || h.Node == at.node || h.NodeUID == "" {
 			continue
 		}
-		if node, err := r.cachedNode(ctx, h.node); err != nil || node != nil && node.UID == h.uid {
-			return h.node, err
+		if node, err := r.cachedNode(ctx, h.Node); err != nil || node != nil && string(node.UID) == h.NodeUID {
+			return h.Node, err
 		}
 	}
 	return "", nil

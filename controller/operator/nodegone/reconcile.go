@@ -94,8 +94,8 @@ func poolOf(o client.Object) []string {
 func nodesOf(o client.Object) []string {
 	switch o := o.(type) {
 	case *corev1.PersistentVolume:
-		if h, ok := homeOf(o); ok {
-			return []string{h.node}
+		if h, ok := identity.HomeOf(o); ok {
+			return []string{h.Node}
 		}
 	case *corev1.Pod:
 		if o.Spec.NodeName != "" && contract.OfDaemonSet(o) {
@@ -158,13 +158,13 @@ func (r *Reconciler) lost(ctx context.Context, name string) (l lost, err error) 
 		return l, fmt.Errorf("list the PVs of node %s: %w", name, err)
 	}
 	for _, pv := range pvs.Items {
-		h, _ := homeOf(&pv)
+		h, _ := identity.HomeOf(&pv)
 		switch {
-		case node == nil || !h.isNode(node.UID),
-			h.missing == identity.PoolMissing(string(node.UID)) &&
-				identity.GivesUp(node.Annotations[contract.AnnGiveUp], string(node.UID), string(h.uid), h.pool):
+		case node == nil || !h.IsNode(string(node.UID)),
+			h.Missing == identity.PoolMissing(string(node.UID)) &&
+				identity.GivesUp(node.Annotations[contract.AnnGiveUp], string(node.UID), h.NodeUID, h.Pool):
 			l.pvs = append(l.pvs, pv)
-		case h.uid != "" && (givenUp(&pv) || h.cluster == ""):
+		case h.NodeUID != "" && (givenUp(&pv) || h.Cluster == ""):
 			l.bound = append(l.bound, pv)
 		}
 	}

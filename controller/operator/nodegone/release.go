@@ -16,7 +16,7 @@ import (
 // step is the next step for a PV whose volume is lost, as read from the API server.
 type step struct {
 	pv   *corev1.PersistentVolume
-	home home
+	home identity.Home
 	p    policy
 	loss identity.Loss
 }
@@ -31,12 +31,12 @@ type step struct {
 //
 // Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is still as it was read. The
 // next call takes the next step, also after a restart. The annotation on a Node gives up as release does, whatever the class says.
-func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h home, p policy, loss identity.Loss) (state, error) {
+func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h identity.Home, p policy, loss identity.Loss) (state, error) {
 	pv, err := live.PV(ctx, r.Live, cached.Name)
 	if pv == nil || err != nil {
 		return present, err
 	}
-	if at, ok := homeOf(pv); !ok || at != h || pv.UID != cached.UID {
+	if at, ok := identity.HomeOf(pv); !ok || at != h || pv.UID != cached.UID {
 		return present, nil // the cache is behind
 	}
 	if loss != identity.GivenUp {

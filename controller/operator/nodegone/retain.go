@@ -20,7 +20,7 @@ func retained(pv *corev1.PersistentVolume) bool {
 
 // noted reports whether retain has nothing to do.
 func (s step) noted() bool {
-	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.missing)
+	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.Missing)
 }
 
 // retain sets the PV's reclaim policy to Retain and notes the former one. It takes the annotation of a migration with it, which
@@ -60,7 +60,7 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 	if pv == nil || err != nil {
 		return err
 	}
-	h, ok := homeOf(pv)
+	h, ok := identity.HomeOf(pv)
 	if !ok || !givenUp(pv) || pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
 		return nil
 	}

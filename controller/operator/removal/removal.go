@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
-	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
@@ -69,7 +68,7 @@ func pods(ctx context.Context, from client.Reader) (names []string, err error) {
 	var pvs corev1.PersistentVolumeList
 	err = claimpools.Pages(ctx, from, &pvs, func() {
 		for _, pv := range pvs.Items {
-			if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == contract.CSIProvisioner && pv.Spec.ClaimRef != nil {
+			if pv.Spec.CSI != nil && identity.Provisioned(&pv) && pv.Spec.ClaimRef != nil {
 				claims[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
 			}
 		}
