@@ -28,9 +28,10 @@ const forceAnnotation = "hostpathprovisioner.kubevirt.io/force-deletion"
 // checkInterval is how often a resource that waits for volumes is checked.
 var checkInterval = timing.Scaled(10 * time.Second)
 
-// delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet and its pods first, the
-// CSIDriver last. Until then the agents are kept. It never touches data. A resource that is not served, according to the API
-// server, has no objects, and only loses its finalizer.
+// delete removes the objects of a resource that is deleted, once no volume is in use: the DaemonSet
+// and its pods first, the CSIDriver last. Until then the agents stay. It never touches data. A
+// resource that is not served, according to the API server, has no objects, and only loses its
+// finalizer.
 func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(cr, finalizer) {
 		return reconcile.Result{}, nil
@@ -72,9 +73,9 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	return reconcile.Result{}, r.removeFinalizer(ctx, cr)
 }
 
-// removeRest removes what is left when the agents and the disks of pools are gone. Holders that stay keep their account, without an
-// owner that would take it along, and their constraints: their pods can be created again. It returns an object that is still there,
-// or "".
+// removeRest removes what is left when the agents and the disks of pools are gone. Holders that
+// stay keep their account, without an owner that would take it along, and their constraints: their
+// pods can be created again. It returns an object that is still there, or "".
 func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner, held bool) (left string, err error) {
 	if !held {
 		if left, err = r.removeAll(ctx, cr, otherKinds...); left != "" || err != nil {
@@ -135,8 +136,8 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, cr *v1beta1.HostPathPr
 	return err
 }
 
-// waitForVolumes keeps the agents, and names the volumes in the conditions. A webhook that cannot be applied
-// does not keep the agents from their objects.
+// waitForVolumes keeps the agents, and names the volumes in the conditions. A webhook that cannot
+// be applied does not keep the agents from their objects.
 func (r *Reconciler) waitForVolumes(ctx context.Context, cr *v1beta1.HostPathProvisioner, used []string) error {
 	failed := r.applyWebhook(ctx, cr)
 	if _, _, err := r.applyAgents(ctx, cr); err != nil || failed != nil {
@@ -148,8 +149,8 @@ func (r *Reconciler) waitForVolumes(ctx context.Context, cr *v1beta1.HostPathPro
 		events.Count(len(used), "volume"), events.Names(used, listed), forceAnnotation)})
 }
 
-// unmountPools unmounts the pools on claims, which the agents do not use any more, and returns one that is still mounted, or "".
-// held is true if holders stay, because volumes use their disks.
+// unmountPools unmounts the pools on claims, which no agent uses any more, and returns one that is
+// still mounted, or "". held is true if holders stay, because volumes use their disks.
 func (r *Reconciler) unmountPools(ctx context.Context, cr *v1beta1.HostPathProvisioner) (left string, held bool, err error) {
 	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
 	if err != nil {
@@ -157,19 +158,21 @@ func (r *Reconciler) unmountPools(ctx context.Context, cr *v1beta1.HostPathProvi
 	}
 	found, err := r.claimPools(cr, record).Reconcile(ctx, cr, claimpools.Desired{Settled: true, Deleted: true})
 	held = len(found.Kept) > 0
-	if err == nil && len(found.Left) == 0 && !held && cr.Annotations[forceAnnotation] != "true" {
-		return "", held, record.Delete(ctx, r.Client)
-	}
-	if err != nil || len(found.Left) == 0 {
+	switch {
+	case err != nil, len(found.Left) == 0 && (held || cr.Annotations[forceAnnotation] == "true"):
 		return "", held, err
+	case len(found.Left) == 0:
+		return "", held, record.Delete(ctx, r.Client)
 	}
 	return found.Left[0], held, r.show(ctx, cr, verdict{reason: "PoolUnmounting", message: events.Names(found.Left, listed), available: no})
 }
 
-// otherKinds are the kinds of the objects beside the DaemonSet, in the order in which they are removed.
+// otherKinds are the kinds of the objects beside the DaemonSet, in the order in which they are
+// removed.
 var otherKinds = []string{"ValidatingWebhookConfiguration", "Service", "RoleBinding", "ClusterRoleBinding", "Role", "ClusterRole", "ServiceAccount", "CSIDriver"}
 
-// removeAll deletes the objects of the kinds, in the order of these, and returns one that is still there, or "".
+// removeAll deletes the objects of the kinds, in the order of these, and returns one that is still
+// there, or "".
 func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisioner, kinds ...string) (left string, err error) {
 	objects, err := r.objects(cr)
 	if err != nil {
@@ -180,9 +183,7 @@ func (r *Reconciler) removeAll(ctx context.Context, cr *v1beta1.HostPathProvisio
 		return slices.Index(kinds, a.GetKind()) - slices.Index(kinds, b.GetKind())
 	})
 	for _, o := range objects {
-		have := &unstructured.Unstructured{}
-		have.SetGroupVersionKind(o.GroupVersionKind())
-		err := r.Client.Get(ctx, client.ObjectKeyFromObject(o), have)
+		have, err := r.applier.read(ctx, o)
 		switch {
 		case apierrors.IsNotFound(err):
 			continue

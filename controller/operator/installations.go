@@ -13,20 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// yieldInterval is how often an operator that another installation keeps from its work checks whether that one is gone.
+// yieldInterval is how often an operator checks whether the other installation is gone.
 const yieldInterval = time.Minute
 
-// bindingName is the name of the ClusterRoleBinding of the agents, which each installation would have for itself.
+// bindingName is the name of the ClusterRoleBinding of the agents, which each installation would
+// have for itself.
 const bindingName = "hostpath-provisioner-admin-csi"
 
 // installationPods are the labels of an operator's and of an agent's pods.
 var installationPods = []client.MatchingLabels{{"name": "hostpath-provisioner-operator"}, {"k8s-app": "hostpath-provisioner"}}
 
-// other returns the namespace of another installation, or "": that of the account which the agents' ClusterRoleBinding names, while
-// an operator or an agent runs there. Only administrators write that binding; a tenant's pod with such labels proves nothing.
-// Both would write the objects that have no namespace, and two agents on one node would serve a claim twice.
+// other returns the namespace of another installation, or "": that of the account which the agents'
+// ClusterRoleBinding names, while an operator or an agent runs there. Only administrators write
+// that binding; the labels of a tenant's pod prove nothing. Both would write the objects that have
+// no namespace, and two agents on one node would serve a claim twice.
 func (r *Reconciler) other(ctx context.Context) (namespace string, err error) {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("rbac.authorization.k8s.io/v1")
@@ -60,7 +63,7 @@ func (r *Reconciler) populated(ctx context.Context, namespace string) (bool, err
 			return false, fmt.Errorf("list the pods of another installation in namespace %s: %w", namespace, err)
 		}
 		for _, pod := range pods.Items {
-			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			if !contract.PodEnded(&pod) {
 				return true, nil
 			}
 		}
@@ -68,8 +71,8 @@ func (r *Reconciler) populated(ctx context.Context, namespace string) (bool, err
 	return false, nil
 }
 
-// yieldTo leaves the resource to the operator in the other namespace, which also writes the status. It returns the error if it is
-// not known whether there is one.
+// yieldTo leaves the resource, and its status, to the operator in the other namespace. It returns
+// the error if it is not known whether there is one.
 func (r *Reconciler) yieldTo(namespace string, cr *v1beta1.HostPathProvisioner, err error) (reconcile.Result, error) {
 	if err != nil {
 		return reconcile.Result{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -63,7 +64,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return types, nil
 }
 
-// Run reconciles until the context ends. Of several operators one does, and another takes over when it ends.
+// Run reconciles until the context ends. Of several operators one does, and another takes over when
+// it ends.
 func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) error {
 	types, err := Scheme()
 	if err != nil {
@@ -116,7 +118,8 @@ func (s Settings) Run(ctx context.Context, config *rest.Config, a Addresses) err
 	return mgr.Start(ctx)
 }
 
-// validator decides about changes. All that it reads is cached: whoever reaches the webhook may ask it.
+// validator decides about changes. All that it reads is cached: every client that reaches the
+// webhook may ask.
 func (r *Reconciler) validator() *admission.Validator {
 	return &admission.Validator{Resources: r.Client, PVs: r.eachCached, Notes: notes,
 		Claims: func(ctx context.Context, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
@@ -137,7 +140,8 @@ func (r *Reconciler) serve(mgr ctrl.Manager, address string) error {
 	return mgr.Add(s)
 }
 
-// cached is what the operator caches: its own namespace, and what has its label, but only one ConfigMap and one Secret.
+// cached is what the operator caches: its own namespace, and what has its label, but only one
+// ConfigMap and one Secret.
 func (s Settings) cached() cache.Options {
 	own := map[string]cache.Config{s.Namespace: {}}
 	marked := labels.SelectorFromSet(labels.Set{"k8s-app": "hostpath-provisioner"})
@@ -167,14 +171,9 @@ func (s Settings) cached() cache.Options {
 
 func named(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
-// watchedKinds are the kinds of the objects that are kept.
+// watchedKinds are the kinds of the objects that the operator applies.
 func watchedKinds() (all []*unstructured.Unstructured) {
-	for _, kind := range [][2]string{
-		{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"storage.k8s.io/v1", "CSIDriver"},
-		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"},
-		{"v1", "Service"}, {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
-		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"},
-	} {
+	for _, kind := range append(slices.Clone(namespacedKinds), clusterKinds...) {
 		o := &unstructured.Unstructured{}
 		o.SetAPIVersion(kind[0])
 		o.SetKind(kind[1])
@@ -183,12 +182,15 @@ func watchedKinds() (all []*unstructured.Unstructured) {
 	return all
 }
 
+var (
+	namespacedKinds = [][2]string{{"v1", "ServiceAccount"}, {"apps/v1", "DaemonSet"}, {"apps/v1", "Deployment"}, {"v1", "Service"},
+		{"rbac.authorization.k8s.io/v1", "Role"}, {"rbac.authorization.k8s.io/v1", "RoleBinding"}}
+	clusterKinds = [][2]string{{"storage.k8s.io/v1", "CSIDriver"}, {"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"},
+		{"rbac.authorization.k8s.io/v1", "ClusterRole"}, {"rbac.authorization.k8s.io/v1", "ClusterRoleBinding"}}
+)
+
 func namespaced(o *unstructured.Unstructured) bool {
-	switch o.GetKind() {
-	case "ServiceAccount", "DaemonSet", "Deployment", "Role", "RoleBinding", "Service":
-		return true
-	}
-	return false
+	return slices.Contains(namespacedKinds, [2]string{o.GetAPIVersion(), o.GetKind()})
 }
 
 // watch has every change of a resource or of an object that is kept reconcile all resources.
@@ -211,7 +213,8 @@ func (r *Reconciler) watch(mgr ctrl.Manager) error {
 	return b.WatchesRawSource(source.Channel(changed, all)).Complete(r)
 }
 
-// isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and a tenant can give its own any label.
+// isClaim reports whether the object is a claim of a pool. Claims of all namespaces are cached, and
+// tenants can set any label.
 func (r *Reconciler) isClaim(o client.Object) bool {
 	return o.GetNamespace() == r.Namespace && claimpools.IsClaim(o)
 }

@@ -19,10 +19,11 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/operator/poolrecord"
 )
 
-// layout returns what the resource asks for, with the settings of the ConfigMap, and what the resource no longer names while
-// volumes use it: without its pool, a pod of such a PV does not start, and its directory is never removed. What agents have is
-// decided by the operator's record, which layout writes before anything is applied. What is no longer wanted stays in the record
-// until no agent offers it: agents that are not replaced yet go on to create volumes in it.
+// layout returns what the resource asks for, with the settings of the ConfigMap, and what volumes
+// use although the resource no longer names it: without its pool, a pod of such a PV does not
+// start, and its directory is never removed. It decides by the operator's record, and writes that
+// before anything is applied. What is no longer wanted stays in the record until no agent offers
+// it: agents that are not replaced yet still create volumes there.
 func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner) (layout, error) {
 	l := layoutOf(cr)
 	record, err := r.record(ctx)
@@ -51,8 +52,8 @@ func (r *Reconciler) layout(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	return l, err
 }
 
-// record reads the operator's record. If there is none, it begins with what the agents' DaemonSet has: that of an earlier version
-// has the pools that the resource no longer names.
+// record reads the operator's record. Without one it begins with what the agents' DaemonSet has,
+// which may be that of an earlier version and have pools that the resource no longer names.
 func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 	record, err := poolrecord.Read(ctx, r.Live, r.Namespace)
 	if err != nil || record.Found {
@@ -68,7 +69,8 @@ func (r *Reconciler) record(ctx context.Context) (*poolrecord.Record, error) {
 	return record, nil
 }
 
-// offeredNow returns what the agents' DaemonSet and the pods in its namespace offer, whoever changed them: it only delays.
+// offeredNow returns what the agents' DaemonSet and the pods in its namespace offer. Users can
+// change both, so this only delays.
 func (r *Reconciler) offeredNow(ctx context.Context) (all []layout, err error) {
 	ds, err := r.installed(ctx)
 	if err != nil {
@@ -79,14 +81,15 @@ func (r *Reconciler) offeredNow(ctx context.Context) (all []layout, err error) {
 	}
 	pods, err := r.ownPods(ctx)
 	for _, pod := range pods {
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if !contract.PodEnded(&pod) {
 			all = append(all, offeredBy(pod.Spec))
 		}
 	}
 	return all, err
 }
 
-// updateRecord writes into the record what the layout has, and what it no longer has as long as an agent that runs offers it.
+// updateRecord writes into the record what the layout has, and what it no longer has while an agent
+// that runs offers it.
 func (l *layout) updateRecord(had layout, running []layout) {
 	to := l.record
 	to.Pools, to.PVDir, to.Prefix = slices.Clone(l.pools), l.pvDir, l.prefix
@@ -105,8 +108,9 @@ func (l *layout) updateRecord(had layout, running []layout) {
 	}
 }
 
-// movedFrom returns the pools on claims whose disks are all still mounted where the pool was before. Until the first disk has moved,
-// every volume is there: if an agent created one before it was replaced, the pool stays.
+// movedFrom returns the pools on claims whose disks are all still mounted where the pool was
+// before. Until the first disk has moved, every volume is there: if an agent created one before it
+// was replaced, the pool stays.
 func (l *layout) movedFrom(record *poolrecord.Record) (from []pool) {
 	for _, to := range l.pools {
 		paths := map[string]bool{}
@@ -167,7 +171,8 @@ func (l *layout) drops(had layout) bool {
 	return had.pvDir != "" && had.pvDir != l.pvDir
 }
 
-// usage is what volumes use: how many PVs and pods with inline volumes name each pool, and how many PVs are hostPath PVs.
+// usage is what volumes use: how many PVs and pods with inline volumes name each pool, and how many
+// PVs are hostPath PVs.
 type usage struct {
 	pools, inline map[string]int
 	hostPath      int
@@ -205,8 +210,8 @@ func (r *Reconciler) usage(ctx context.Context) (usage, error) {
 	})
 }
 
-// retain adds what volumes use. A pool of the resource with that name or path is left out meanwhile: the agent refuses two names
-// for one directory.
+// retain adds what volumes use. It leaves a pool of the resource with that name or path out
+// meanwhile: the agent refuses two names for one directory.
 func (l *layout) retain(had layout, u usage) {
 	for _, p := range had.pools {
 		users := u.of(p.Name)
@@ -229,4 +234,34 @@ func (l *layout) retain(had layout, u usage) {
 		l.retained = append(l.retained, fmt.Sprintf("hostPath volumes stay in %s, in use by %s; delete them first", had.pvDir, events.Count(u.hostPath, "PV")))
 	}
 	slices.SortFunc(l.pools, func(a, b pool) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// countedUsage is what PVs used at a time.
+type countedUsage struct {
+	usage usage
+	at    time.Time
+}
+
+// recentUsage returns what PVs use. It counts again if the last count is older than checkInterval,
+// or had no PV of something that the layout lacks: an older count may keep a pool for a moment
+// longer, and never ends one. Every pod that changes begins a pass.
+func (r *Reconciler) recentUsage(ctx context.Context, l, had layout) (usage, error) {
+	if age := r.Now().Sub(r.counted.at); age >= 0 && age < checkInterval && r.counted.usage.keeps(l, had) {
+		return r.counted.usage, nil
+	}
+	u, err := r.usage(ctx)
+	if err == nil {
+		r.counted = countedUsage{u, r.Now()}
+	}
+	return u, err
+}
+
+// keeps reports whether PVs use all that the layout lacks of the one before.
+func (u usage) keeps(l, had layout) bool {
+	for _, p := range had.pools {
+		if !slices.Contains(l.pools, p) && u.pools[p.Name] == 0 {
+			return false
+		}
+	}
+	return had.pvDir == "" || had.pvDir == l.pvDir || u.hostPath > 0
 }

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// foreignFields returns the object's managed fields as they are to be, if others than the operator own fields outside of the
-// metadata that are not theirs to set: those fields become the operator's, so that the next apply removes what it does not
-// name. It returns nil if there are none.
+// foreignFields returns the object's managed fields as they are to be, nil if they are: fields of
+// others outside of the metadata become the operator's, unless others may set them. The next apply
+// then removes those that it does not name.
 func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, error) {
 	var rest []metav1.ManagedFieldsEntry
 	mine, taken := fieldpath.NewSet(), false
@@ -62,28 +62,26 @@ func foreignFields(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, e
 	}), err
 }
 
-// isMetadata reports whether a field is part of what users may add: metadata of the object or of its pods, such as the
-// annotation of kubectl rollout restart.
+// isMetadata reports whether a field is one that users may add: metadata of the object or of its
+// pods, such as the annotation of kubectl rollout restart.
 func isMetadata(p fieldpath.Path) bool {
 	text := p.String()
-	for _, prefix := range []string{".metadata", ".spec.template.metadata", ".status"} {
-		if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(text, ".metadata") || strings.HasPrefix(text, ".spec.template.metadata") || strings.HasPrefix(text, ".status")
 }
 
-// shared are fields outside of the metadata that others set, by kind: the operator takes them from nobody. It still repairs one
-// that it sets itself.
+// shared are fields outside of the metadata that others set, by kind. The operator does not take
+// them over. It still repairs one that it sets itself.
 var shared = map[string][]string{
-	// OpenShift adds the account's pull secrets, and again if they are removed. Administrators add those of a private registry.
+	// OpenShift adds the account's pull secrets, and again if they are removed. Administrators add
+	// those of a private registry.
 	"ServiceAccount": {".secrets", ".imagePullSecrets"},
-	// cert-manager injects the authorities of a certificate that it issues; AKS adds a selector to every webhook.
+	// cert-manager injects the authorities of a certificate that it issues; AKS adds a selector to
+	// every webhook.
 	"ValidatingWebhookConfiguration": {".clientConfig.caBundle", ".namespaceSelector"},
 }
 
-// sharedWithOthers reports whether the field is, or lies in, one that others set on objects of the kind.
+// sharedWithOthers reports whether the field is, or lies in, one that others set on objects of the
+// kind.
 func sharedWithOthers(kind string, p fieldpath.Path) bool {
 	text := p.String()
 	if kind == "ValidatingWebhookConfiguration" { // its fields are those of the item of a list: .webhooks[name="..."]

@@ -22,38 +22,24 @@ func (r *Reconciler) inUse(ctx context.Context) (found []string, err error) {
 
 // eachInline calls see for each pod with inline volumes of the driver, and their pools.
 func (r *Reconciler) eachInline(ctx context.Context, see func(pod *corev1.Pod, pools []string)) error {
-	var pods corev1.PodList
-	err := claimpools.Pages(ctx, r.Live, &pods, func() {
-		for i := range pods.Items {
-			if used := identity.InlinePools(&pods.Items[i]); len(used) > 0 {
-				see(&pods.Items[i], used)
-			}
+	return claimpools.EachPod(ctx, r.Live, func(pod *corev1.Pod) {
+		if used := identity.InlinePools(pod); len(used) > 0 {
+			see(pod, used)
 		}
 	})
-	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
-	}
-	return nil
 }
 
 // eachPV calls see for each PV of the provisioners.
 func (r *Reconciler) eachPV(ctx context.Context, see func(*corev1.PersistentVolume)) error {
-	var pvs corev1.PersistentVolumeList
-	err := claimpools.Pages(ctx, r.Live, &pvs, func() {
-		for i := range pvs.Items {
-			if pv := &pvs.Items[i]; identity.Provisioned(pv) {
-				see(pv)
-			}
+	return claimpools.EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
+		if identity.Provisioned(pv) {
+			see(pv)
 		}
 	})
-	if err != nil {
-		return fmt.Errorf("list PVs: %w", err)
-	}
-	return nil
 }
 
-// eachCached calls see for each PV of the provisioners in the cache. It is for answers that destroy nothing: anyone who reaches
-// the webhook asks them, and may not have the API server list all PVs.
+// eachCached calls see for each PV of the provisioners in the cache. It is for answers that destroy
+// nothing: anyone who reaches the webhook may ask, and must not make the API server list all PVs.
 func (r *Reconciler) eachCached(ctx context.Context, see func(*corev1.PersistentVolume)) error {
 	var pvs corev1.PersistentVolumeList
 	if err := r.Client.List(ctx, &pvs, client.UnsafeDisableDeepCopy); err != nil {

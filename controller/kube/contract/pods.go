@@ -12,7 +12,7 @@ import (
 func ClaimUsers(pods []corev1.Pod) map[string]string {
 	all := map[string]string{}
 	for _, pod := range pods {
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if PodEnded(&pod) {
 			continue
 		}
 		for _, v := range pod.Spec.Volumes {
@@ -35,6 +35,11 @@ func ClaimUsers(pods []corev1.Pod) map[string]string {
 func OfDaemonSet(pod *corev1.Pod) bool {
 	c := metav1.GetControllerOf(pod)
 	return c != nil && c.Kind == "DaemonSet"
+}
+
+// PodEnded reports whether all containers of the pod have ended for good.
+func PodEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // PodReady reports whether the kubelet found all containers of the pod ready.

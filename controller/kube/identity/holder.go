@@ -67,7 +67,7 @@ func UsesOfPod(pod *corev1.Pod) (all []Use) {
 
 // InlinePools returns the pools of the ephemeral inline volumes of a pod that has not ended, each once.
 func InlinePools(pod *corev1.Pod) (pools []string) {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if contract.PodEnded(pod) {
 		return nil
 	}
 	for _, v := range pod.Spec.Volumes {

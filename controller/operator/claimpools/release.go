@@ -35,11 +35,11 @@ func (h retired) about(cr *v1beta1.HostPathProvisioner) client.Object {
 	return h.d
 }
 
-// retire does the next step until what the holder mounted is unmounted, and then deletes the Deployment: the pod ends, and a Job
-// unmounts it. A holder that may not end stays.
+// retire does the next step until what the holder mounted is unmounted, and then deletes the
+// Deployment: the pod ends, and a Job unmounts. A holder that may not end stays.
 //
-// A node that does not exist has no mount. For one that is not ready nothing is started; if the resource is deleted, the
-// Deployment is deleted and the mount stays until the node restarts.
+// A node that does not exist has no mount. Nothing is started on one that is not ready; if the
+// resource is deleted, the Deployment is deleted and the mount stays until the node restarts.
 func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, w Desired) error {
 	if h.d != nil && h.d.DeletionTimestamp != nil { // it is created again once it is gone
 		found.addLeft(h.place() + ": its Deployment is being deleted")
@@ -86,8 +86,8 @@ func (r *Reconciler) retire(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	return err
 }
 
-// retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment loses its owner, with which it
-// would be deleted.
+// retain keeps a holder that may not end, with its pod. If the resource is deleted, the Deployment
+// loses its owner, with which it would be deleted.
 func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner, found *Result, h retired, why string, w Desired) error {
 	if stopped, err := r.deleteJobs(ctx, h.Pool, h.Node); err != nil || !stopped { // a Job of an earlier Deployment
 		found.addLeft(h.place() + ": an earlier Job has to go")
@@ -111,8 +111,9 @@ func (r *Reconciler) retain(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	return r.patch(ctx, h.d, patch)
 }
 
-// forget deletes the Deployment and removes the holder from the record, which says before that nothing is mounted any more. A
-// holder without a Deployment would otherwise be mounted again, to be unmounted, if the operator was killed in between.
+// forget deletes the Deployment and removes the holder from the record, where it notes before that
+// nothing is mounted any more. Otherwise, if the operator was killed in between, a holder without a
+// Deployment would be mounted again to be unmounted.
 func (r *Reconciler) forget(ctx context.Context, h retired) error {
 	if h.d != nil {
 		h.Unmounted = true
@@ -128,8 +129,8 @@ func (r *Reconciler) forget(ctx context.Context, h retired) error {
 	return nil
 }
 
-// unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes what is still to be done, or
-// returns "".
+// unmount ends the pod, has a Job unmount the place, and then deletes the Deployment. It describes
+// what is left to do, or returns "".
 func (r *Reconciler) unmount(ctx context.Context, cr *v1beta1.HostPathProvisioner, h retired, node *corev1.Node, job *batchv1.Job) (left string, err error) {
 	if gone, err := r.scaleDown(ctx, h); err != nil || !gone {
 		return h.place() + ": the pod that holds it has to end", err
@@ -174,7 +175,7 @@ func (r *Reconciler) outcome(ctx context.Context, h retired, job *batchv1.Job) (
 	return place + ": " + cmp.Or(starting, "it is being unmounted"), err
 }
 
-// notStarting returns why the pod of a Job does not start, "" if nothing keeps it from starting.
+// notStarting returns why the pod of a Job does not start, "" if nothing prevents it.
 func (r *Reconciler) notStarting(ctx context.Context, job *batchv1.Job) (why string, err error) {
 	pods, err := r.podsOf(ctx, job)
 	for _, pod := range pods {
@@ -200,7 +201,8 @@ func (r *Reconciler) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod
 	return pods.Items, nil
 }
 
-// scaleDown has the holder's pod end, and reports whether it is gone: a pod that runs would mount again.
+// scaleDown has the holder's pod end, and reports whether it is gone: a pod that runs would mount
+// again.
 func (r *Reconciler) scaleDown(ctx context.Context, h retired) (bool, error) {
 	d := h.d
 	if d.Spec.Replicas == nil || *d.Spec.Replicas != 0 {
@@ -215,7 +217,7 @@ func (r *Reconciler) scaleDown(ctx context.Context, h retired) (bool, error) {
 		return false, fmt.Errorf("list the pods of %s: %w", d.Name, err)
 	}
 	for _, pod := range pods.Items {
-		if pod.Spec.NodeName == h.Node && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod.Spec.NodeName == h.Node && !contract.PodEnded(&pod) {
 			return false, nil
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // Result is what Reconcile found.
 type Result struct {
 	States []State
-	// Left describes the mounts that are no longer wanted, and Kept those of them that stay because volumes use them.
+	// Left describes the mounts that are no longer wanted, and Kept those of them that stay because
+	// volumes use them.
 	Left, Kept []string
 	// Again is the time after which to call Reconcile again; 0 is after a change of an object.
 	Again time.Duration
@@ -67,7 +68,7 @@ func (s *State) addClaim(claim *corev1.PersistentVolumeClaim, problem string) {
 func (s *State) addMount(claim *corev1.PersistentVolumeClaim, d *appsv1.Deployment, node Node) {
 	switch {
 	case claim == nil || claim.Status.Phase != corev1.ClaimBound:
-	case d == nil || d.Status.ReadyReplicas == 0 || d.Status.ObservedGeneration != d.Generation:
+	case d == nil || !mounted(d):
 		s.Waits = append(s.Waits, fmt.Sprintf("claim %s is not mounted on node %s yet; the log of Deployment %s has the reason", claim.Name, node.Name, claim.Name))
 	case slices.Contains(node.Offered, s.Name):
 		s.CurrentReady++

@@ -19,12 +19,13 @@ import (
 const (
 	// page is how many objects one answer of the API server has.
 	page = 500
-	// fresh is how long an answer counts as read just now. One list is for the holders of all nodes of a pass.
+	// fresh is for how long an answer counts as live. One list serves the holders of all nodes of a
+	// pass.
 	fresh = 5 * time.Second
 )
 
-// snapshot is what was read from the API server, the agents before what uses disks: an agent that offers a pool may create a volume
-// between the two.
+// snapshot is what was read from the API server, the agents before the uses: an agent that offers a
+// pool may create a volume between the two.
 type snapshot struct {
 	agents []agent
 	uses   []identity.Use
@@ -38,8 +39,8 @@ type agent struct {
 	deleted    bool
 }
 
-// mayEnd asks whether the holder may end. The reason is "" if it may. used is true if the disk is in use, or may be, and false if
-// only an agent has to end.
+// mayEnd asks whether the holder may end. why is "" if it may. used is true if the disk is in use,
+// or may be, and false if only an agent has to end.
 func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w Desired) (why string, used bool, err error) {
 	if err := r.readUses(ctx); err != nil {
 		return "", false, err
@@ -57,7 +58,8 @@ func (r *Reconciler) mayEnd(ctx context.Context, h Holder, node *corev1.Node, w 
 	return r.mayMove(ctx, h)
 }
 
-// moves reports whether the holder's pool is wanted at another path, and none of its disks is mounted there yet.
+// moves reports whether the holder's pool is wanted at another path, and none of its disks is
+// mounted there yet.
 func (r *Reconciler) moves(h Holder, w Desired) bool {
 	return slices.ContainsFunc(w.Pools, func(p Pool) bool {
 		at := func(other Holder) bool { return other.Pool == p.Name && other.Path == p.Path }
@@ -65,9 +67,10 @@ func (r *Reconciler) moves(h Holder, w Desired) bool {
 	})
 }
 
-// mayMove returns why the first disk of a pool stays where it is: an agent of any node offers the pool there, or created a volume
-// before it was replaced. Two nodes would have volumes of the pool at two paths, and agents offer one. An agent that was deleted
-// and whose node does not answer is not waited for: its node's holder stays.
+// mayMove returns why the first disk of a pool stays where it is: an agent of any node offers the
+// pool there, or created a volume before it was replaced. Two nodes would have volumes of the pool
+// at two paths, and agents offer one. It does not wait for a deleted agent on a node that does not
+// answer: the holder of that node stays.
 func (r *Reconciler) mayMove(ctx context.Context, h Holder) (why string, used bool, err error) {
 	for _, a := range r.snapshot.agents {
 		if !slices.ContainsFunc(a.pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path }) {
@@ -100,39 +103,50 @@ func (r *Reconciler) readUses(ctx context.Context) error {
 		return fmt.Errorf("list the pods of agents: %w", err)
 	}
 	for _, pod := range own.Items {
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if !contract.PodEnded(&pod) {
 			s.agents = append(s.agents, agent{pod.Name, pod.Spec.NodeName, Offers(pod.Spec), pod.DeletionTimestamp != nil})
 		}
 	}
-	var pvs corev1.PersistentVolumeList
-	err := Pages(ctx, r.Live, &pvs, func() {
-		for i := range pvs.Items {
-			if u, ok := identity.UseOfPV(&pvs.Items[i]); ok {
-				s.uses = append(s.uses, u)
-			}
+	err := EachPV(ctx, r.Live, func(pv *corev1.PersistentVolume) {
+		if u, ok := identity.UseOfPV(pv); ok {
+			s.uses = append(s.uses, u)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("list PVs: %w", err)
+		return err
 	}
-	var pods corev1.PodList
-	err = Pages(ctx, r.Live, &pods, func() {
-		for i := range pods.Items {
-			s.uses = append(s.uses, identity.UsesOfPod(&pods.Items[i])...)
-		}
-	})
+	err = EachPod(ctx, r.Live, func(pod *corev1.Pod) { s.uses = append(s.uses, identity.UsesOfPod(pod)...) })
 	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
+		return err
 	}
 	r.snapshot = s
 	return nil
 }
 
-// Pages reads a list in pages and calls see after each.
-func Pages(ctx context.Context, from client.Reader, list client.ObjectList, see func()) error {
+// EachPV calls f for each PV, read in pages.
+func EachPV(ctx context.Context, from client.Reader, f func(*corev1.PersistentVolume)) error {
+	var list corev1.PersistentVolumeList
+	return pages(ctx, from, "PVs", &list, func() {
+		for i := range list.Items {
+			f(&list.Items[i])
+		}
+	})
+}
+
+// EachPod calls f for each pod of the cluster, read in pages.
+func EachPod(ctx context.Context, from client.Reader, f func(*corev1.Pod)) error {
+	var list corev1.PodList
+	return pages(ctx, from, "pods", &list, func() {
+		for i := range list.Items {
+			f(&list.Items[i])
+		}
+	})
+}
+
+func pages(ctx context.Context, from client.Reader, what string, list client.ObjectList, see func()) error {
 	for next := ""; ; {
 		if err := from.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
-			return err
+			return fmt.Errorf("list %s: %w", what, err)
 		}
 		see()
 		if next = list.GetContinue(); next == "" {
@@ -141,8 +155,8 @@ func Pages(ctx context.Context, from client.Reader, list client.ObjectList, see 
 	}
 }
 
-// offered describes an agent of the node that offers the holder's pool, or returns "". What an agent's pod says decides nothing
-// else: it may be older than the resource, or changed by someone.
+// offered describes an agent of the node that offers the holder's pool, or returns "". An agent's
+// pod decides nothing else: it may be older than the resource, or users changed it.
 func (s snapshot) offered(h Holder, w Desired) string {
 	moved := slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path != h.Path })
 	for _, a := range s.agents {
@@ -161,8 +175,8 @@ func (s snapshot) offered(h Holder, w Desired) string {
 	return ""
 }
 
-// Offers returns the pools that an agent's pod offers, also one of the existing operator. One without a name is for settings that
-// cannot be read.
+// Offers returns the pools that an agent's pod offers, also one of the existing operator. A pool
+// without a name stands for settings that cannot be read.
 func Offers(pod corev1.PodSpec) (all []Pool) {
 	for _, c := range pod.Containers {
 		for _, v := range c.Env {

@@ -1,4 +1,5 @@
-// Package removal tells what still needs the agents of a form, so that an uninstallation can be refused before it begins.
+// Package removal finds what still needs the agents of a form, so that an uninstallation is refused
+// before it begins.
 package removal
 
 import (
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kubevirt.io/hostpath-provisioner/api/v1beta1"
+	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 	"kubevirt.io/hostpath-provisioner/controller/kube/identity"
 	"kubevirt.io/hostpath-provisioner/controller/operator/claimpools"
 )
@@ -19,12 +21,13 @@ import (
 // listed is how many objects the error names.
 const listed = 10
 
-// Forms are those whose removal something may stand against: pods cannot end without the agents of the first two, and resources
-// cannot without the operator. Pods with hostPath volumes and with disks need no agent.
+// Forms are those that cannot always be removed: pods cannot end without the agents of the first
+// two, and resources cannot without the operator. Pods with hostPath volumes and with disks need no
+// agent.
 var Forms = []string{"csi", "both", "operator"}
 
-// Check returns an error that names what needs the form: pods that have not ended and have CSI volumes, or HostPathProvisioner
-// resources. For a form that is not in Forms it returns nil.
+// Check returns an error that names what needs the form: pods that have not ended and have CSI
+// volumes, or HostPathProvisioner resources. For a form that is not in Forms it returns nil.
 func Check(ctx context.Context, from client.Reader, form string) error {
 	var what string
 	var users []string
@@ -50,7 +53,8 @@ func Check(ctx context.Context, from client.Reader, form string) error {
 	return fmt.Errorf("%s: %s%s", what, strings.Join(users, ", "), more)
 }
 
-// resources returns the HostPathProvisioners. Where their definition does not exist, there are none.
+// resources returns the HostPathProvisioners. Where their definition does not exist, there are
+// none.
 func resources(ctx context.Context, from client.Reader) (names []string, err error) {
 	var all v1beta1.HostPathProvisionerList
 	if err := from.List(ctx, &all); err != nil && !meta.IsNoMatchError(err) {
@@ -65,34 +69,26 @@ func resources(ctx context.Context, from client.Reader) (names []string, err err
 // pods returns the pods that have not ended and have a volume of the driver, inline or by a claim.
 func pods(ctx context.Context, from client.Reader) (names []string, err error) {
 	claims := map[string]bool{} // that have a CSI volume, as namespace/name
-	var pvs corev1.PersistentVolumeList
-	err = claimpools.Pages(ctx, from, &pvs, func() {
-		for _, pv := range pvs.Items {
-			if pv.Spec.CSI != nil && identity.Provisioned(&pv) && pv.Spec.ClaimRef != nil {
-				claims[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
-			}
+	err = claimpools.EachPV(ctx, from, func(pv *corev1.PersistentVolume) {
+		if pv.Spec.CSI != nil && identity.Provisioned(pv) && pv.Spec.ClaimRef != nil {
+			claims[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list PVs: %w", err)
+		return nil, err
 	}
-	var all corev1.PodList
-	err = claimpools.Pages(ctx, from, &all, func() {
-		for i := range all.Items {
-			if pod := &all.Items[i]; uses(pod, claims) {
-				names = append(names, pod.Namespace+"/"+pod.Name)
-			}
+	err = claimpools.EachPod(ctx, from, func(pod *corev1.Pod) {
+		if uses(pod, claims) {
+			names = append(names, pod.Namespace+"/"+pod.Name)
 		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
-	}
-	return names, nil
+	return names, err
 }
 
-// uses reports whether a pod that is on a node, and has not ended, has an inline volume or one of the claims.
+// uses reports whether a pod that is on a node, and has not ended, has an inline volume or one of
+// the claims.
 func uses(pod *corev1.Pod, claims map[string]bool) bool {
-	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if pod.Spec.NodeName == "" || contract.PodEnded(pod) {
 		return false
 	}
 	return len(identity.InlinePools(pod)) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
