@@ -37,8 +37,8 @@ func (r *Reconciler) judgeAgents(ctx context.Context, cr *v1beta1.HostPathProvis
 	return a, nil
 }
 
-// again returns when to check the agents again, 0 for never. Caches of several kinds do not agree at
-// every moment: the change that ends a rollout may have been seen before this pass.
+// again returns when to check the agents again, 0 for never. Caches of several kinds do not agree
+// at every moment: the change that ends a rollout may have been seen before this pass.
 func (a agents) again() time.Duration {
 	if a.waiting != "" || a.Rolling || a.Counting {
 		return soonest(checkInterval, a.Left)
@@ -46,7 +46,7 @@ func (a agents) again() time.Duration {
 	return a.Left
 }
 
-// counts says which agents are not ready.
+// counts describes the agents that are not ready.
 func (a agents) counts() string {
 	if a.Desired == 0 {
 		return "no node matches spec.workload"
@@ -61,7 +61,8 @@ func (a agents) counts() string {
 	return text
 }
 
-// lacks continues the message of a state that ends when the agents are ready. It is empty while these are on their way.
+// lacks continues the message of a state that ends when the agents are ready. It is empty while
+// these are on their way.
 func (a agents) lacks() string {
 	if !a.Failed && (a.Rolling || a.Desired > 0) {
 		return ""
@@ -69,8 +70,9 @@ func (a agents) lacks() string {
 	return ", which stands still: " + a.counts()
 }
 
-// installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose changes reconcile: a second one,
-// of the typed objects, may lag behind it, and what it missed at the last change would be missed for hours.
+// installed returns the agents' DaemonSet, nil if there is none. It is read from the cache whose
+// changes begin a pass: a cache of typed objects may lag behind it, and miss the last change for
+// hours.
 func (r *Reconciler) installed(ctx context.Context) (*appsv1.DaemonSet, error) {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))

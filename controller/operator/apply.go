@@ -33,8 +33,8 @@ const (
 	delayed   outcome = "Delay"   // others change the object again and again; a later pass writes it
 )
 
-// applier makes objects of the cluster the desired ones. It writes under one field owner, records an
-// event for each write, and writes an object that others change back less and less often.
+// applier makes objects of the cluster the desired ones. It writes under one field owner, records
+// an event for each write, and writes an object that others change back less and less often.
 type applier struct {
 	client  client.Client
 	events  events.EventRecorder
@@ -66,8 +66,8 @@ func (a applier) apply(ctx context.Context, cr *v1beta1.HostPathProvisioner, obj
 }
 
 // applyOne writes nothing if the object does not differ. Labels, annotations and finalizers of
-// others stay, and so do the fields that are shared; other fields that others set are removed. After
-// a write, want has the new generation.
+// others stay, and so do the fields that are shared; other fields that others set are removed.
+// After a write, want has the new generation.
 func (a applier) applyOne(ctx context.Context, cr *v1beta1.HostPathProvisioner, want *unstructured.Unstructured) (outcome, error) {
 	have, err := a.read(ctx, want)
 	switch {
@@ -176,8 +176,8 @@ func same(want, have *unstructured.Unstructured) bool {
 	return true
 }
 
-// contains reports whether have has every field of want, with lists of the same length: the API server adds fields with
-// defaults, and never an item of a list.
+// contains reports whether have has every field of want, with lists of the same length: the API
+// server adds fields with defaults, and never an item of a list.
 func contains(want, have any) bool {
 	switch w := want.(type) {
 	case map[string]any:

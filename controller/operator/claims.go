@@ -51,8 +51,8 @@ func (s Settings) slimClaim(obj any) (any, error) {
 	return obj, nil
 }
 
-// slim returns what the cache keeps of a claim. Claims of the operator's own namespace, in which
-// no tenant creates any, may be those of pools, and are kept but for their managed fields.
+// slim returns what the cache keeps of a claim. Claims of the operator's own namespace, in which no
+// tenant creates any, may be those of pools, and are kept but for their managed fields.
 func (s Settings) slim(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	if claim.Namespace != s.Namespace {
 		return contract.Slim(claim)

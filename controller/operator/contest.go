@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// repairedAtOnce is how often one object is written as it was before without a delay: a change is repaired within seconds.
+	// repairedAtOnce is how often one object is written as it was before without a delay: a change is
+	// repaired within seconds.
 	repairedAtOnce = 10
 	// firstDelay precedes the next such write. It doubles with each one, up to longestDelay.
 	firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute

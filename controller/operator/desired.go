@@ -27,7 +27,8 @@ import (
 //go:embed agent.yaml
 var agentYAML []byte
 
-// agentObjects returns the objects of agent.yaml, which it reads once. The caller must not change them.
+// agentObjects returns the objects of agent.yaml, which it reads once. The caller must not change
+// them.
 var agentObjects = sync.OnceValues(func() (all []*unstructured.Unstructured, err error) {
 	for document := range bytes.SplitSeq(agentYAML, []byte("\n---\n")) {
 		o, err := parse(document)
@@ -39,7 +40,8 @@ var agentObjects = sync.OnceValues(func() (all []*unstructured.Unstructured, err
 	return all, nil
 })
 
-// parse reads an object with integers as those that are read from the cluster have them: as floats they would always differ.
+// parse reads an object with integers as those that are read from the cluster have them: as floats
+// they would always differ.
 func parse(document []byte) (*unstructured.Unstructured, error) {
 	text, err := yaml.YAMLToJSON(document)
 	if err != nil {
@@ -49,8 +51,8 @@ func parse(document []byte) (*unstructured.Unstructured, error) {
 	return o, o.UnmarshalJSON(text)
 }
 
-// objects returns the objects of agent.yaml, in the order in which they are applied, in the operator's namespace and with the
-// resource as their owner.
+// objects returns the objects of agent.yaml, in the order in which they are applied, in the
+// operator's namespace and with the resource as their owner.
 func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error) {
 	read, err := agentObjects()
 	all := make([]*unstructured.Unstructured, len(read))
@@ -61,8 +63,8 @@ func (s Settings) objects(cr *v1beta1.HostPathProvisioner) ([]*unstructured.Unst
 	return all, err
 }
 
-// desired returns the objects that the resource asks for, in the order in which they are applied. Without a pool to offer
-// there is no DaemonSet.
+// desired returns the objects that the resource asks for, in the order in which they are applied.
+// Without a pool to offer there is no DaemonSet.
 func (s Settings) desired(cr *v1beta1.HostPathProvisioner, l layout) (wanted []*unstructured.Unstructured, err error) {
 	all, err := s.objects(cr)
 	if err != nil {
@@ -104,8 +106,8 @@ func isWebhook(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Service" || o.GetKind() == "ValidatingWebhookConfiguration"
 }
 
-// trust sets the authorities of the webhook's certificate in its configuration, unless there are none: cert-manager may inject
-// them.
+// trust sets the authorities of the webhook's certificate in its configuration, unless there are
+// none: cert-manager may inject them.
 func trust(configuration *unstructured.Unstructured, authorities []byte) error {
 	hooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
 	if err != nil || len(authorities) == 0 {
@@ -120,8 +122,8 @@ func trust(configuration *unstructured.Unstructured, authorities []byte) error {
 	return unstructured.SetNestedSlice(configuration.Object, hooks, "webhooks")
 }
 
-// applied is the annotation with a hash of the object as it was applied. It differs when a field is no longer wanted, which
-// the object in the cluster does not show.
+// applied is the annotation with a hash of the object as it was applied. It differs when a field is
+// no longer wanted, which the object in the cluster does not show.
 const applied = "hostpathprovisioner.kubevirt.io/applied"
 
 func seal(o *unstructured.Unstructured) error {
@@ -131,8 +133,8 @@ func seal(o *unstructured.Unstructured) error {
 	return err
 }
 
-// own sets the object's namespace, labels and owner. Objects without a namespace have no owner: they are deleted in an
-// order of their own.
+// own sets the object's namespace, labels and owner. Objects without a namespace have no owner:
+// they are deleted in an order of their own.
 func (s Settings) own(o *unstructured.Unstructured, cr *v1beta1.HostPathProvisioner) {
 	labels := o.GetLabels()
 	labels["app.kubernetes.io/part-of"] = s.PartOf
@@ -194,14 +196,16 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	return nil
 }
 
-// onLinux returns the node selector with the operating system that the agent runs on, unless it has one.
+// onLinux returns the node selector with the operating system that the agent runs on, unless it has
+// one.
 func onLinux(selector map[string]string) map[string]string {
 	all := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(all, selector)
 	return all
 }
 
-// withoutNil returns the value without keys whose value is null: to apply null would remove what the API server sets.
+// withoutNil returns the value without keys whose value is null: to apply null would remove what
+// the API server sets.
 func withoutNil(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

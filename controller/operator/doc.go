@@ -1,8 +1,8 @@
 // Package operator installs and keeps the agents that a HostPathProvisioner describes.
 //
-// agent.yaml has the objects. The files of manifests/operator/agent are their source; the reconciler
-// changes a few fields for the resource. It reads the cluster through a cache, and writes nothing
-// while nothing differs.
+// agent.yaml has the objects. The files of manifests/operator/agent are their source; the
+// reconciler changes a few fields for the resource. It reads the cluster through a cache, and
+// writes nothing while nothing differs.
 //
 //	reconcile.go     the order of the steps: begin here
 //	former.go        removes the agents of before, and waits for their pods

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// older are the objects of the existing operator that one agent for both kinds of volumes replaces, its DaemonSet first.
+// older are the objects of the existing operator that one agent for both kinds of volumes replaces,
+// its DaemonSet first.
 var older = []struct{ apiVersion, kind, name string }{
 	{"apps/v1", "DaemonSet", "hostpath-provisioner"},
 	{"rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "hostpath-provisioner"},
@@ -28,8 +29,8 @@ var older = []struct{ apiVersion, kind, name string }{
 const managedBy = "app.kubernetes.io/managed-by"
 
 // removeFormer removes what the agents replace. It returns what has to be gone before they are
-// installed, or "", and the nodes that get no agent yet: a pod of a former agent is there. Two agents
-// on one node would serve a claim twice.
+// installed, or "", and the nodes that get no agent yet: a pod of a former agent is there. Two
+// agents on one node would serve a claim twice.
 func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without []string, err error) {
 	old, err := r.removeOlder(ctx)
 	if err != nil {
@@ -67,8 +68,8 @@ func (r *Reconciler) ownPods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is gone;
-// the others follow.
+// removeOlder deletes objects of the existing operator. It returns their DaemonSet until that is
+// gone; the others follow.
 func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructured, error) {
 	for _, old := range older {
 		o := &unstructured.Unstructured{}
@@ -96,8 +97,8 @@ func (r *Reconciler) removeOlder(ctx context.Context) (*unstructured.Unstructure
 	return nil, nil
 }
 
-// olderPods returns what the pods of the existing operator's DaemonSet keep from being installed: all
-// agents, or those of some nodes if only pods are left that nothing can end.
+// olderPods returns what the pods of the existing operator's DaemonSet keep from being installed:
+// all agents, or those of some nodes if only pods are left that nothing can end.
 func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructured, pods []corev1.Pod) (waiting string, without []string, err error) {
 	waiting = "the pods of the older DaemonSet " + set.GetName()
 	for i := range pods {
@@ -115,9 +116,9 @@ func (r *Reconciler) olderPods(ctx context.Context, set *unstructured.Unstructur
 	return "", without, nil
 }
 
-// formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While that
-// is deleted, it stays until its pods have ended, and with it its name; if only pods are left that
-// nothing can end, it goes without them. leftOut are the nodes that set leaves out already.
+// formerPods returns the nodes with a pod of an agents' DaemonSet that was replaced by set. While
+// that is deleted, it stays until its pods have ended, and with it its name; if only pods are left
+// that nothing can end, it goes without them. leftOut are the nodes that set leaves out already.
 func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, leftOut []string, pods []corev1.Pod) (without []string, err error) {
 	deleted := set != nil && set.DeletionTimestamp != nil
 	ends := 0
@@ -150,8 +151,8 @@ func (r *Reconciler) formerPods(ctx context.Context, set *appsv1.DaemonSet, left
 	return without, nil
 }
 
-// stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does not
-// exist, according to the API server.
+// stranded reports whether nothing can end a pod that is deleted: its node is not ready, or does
+// not exist, according to the API server.
 func (r *Reconciler) stranded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
 		return false, nil

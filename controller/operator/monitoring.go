@@ -23,7 +23,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/manifests/monitoring"
 )
 
-// keepMonitoring exports metrics of the resource, and keeps the monitoring objects while the cluster has the Prometheus operator.
+// keepMonitoring exports metrics of the resource, and keeps the monitoring objects while the
+// cluster has the Prometheus operator.
 func (r *Reconciler) keepMonitoring(mgr ctrl.Manager) error {
 	if err := registry.Registry.Register(metrics.Collector{Elected: mgr.Elected(), Read: r.state}); err != nil {
 		return err
@@ -60,8 +61,9 @@ func (r *Reconciler) state(ctx context.Context) (s metrics.State, err error) {
 	return metrics.State{Status: &cr.Status, Desired: a.Desired, Ready: a.Ready, Expires: expires}, err
 }
 
-// applyOptional applies what differs of the wanted objects, for the resource that is served, through the client. It does
-// nothing without such a resource, for one that is deleted, whose objects go with it, and beside another installation.
+// applyOptional applies what differs of the wanted objects through the client, for the resource
+// that is served. It does nothing without such a resource, for one that is deleted, whose objects
+// go with it, and beside another installation.
 func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	wanted func(*v1beta1.HostPathProvisioner) ([]*unstructured.Unstructured, error)) error {
 	cr, err := served(ctx, r.Client)
@@ -84,8 +86,8 @@ func (r *Reconciler) applyOptional(ctx context.Context, through client.Client,
 	return err
 }
 
-// monitored returns the objects with which Prometheus finds the operator and the agents, and its rules, in the order in which
-// they are applied.
+// monitored returns the objects with which Prometheus finds the operator and the agents, and its
+// rules, in the order in which they are applied.
 func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructured.Unstructured, err error) {
 	for _, text := range []string{monitoring.RBAC, monitoring.Service, monitoring.ServiceMonitor, monitoring.PrometheusRule} {
 		for document := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
@@ -109,7 +111,8 @@ func (s Settings) monitored(cr *v1beta1.HostPathProvisioner) (all []*unstructure
 	return all, nil
 }
 
-// decode reads an object that users can apply as well, and adds the labels of what the operator applies.
+// decode reads an object that users can apply as well, and adds the labels of what the operator
+// applies.
 func decode(document []byte) (*unstructured.Unstructured, error) {
 	o, err := parse(document)
 	if err != nil {
@@ -124,7 +127,8 @@ func decode(document []byte) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
-// rules adds the operator's rules to the agents', with its namespace and the pages that RUNBOOK_URL_TEMPLATE names.
+// rules adds the operator's rules to the agents', with its namespace and the pages that
+// RUNBOOK_URL_TEMPLATE names.
 func (s Settings) rules(o *unstructured.Unstructured) error {
 	text := strings.ReplaceAll(monitoring.OperatorRules, "namespace='"+monitoring.Namespace+"'", "namespace='"+s.Namespace+"'")
 	var more map[string][]any

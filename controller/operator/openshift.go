@@ -21,8 +21,8 @@ import (
 
 var constraintsKind = schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"}
 
-// Names of constraints: those of the agents, and those of the existing operator's DaemonSet for hostPath PVs, which the agents
-// replace.
+// Names of constraints: those of the agents, and those of the existing operator's DaemonSet for
+// hostPath PVs, which the agents replace.
 const (
 	agentConstraints = "hostpath-provisioner-csi"
 	olderConstraints = "hostpath-provisioner"
@@ -48,7 +48,8 @@ func (s Settings) constraints(*v1beta1.HostPathProvisioner) ([]*unstructured.Uns
 	return []*unstructured.Unstructured{o}, nil
 }
 
-// removeConstraints deletes the operator's constraints of that name. It does nothing if there are none, or no such API.
+// removeConstraints deletes the operator's constraints of that name. It does nothing if there are
+// none, or no such API.
 func (r *Reconciler) removeConstraints(ctx context.Context, from client.Reader, name string) error {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(constraintsKind)
@@ -66,8 +67,8 @@ func (r *Reconciler) removeConstraints(ctx context.Context, from client.Reader, 
 	return nil
 }
 
-// followProfile reads the TLS profile of the cluster after each change, and returns a channel that receives when another one
-// applies.
+// followProfile reads the TLS profile of the cluster after each change, and returns a channel that
+// receives when another one applies.
 func (r *Reconciler) followProfile(mgr ctrl.Manager) (<-chan event.GenericEvent, error) {
 	changed := make(chan event.GenericEvent, 1)
 	keeper := &optional.Reconciler{Manager: mgr, Owner: &v1beta1.HostPathProvisioner{},
@@ -85,7 +86,8 @@ func (r *Reconciler) followProfile(mgr ctrl.Manager) (<-chan event.GenericEvent,
 	return changed, mgr.Add(everywhere{keeper})
 }
 
-// everywhere is a runnable that also runs in operators that do not reconcile: their addresses have the same settings.
+// everywhere is a runnable that also runs in operators that do not reconcile: their addresses have
+// the same settings.
 type everywhere struct{ *optional.Reconciler }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

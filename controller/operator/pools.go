@@ -91,8 +91,8 @@ func (l layout) onClaims() (all []claimpools.Pool) {
 	return all
 }
 
-// configure gives the agent's container its pools: variables, and a volume with a mount for each directory. The mounts have the
-// paths of the host, because PVs contain them.
+// configure sets the pools of the agent's container: variables, and a volume with a mount for each
+// directory. The mounts have the paths of the host, because PVs contain them.
 func (l layout) configure(pod *corev1.PodSpec) error {
 	agent := &pod.Containers[0]
 	list, err := json.Marshal(l.pools)
@@ -115,8 +115,8 @@ func (l layout) configure(pod *corev1.PodSpec) error {
 	return nil
 }
 
-// directories returns the pod's volumes, each with the directory that it is: those that contain the pools, and that of
-// hostPath volumes.
+// directories returns the pod's volumes with their directories: those that contain the pools, and
+// that of hostPath volumes.
 func (l layout) directories() (all []pool) {
 	found := false
 	for _, p := range l.pools {
@@ -136,7 +136,8 @@ func set(c *corev1.Container, name, value string) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
 }
 
-// volumeName returns the name of the pod's volume for a pool. Older pools may have names that are no labels.
+// volumeName returns the name of the pod's volume for a pool. Older pools may have names that are
+// no labels.
 func volumeName(pool string) string {
 	if len(validation.IsDNS1123Label("pool-"+pool)) == 0 {
 		return "pool-" + pool
@@ -146,8 +147,8 @@ func volumeName(pool string) string {
 	return fmt.Sprintf("pool-%08x", h.Sum32())
 }
 
-// claimPools returns the reconciler of the pools on claims. Their holders have no owner while the resource is deleted: its deletion in the
-// foreground would delete them first.
+// claimPools returns the reconciler of the pools on claims. Their holders have no owner while the
+// resource is deleted: a deletion in the foreground would delete them first.
 func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
 	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)

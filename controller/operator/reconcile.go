@@ -92,7 +92,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// served returns the resource that is served: the oldest one. One that is deleted counts until it is gone.
+// served returns the resource that is served: the oldest one. One that is deleted counts until it
+// is gone.
 func served(ctx context.Context, from client.Reader) (*v1beta1.HostPathProvisioner, error) {
 	var all v1beta1.HostPathProvisionerList
 	if err := from.List(ctx, &all); err != nil || len(all.Items) == 0 {

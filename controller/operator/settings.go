@@ -22,14 +22,15 @@ type Settings struct {
 	Image string
 	// Version is that of the operator.
 	Version string
-	// PartOf and Installer are the values of the labels app.kubernetes.io/part-of and app.kubernetes.io/version; the
-	// second may be empty.
+	// PartOf and Installer are the values of the labels app.kubernetes.io/part-of and
+	// app.kubernetes.io/version; the second may be empty.
 	PartOf, Installer string
 	// Verbosity is the level of the agents' logs.
 	Verbosity int
 	// Monitoring is the namespace of Prometheus.
 	Monitoring string
-	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that of the rules stays.
+	// Runbooks is the address of the page of an alert, with %s for its name. If it is empty, that of
+	// the rules stays.
 	Runbooks string
 	// TLS has the settings of the environment, which precede those of the cluster.
 	TLS tlsprofile.Profile
@@ -38,8 +39,8 @@ type Settings struct {
 // ignoredImages are variables of the existing operator for containers that the agent does not need.
 var ignoredImages = []string{"NODE_DRIVER_REG_IMAGE", "LIVENESS_PROBE_IMAGE", "CSI_SNAPSHOT_IMAGE", "CSI_SIG_STORAGE_PROVISIONER_IMAGE"}
 
-// ParseSettings reads the settings from the environment. It returns the names of variables that are set and have no effect.
-// The error names the variable.
+// ParseSettings reads the settings from the environment. It returns the names of variables that are
+// set and have no effect. The error names the variable.
 func ParseSettings(version string, env func(string) string) (s Settings, ignored []string, err error) {
 	s = Settings{
 		Namespace: namespace(), Version: version,

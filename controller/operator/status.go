@@ -61,7 +61,8 @@ func verdictOf(status v1beta1.HostPathProvisionerStatus, l layout, a agents, rea
 	return verdict{reason: "Degraded", message: a.counts()}
 }
 
-// onClaimsNotReady returns what the user has to do for the pools on claims, and what these wait for.
+// onClaimsNotReady returns what the user has to do for the pools on claims, and what these wait
+// for.
 func (l layout) onClaimsNotReady() (problems []refusal, waits []string) {
 	for _, s := range l.claims.States {
 		for _, p := range s.Problems {
@@ -114,8 +115,8 @@ func notes(cr *v1beta1.HostPathProvisioner) (all []string) {
 	return all
 }
 
-// statuses returns the states of the pools. An agent is ready when all of its pools are, so that a pool may be ready on more
-// nodes than are counted, never on fewer.
+// statuses returns the states of the pools. An agent is ready when all of its pools are, so that a
+// pool may be ready on more nodes than are counted, never on fewer.
 func (l layout) statuses(a agents) (all []v1beta1.StoragePoolStatus) {
 	for _, p := range l.pools {
 		s := v1beta1.StoragePoolStatus{Name: p.Name, Phase: v1beta1.Preparing, DesiredReady: a.Desired, CurrentReady: min(a.Ready, a.Desired)}
@@ -151,8 +152,8 @@ func (r *Reconciler) show(ctx context.Context, cr *v1beta1.HostPathProvisioner, 
 	return r.writeStatus(ctx, cr, status)
 }
 
-// writeStatus writes the status if it differs, and records an event if the reason is new, or what is
-// wrong with the pools or the settings.
+// writeStatus writes the status if it differs, and records an event if the reason is new, or what
+// is wrong with the pools or the settings.
 func (r *Reconciler) writeStatus(ctx context.Context, cr *v1beta1.HostPathProvisioner, status v1beta1.HostPathProvisionerStatus) error {
 	status = asOf(status, cr.Generation)
 	if equality.Semantic.DeepEqual(cr.Status, status) {

@@ -1,5 +1,6 @@
-// Package admission decides about changes of HostPathProvisioners that one object cannot show: a pool may not be removed or
-// moved while PVs name it, and a pvcTemplate may not become what the claims of its pool cannot.
+// Package admission decides about changes of HostPathProvisioners that one object cannot show: a
+// pool may not be removed or moved while PVs name it, and a pvcTemplate may not become what the
+// claims of its pool cannot.
 //
 //	admission.go    the decision
 //	server.go       serves it to the API server
@@ -44,7 +45,8 @@ type Validator struct {
 	Notes func(*v1beta1.HostPathProvisioner) []string
 }
 
-// Handle implements admission.Handler. A deleted resource may change in any way, so that its finalizers can be removed.
+// Handle implements admission.Handler. A deleted resource may change in any way, so that its
+// finalizers can be removed.
 func (v *Validator) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var now, before v1beta1.HostPathProvisioner
 	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
@@ -78,7 +80,8 @@ func (v *Validator) Handle(ctx context.Context, request admission.Request) admis
 	return admission.Allowed("").WithWarnings(v.Notes(&now)...)
 }
 
-// templates returns why a template may not change, or "". One that stays is not checked: other changes must be possible.
+// templates returns why a template may not change, or "". One that stays is not checked: other
+// changes must be possible.
 func (v *Validator) templates(ctx context.Context, before, now v1beta1.HostPathProvisionerSpec) (refused string, err error) {
 	old := map[string]*corev1.PersistentVolumeClaimSpec{}
 	for _, p := range before.StoragePools {
@@ -107,7 +110,8 @@ func (v *Validator) second(ctx context.Context) []string {
 // hostPath is what stands for hostPath volumes in place of a pool's name.
 const hostPath = ""
 
-// place is where the volumes of a pool are. With a claim they are on its filesystem, which hides what the directory has without.
+// place is where the volumes of a pool are. With a claim they are on its filesystem, which hides
+// what the directory has without.
 type place struct {
 	path  string
 	claim bool
@@ -133,8 +137,8 @@ func places(spec v1beta1.HostPathProvisionerSpec) map[string]place {
 	return all
 }
 
-// lost returns the pools that are removed or moved, each with its place. A resource may go from pathConfig to pools: the
-// operator keeps both kinds of volumes meanwhile.
+// lost returns the pools that are removed or moved, each with its place. A resource may go from
+// pathConfig to pools: the operator keeps both kinds of volumes meanwhile.
 func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 	if before.PathConfig != nil && now.PathConfig == nil {
 		return nil
@@ -144,8 +148,8 @@ func lost(before, now v1beta1.HostPathProvisionerSpec) map[string]place {
 	return gone
 }
 
-// renamed returns why a pool may not have the path of one that was there, or "": the disk of that one's claim is mounted there, and
-// is unmounted when no agent offers a pool at the path any more.
+// renamed returns why a pool may not have the path of a former one, or "": the disk of the former
+// claim is mounted there until no agent offers a pool at the path.
 func renamed(before, now v1beta1.HostPathProvisionerSpec) string {
 	old, stay := places(before), places(now)
 	for _, name := range slices.Sorted(maps.Keys(old)) {

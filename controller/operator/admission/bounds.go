@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// Bounds of requests. API servers show no certificate by default, so anyone who reaches the port is answered. A request that is
-// refused here is admitted by the API server (failurePolicy Ignore), and the operator then keeps what PVs use.
+// Bounds of requests. API servers show no certificate by default, so anyone who reaches the port is
+// answered. A request that is refused here is admitted by the API server (failurePolicy Ignore),
+// and the operator then keeps what PVs use.
 const (
 	// maxRequest is far above a review with two resources that have all keys.
 	maxRequest = 1 << 20
@@ -18,7 +19,8 @@ const (
 	readFor = 5 * time.Second
 	// atOnce is how many requests are handled at one time.
 	atOnce = 16
-	// perSecond and burst are the requests of one address; hosts is for how many addresses they are counted.
+	// perSecond and burst are the requests of one address; hosts is for how many addresses they are
+	// counted.
 	perSecond, burst = 10, 50
 	hosts            = 256
 )
@@ -54,7 +56,8 @@ func (b *bounds) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	b.next.ServeHTTP(w, request)
 }
 
-// accept reports whether the address may send another request now. It counts anew for all once there are too many addresses.
+// accept reports whether the address may send another request now. It counts anew for all once
+// there are too many addresses.
 func (b *bounds) accept(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -21,7 +21,8 @@ const (
 	Secret  = Service + "-cert"
 )
 
-// bundle is the key of the Secret with the authorities of the certificate: those of this one and the one before.
+// bundle is the key of the Secret with the authorities of the certificate: those of this one and
+// the one before.
 const bundle = "ca.crt"
 
 // issuer is the annotation of a Secret whose certificate cert-manager makes.
@@ -30,8 +31,9 @@ const issuer = "cert-manager.io/certificate-name"
 // Lifetime is how long a certificate is valid. It is renewed when a third of that is left.
 const Lifetime = 365 * 24 * time.Hour
 
-// Ensure creates the Secret, or renews its certificate when that is due, and returns the authorities of it. It leaves a
-// certificate of cert-manager alone. The caller sets the owner and the labels in metadata.
+// Ensure creates the Secret, or renews its certificate when that is due, and returns the
+// authorities of it. It leaves a certificate of cert-manager alone. The caller sets the owner and
+// the labels in metadata.
 func Ensure(ctx context.Context, c client.Client, metadata metav1.ObjectMeta, now time.Time) (authorities []byte, err error) {
 	host := Service + "." + metadata.Namespace + ".svc"
 	var have corev1.Secret
@@ -80,8 +82,9 @@ func pair(data map[string][]byte) (tls.Certificate, error) {
 	return tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 }
 
-// due reports whether a certificate is to be made: there is none that is for the host, that its authorities signed, that is valid
-// now, and will be for another third of its life. One is not valid yet if the clock was ahead when it was made.
+// due reports whether a certificate is to be made: there is none that is for the host, that its
+// authorities signed, that is valid now, and will be for another third of its life. One is not
+// valid yet if the clock was ahead when it was made.
 func due(data map[string][]byte, host string, now time.Time) bool {
 	have, err := pair(data)
 	if err != nil {
@@ -97,8 +100,9 @@ func due(data map[string][]byte, host string, now time.Time) bool {
 	return false
 }
 
-// renew makes a certificate with an authority of its own, whose key is not kept. The authorities include the one before: until
-// all operators serve the new certificate, the API server must accept both.
+// renew makes a certificate with an authority of its own, whose key is not kept. The authorities
+// include the one before: until all operators serve the new certificate, the API server must accept
+// both.
 func renew(before map[string][]byte, host string, now time.Time) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
 	if err != nil {

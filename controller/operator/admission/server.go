@@ -15,8 +15,9 @@ import (
 // path is the path of requests, which agent.yaml of the operator has too.
 const path = "/validate-hostpathprovisioner-kubevirt-io-v1beta1-hostpathprovisioner"
 
-// Server serves the decisions on the address. Every operator does, also one that does not reconcile. Each handshake reads the
-// certificate from the cache, so that another one is served without a restart. settings changes other TLS settings.
+// Server serves the decisions on the address. Every operator does, also one that does not
+// reconcile. Each handshake reads the certificate from the cache, so that another one is served
+// without a restart. settings changes other TLS settings.
 func Server(address string, cache client.Reader, certificate client.ObjectKey, settings func(*tls.Config), v *Validator) (webhook.Server, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {

@@ -8,8 +8,8 @@
 //   - the DaemonSet counts a pod a moment after the pod became ready;
 //   - a node that got a taint keeps its agent, which Kubernetes counts as misscheduled and not as ready.
 //
-// So an agent counts as ready only if it is ready in both. While one of the two lags behind, State is
-// that of a rollout that goes on, or is marked as Counting.
+// So an agent counts as ready only if it is ready in both. While one of the two lags behind, State
+// is that of a rollout that goes on, or is marked as Counting.
 package agentstatus
 
 import (
@@ -24,8 +24,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/contract"
 )
 
-// Startup is how long an agent may take to become ready, its pod to end, or Kubernetes to create the pod, before the agent
-// has failed.
+// Startup is how long an agent may take to become ready, its pod to end, or Kubernetes to create
+// the pod, before the agent has failed.
 const Startup = 2 * time.Minute
 
 // Observed is what was read of the agents, and what is known from before.
@@ -36,7 +36,8 @@ type Observed struct {
 	Pods []corev1.Pod
 	// Written is the generation of the DaemonSet that was just written, 0 if it was not.
 	Written int64
-	// Rolling is set if a rollout went on when the agents were judged before: it ends when its last agent is ready.
+	// Rolling is set if a rollout went on when the agents were judged before: it ends when its last
+	// agent is ready.
 	Rolling bool
 	// MissingSince is that of the State before.
 	MissingSince time.Time
@@ -45,12 +46,13 @@ type Observed struct {
 
 // State is the state of the agents.
 type State struct {
-	// Desired is the number of agents that there should be, and Ready the number of those that are ready.
+	// Desired is the number of agents that there should be, and Ready the number of those that are
+	// ready.
 	Desired, Ready int
 	// Rolling is set while pods of an older template run or end, and until the last new one is ready.
 	Rolling bool
-	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the state is not to be shown.
-	// The DaemonSet changes once more.
+	// Counting is set while all agents are ready, and the DaemonSet does not count them yet: the state
+	// is not to be shown. The DaemonSet changes once more.
 	Counting bool
 	// Left is the time until the first agent has failed, 0 if none is on its way.
 	Left time.Duration
@@ -58,14 +60,15 @@ type State struct {
 	Failed bool
 	// Unready are the nodes of pods that are not ready, or that end.
 	Unready []string
-	// Missing is the number of agents without a pod, and MissingSince the time since which there have been such agents, zero
-	// if there are none.
+	// Missing is the number of agents without a pod, and MissingSince the time since which there have
+	// been such agents, zero if there are none.
 	Missing      int
 	MissingSince time.Time
 	// Running are the pods on a node that do not end, in the order of their nodes.
 	Running []corev1.Pod
-	// Settled is set if no other node is to have an agent, and each of these has one that does not end. Nodes on which an agent
-	// runs on although it is no longer to, because of a taint for example, count among them.
+	// Settled is set if no other node is to have an agent, and each of these has one that does not
+	// end. Nodes on which an agent runs on although it is no longer to, because of a taint for
+	// example, count among them.
 	Settled bool
 }
 

@@ -22,8 +22,8 @@ type step struct {
 	blocked bool // nothing is to be created or changed for it
 }
 
-// plan returns the holders that are wanted, after it created their claims and added them to the record. A holder that is at another
-// path is not among them: it is unmounted there first.
+// plan returns the holders that are wanted, after it created their claims and added them to the
+// record. A holder at another path is not among them: it is unmounted there first.
 func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv1.Deployment, found *Result) (steps []step, err error) {
 	for i, p := range w.Pools {
 		s := newState(p, w.count())
@@ -55,8 +55,8 @@ func (r *Reconciler) plan(ctx context.Context, w Desired, have map[string]*appsv
 	return steps, nil
 }
 
-// identify records the holder with its claim. While volumes use the disk of a claim that was deleted and created again, the holder
-// stays as it is.
+// identify records the holder with its claim. If the claim was deleted and created again, the
+// holder stays as it is while volumes use the disk of the former claim.
 func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *step, h Holder) error {
 	known := r.Recorded[step.name]
 	if known.ClaimUID != "" && known.ClaimUID != h.ClaimUID && step.have != nil {
@@ -79,15 +79,15 @@ func (r *Reconciler) identify(ctx context.Context, w Desired, s *State, step *st
 	return nil
 }
 
-// collides says that another holder has the name.
+// collides describes another holder that has the name.
 func collides(pool, node string, known Holder) string {
 	return fmt.Sprintf("on node %s its claim would have the name %s, which is that of pool %s on node %s; give pool %s another name",
 		node, NameOf(pool, node), known.Pool, known.Node, pool)
 }
 
-// change creates the Deployments that are missing, and changes those of one node: while a holder is replaced, its node has no pod
-// with the claim. The next node follows when the pods of that one are ready. A node that is not ready is left out: its Deployments
-// are changed when it is.
+// change creates the Deployments that are missing, and changes those of one node at a time: while a
+// holder is replaced, no pod on its node has the claim. The next node follows when the pods of that
+// one are ready. Deployments of a node that is not ready are changed when it is.
 func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, found *Result) error {
 	turn, err := r.turn(ctx, cr, steps, found.States)
 	if err != nil {
@@ -114,8 +114,8 @@ func (r *Reconciler) change(ctx context.Context, cr *v1beta1.HostPathProvisioner
 	return nil
 }
 
-// turn returns the nodes whose Deployments may be changed: those that are ready and have a holder that is not, after a change, or
-// else the first with one that differs. It returns nil if that does not matter.
+// turn returns the nodes whose Deployments may be changed: those that are ready and have a holder
+// that is not, after a change, or else the first with one that differs. nil allows all.
 func (r *Reconciler) turn(ctx context.Context, cr *v1beta1.HostPathProvisioner, steps []step, states []State) (map[string]bool, error) {
 	if r.Differs == nil {
 		return nil, nil

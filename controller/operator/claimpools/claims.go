@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// claim returns the claim of the pool on the node, which it creates, or raises its request. The problem describes what of the
-// template the claim cannot have, or why it is Pending. The claim is nil if there is none.
+// claim returns the claim of the pool on the node, which it creates, or raises its request. The
+// problem is what of the template the claim cannot have, or why it is Pending. Without a claim,
+// claim is nil.
 func (r *Reconciler) claim(ctx context.Context, p Pool, node string) (claim *corev1.PersistentVolumeClaim, problem string, err error) {
 	claim = &corev1.PersistentVolumeClaim{}
 	name := NameOf(p.Name, node)
@@ -82,7 +83,8 @@ func (r *Reconciler) raiseRequest(ctx context.Context, claim *corev1.PersistentV
 	return "", nil
 }
 
-// Conflict describes what of the template a claim of the pool cannot have, the first of these claims by its name, or returns "".
+// Conflict describes what of the template a claim of the pool cannot have, the first of these
+// claims by its name, or returns "".
 func Conflict(ctx context.Context, claims client.Reader, namespace, pool string, template *corev1.PersistentVolumeClaimSpec) (string, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := claims.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{poolLabel: labelOf(pool)}); err != nil {
@@ -113,7 +115,8 @@ func conflict(template *corev1.PersistentVolumeClaimSpec, claim *corev1.Persiste
 	return ""
 }
 
-// differs returns a key of the template that the claim has another value of. What a template leaves out, the API server set.
+// differs returns a key of the template that has another value in the claim. The API server sets
+// what a template leaves out.
 func differs(template, claim *corev1.PersistentVolumeClaimSpec) string {
 	class := func(s *corev1.PersistentVolumeClaimSpec) string {
 		if s.StorageClassName == nil {
@@ -144,10 +147,10 @@ func isBlock(claim *corev1.PersistentVolumeClaimSpec) bool {
 	return ptr.Deref(claim.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock
 }
 
-// expected are events of claims that become bound without help.
+// expected are reasons of events of claims that become bound without help.
 var expected = []string{"WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "Provisioning", "ProvisioningSucceeded"}
 
-// pending returns the last event of a claim that is not bound, "" if it says no more than that the claim waits.
+// pending returns the last event of a claim that is not bound, "" if it is expected.
 func (r *Reconciler) pending(ctx context.Context, claim *corev1.PersistentVolumeClaim) (string, error) {
 	var list corev1.EventList
 	err := r.Live.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingFields{"involvedObject.uid": string(claim.UID)})

@@ -1,6 +1,6 @@
-// Package claimpools mounts the disks of pools that are on the volumes of claims. For each node there
-// is a claim, and a Deployment, the holder, whose pod mounts the claim's filesystem at the pool's
-// directory on that node. A Job unmounts it after the pool or the node is no longer wanted.
+// Package claimpools mounts the disks of pools that are on the volumes of claims. For each node
+// there is a claim, and a Deployment, the holder, whose pod mounts the claim's filesystem at the
+// pool's directory on that node. A Job unmounts it after the pool or the node is no longer wanted.
 //
 //	pool.go      what is wanted, and which templates are refused
 //	names.go     names and labels, those of the existing operator
@@ -14,6 +14,6 @@
 //	release.go   unmounts what is not wanted
 //	state.go     the states of the pools
 //
-// The record has a mount until the mount is gone, or its node. A holder whose disk is used never ends,
-// for whatever reason it is no longer wanted. Claims have no owner and are never deleted.
+// The record has a mount until the mount is gone, or its node. A holder whose disk is used never
+// ends, for whatever reason it is no longer wanted. Claims have no owner and are never deleted.
 package claimpools

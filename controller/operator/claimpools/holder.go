@@ -26,13 +26,14 @@ var constrained = map[string]string{"openshift.io/required-scc": "hostpath-provi
 // port is that of the probes.
 const port = 9898
 
-// anyTaint tolerates every taint. The operator ends a holder when nothing uses its disk, and no taint does it sooner: the volumes
-// of pods that run on would lose their disk. On a node that is drained a holder that was evicted comes back at once. A pool is
-// removed from a node that is drained, or set apart, above all.
+// anyTaint tolerates every taint. The operator ends a holder when nothing uses its disk; a taint
+// must not end it before, because pods that run on would lose their volumes. On a drained node an
+// evicted holder comes back at once, and the operator removes pools from drained nodes above all.
 var anyTaint = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 
-// drainLabel with the value drainSkip has the Cluster API leave a pod running while it drains a node. It would evict a pod that
-// tolerates the taint of such a node again and again (MachineDrainRules, Cluster API 1.9).
+// drainLabel with the value drainSkip has the Cluster API leave a pod alone while it drains a node.
+// It would evict a pod that tolerates the taint again and again (MachineDrainRules, Cluster API
+// 1.9).
 const drainLabel, drainSkip = "cluster.x-k8s.io/drain", "skip"
 
 // holder returns the Deployment of the pool on the node.
@@ -101,8 +102,8 @@ func (r *Reconciler) pod(cr *v1beta1.HostPathProvisioner, node, path, name strin
 	}
 }
 
-// nodeOf returns the node of a Deployment, also of one of the existing operator, which writes the Node's name where the node's
-// hostname belongs: where the two differ, its pods never start.
+// nodeOf returns the node of a Deployment. The existing operator writes the Node's name where the
+// node's hostname belongs: its pods never start where the two differ.
 func nodeOf(d *appsv1.Deployment) string {
 	a := d.Spec.Template.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -118,15 +119,18 @@ func nodeOf(d *appsv1.Deployment) string {
 	return ""
 }
 
-// pathOf returns the directory at which the Deployment's pod mounts, also one of the existing operator.
+// pathOf returns the directory at which the Deployment's pod mounts, also one of the existing
+// operator.
 func pathOf(d *appsv1.Deployment) string {
 	return cmp.Or(argumentOf(d, "--path="), argumentOf(d, "--mountPath"))
 }
 
-// claimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier version.
+// claimOf returns the UID of the claim that the Deployment's pod mounts, "" if it is of an earlier
+// version.
 func claimOf(d *appsv1.Deployment) types.UID { return types.UID(argumentOf(d, "--claim-uid=")) }
 
-// argumentOf returns the value of an argument of the Deployment's pod: what follows the flag, or the word after it.
+// argumentOf returns the value of an argument of the Deployment's pod: what follows the flag, or
+// the next argument.
 func argumentOf(d *appsv1.Deployment, flag string) string {
 	for _, c := range d.Spec.Template.Spec.Containers {
 		words := slices.Concat(c.Command, c.Args)

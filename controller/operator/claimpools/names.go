@@ -24,11 +24,12 @@ const (
 // labelOf returns the value of both labels.
 func labelOf(pool string) string { return pool + "-hpp" }
 
-// NameOf returns the name of the claim and the Deployment of a pool on a node. That the existing operator shortens a long name
-// in this way must stay: claims with data have these names.
+// NameOf returns the name of the claim and the Deployment of a pool on a node. It shortens a long
+// name as the existing operator does, because claims with data have these names.
 func NameOf(pool, node string) string { return short("hpp-pool", pool+"-"+node) }
 
-// NameTaken describes a claim of another pool that has the name of one of the pool's, on any node that exists, or returns "".
+// NameTaken describes a claim of another pool that has the name of one of the pool's, on any node
+// that exists, or returns "".
 func NameTaken(ctx context.Context, from client.Reader, namespace, pool string) (string, error) {
 	nodes := &metav1.PartialObjectMetadataList{}
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
@@ -50,8 +51,8 @@ func NameTaken(ctx context.Context, from client.Reader, namespace, pool string) 
 	return "", nil
 }
 
-// jobOf returns the name of the Job that unmounts a pool on a node. It becomes a label of the Job's pods, and no other pool and
-// node have it: a Job that has unmounted another mount proves nothing.
+// jobOf returns the name of the Job that unmounts a pool on a node. It becomes a label of the Job's
+// pods, and no other pool and node have it: a Job that unmounted another mount proves nothing.
 func jobOf(pool, node string) string {
 	sum := sha256.Sum256([]byte(pool + "/" + node))
 	suffix := "-" + hex.EncodeToString(sum[:])[:8]
@@ -64,7 +65,8 @@ func olderJobOf(pool, node string) string {
 	return strings.ReplaceAll(short("cleanup-pool", pool+"-"+node), ".", "-")
 }
 
-// short joins a prefix and a name, and replaces the name by the FNV-1a hash of both if they are longer than a label.
+// short joins a prefix and a name. If both are longer than a label, their FNV-1a hash replaces the
+// name.
 func short(prefix, name string) string {
 	all := prefix + "-" + name
 	if len(all) <= validation.DNS1123LabelMaxLength {

@@ -29,7 +29,8 @@ const (
 	Shared      = "SharedPoolUnsupported"
 )
 
-// Refused returns why there cannot be a pool on claims of the template, as a reason and a message, or "".
+// Refused returns why there cannot be a pool on claims of the template, as a reason and a message,
+// or "".
 func Refused(template *corev1.PersistentVolumeClaimSpec) (reason, message string) {
 	switch {
 	case slices.Contains(template.AccessModes, corev1.ReadWriteMany):

@@ -22,7 +22,8 @@ import (
 // claim, the end of a pod.
 var pollInterval = timing.Scaled(5 * time.Second)
 
-// Reconciler brings claims, Deployments and Jobs of pools to what is desired. It is made for one pass.
+// Reconciler brings claims, Deployments and Jobs of pools to what is desired. It is made for one
+// pass.
 type Reconciler struct {
 	Namespace string
 	// Image is that of the pods.
@@ -33,7 +34,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Apply makes the cluster's object the desired one, with the resource as its owner.
 	Apply func(context.Context, client.Object) error
-	// Differs reports whether Apply would change an object that exists; nil if that makes no difference.
+	// Differs reports whether Apply would change an object that exists; nil if that makes no
+	// difference.
 	Differs func(context.Context, client.Object) (bool, error)
 	// Event records an event on the resource about one of the objects. Without the object, events of
 	// one reason become one in a pass, with the first message.
@@ -64,8 +66,8 @@ type Desired struct {
 	Deleted bool
 }
 
-// Reconcile does the next steps. It returns the states of the pools, what of others is still mounted,
-// and what stays because it is used.
+// Reconcile does the next steps. It returns the states of the pools, what of others is still
+// mounted, and what stays because it is used.
 func (r *Reconciler) Reconcile(ctx context.Context, cr *v1beta1.HostPathProvisioner, w Desired) (Result, error) {
 	var found Result
 	have, err := r.holders(ctx)
@@ -114,7 +116,8 @@ func (w Desired) names(h Holder) bool {
 	return slices.ContainsFunc(w.Pools, func(p Pool) bool { return p.Name == h.Pool && p.Path == h.Path })
 }
 
-// deleteJobs deletes the Jobs that unmount the pool on the node, or may, and reports whether they and their pods are gone.
+// deleteJobs deletes the Jobs that unmount the pool on the node, or may, and reports whether they
+// and their pods are gone.
 func (r *Reconciler) deleteJobs(ctx context.Context, pool, node string) (stopped bool, err error) {
 	stopped = true
 	for _, name := range []string{jobOf(pool, node), olderJobOf(pool, node)} {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Holder is what the operator's record says of a holder. A Deployment can be changed by someone, so it never decides where to
+// Holder is the record of a holder. Users can change Deployments, so these never decide where to
 // unmount.
 type Holder struct {
 	Pool string `json:"pool"`
@@ -18,12 +18,14 @@ type Holder struct {
 	Path string `json:"path"`
 	// ClaimUID is the UID of the claim that it mounts, "" for a holder of an earlier version.
 	ClaimUID types.UID `json:"claimUID,omitempty"`
-	// Unmounted is set before the Deployment is deleted, after which nothing remembers that the Job unmounted the disk.
+	// Unmounted is set before the Deployment is deleted, after which nothing remembers that the Job
+	// unmounted the disk.
 	Unmounted bool `json:"unmounted,omitempty"`
 }
 
-// addUnrecorded adds the Deployments that the record lacks: those of an earlier version, or of the existing operator. One that is being
-// deleted is not added: its mount is gone, or was not the operator's.
+// addUnrecorded adds the Deployments that the record lacks: those of an earlier version, or of the
+// existing operator. The mount of one that is being deleted is gone, or was not made by the
+// operator.
 func (r *Reconciler) addUnrecorded(have map[string]*appsv1.Deployment) {
 	if r.Recorded == nil {
 		r.Recorded = map[string]Holder{}
@@ -47,7 +49,7 @@ func (r *Reconciler) recordOf(d *appsv1.Deployment) Holder {
 	return h
 }
 
-// owner returns the arguments for which claim the disk is mounted. There are none if the claim is not known.
+// owner returns the arguments that name the claim whose disk is mounted, none if it is not known.
 func (h Holder) owner() []string {
 	if h.ClaimUID == "" {
 		return nil
@@ -60,7 +62,8 @@ func IsPath(path string) bool {
 	return filepath.IsAbs(path) && filepath.Clean(path) == path && filepath.Dir(path) != "/"
 }
 
-// save writes the record if it differs from what was written last. It is called before an object is created or changed for it.
+// save writes the record if it differs from what was written last. The caller saves before it
+// creates or changes an object for it.
 func (r *Reconciler) save(ctx context.Context) error {
 	if r.Save == nil || maps.Equal(r.Recorded, r.written) {
 		return nil

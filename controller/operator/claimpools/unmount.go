@@ -22,8 +22,8 @@ const (
 // retryAfter is the time after which a Job that failed is replaced by another one.
 var retryAfter = timing.Scaled(15 * time.Second)
 
-// unmounter returns the Job that unmounts what the holder mounted. It belongs to the Deployment: the Job of another
-// Deployment of that name proves nothing about this one.
+// unmounter returns the Job that unmounts what the holder mounted. The Deployment owns it: the Job
+// of another Deployment of that name proves nothing about this one.
 func (r *Reconciler) unmounter(cr *v1beta1.HostPathProvisioner, d *appsv1.Deployment, node string) *batchv1.Job {
 	h := r.recordOf(d)
 	// Without the claim's UID the holder's pod recorded none: it is one of an earlier version.

@@ -29,7 +29,8 @@ var (
 type State struct {
 	// Status is that of the resource that is served; nil if there is none.
 	Status *v1beta1.HostPathProvisionerStatus
-	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have a ready one.
+	// Desired and Ready are numbers of nodes: those that should have an agent, and those that have a
+	// ready one.
 	Desired, Ready int
 	// Expires is when the webhook's certificate does; zero if there is none.
 	Expires time.Time
@@ -37,7 +38,8 @@ type State struct {
 
 // Collector exports the state, which it reads at every scrape.
 type Collector struct {
-	// Elected is closed when this process reconciles. Until then nothing is read: the cache may not have started.
+	// Elected is closed when this process reconciles. Until then nothing is read: the cache may not
+	// have started.
 	Elected <-chan struct{}
 	// Read reads the state.
 	Read func(context.Context) (State, error)
@@ -74,7 +76,8 @@ func (c Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// crReady is 1 if a resource with the status is available and not degraded, -1 if it has no conditions yet, and otherwise 0.
+// crReady is 1 if a resource with the status is available and not degraded, -1 if it has no
+// conditions yet, and otherwise 0.
 func crReady(status v1beta1.HostPathProvisionerStatus) float64 {
 	if len(status.Conditions) == 0 {
 		return -1

@@ -20,8 +20,9 @@ import (
 // topic is that of the events about a node that is gone.
 const topic = "node gone"
 
-// handleAll handles the PVs of a node that seems to be gone, and returns how many are in which state. It counts a PV that it could
-// not handle as one that is being removed, so that it is tried again soon.
+// handleAll handles the PVs of a node that seems to be gone, and returns how many are in which
+// state. It counts a PV that it could not handle as one that is being removed, so that it is tried
+// again soon.
 func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolume) (tally, error) {
 	t, facts := tally{}, &reader{Reconciler: r, known: map[place]identity.NodeFacts{}}
 	var errs []error
@@ -36,7 +37,8 @@ func (r *Reconciler) handleAll(ctx context.Context, pvs []corev1.PersistentVolum
 	return t, errors.Join(errs...)
 }
 
-// handle reports a PV whose volume is lost with its node, or may be, or takes the next step of its policy.
+// handle reports a PV whose volume is lost with its node, or may be, or takes the next step of its
+// policy.
 func (r *Reconciler) handle(ctx context.Context, pv *corev1.PersistentVolume, known *reader) (state, error) {
 	h, _ := identity.HomeOf(pv)
 	f, err := known.facts(ctx, pv.Name, h)
@@ -80,8 +82,8 @@ func reason(f identity.NodeFacts, loss identity.Loss) string {
 		"so does the volume", f.Node)
 }
 
-// report records an event on the PV, and on its claim if that is cached: why the volume cannot be used, and if commands is set
-// those that give it up.
+// report records an event on the PV, and on its claim if that is cached: why the volume cannot be
+// used, and if commands is set those that give it up.
 func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, why string, commands bool) error {
 	objects, first := []corev1.ObjectReference{events.PV(pv)}, ""
 	if ref := pv.Spec.ClaimRef; ref != nil {
@@ -103,8 +105,8 @@ func (r *Reconciler) report(ctx context.Context, pv *corev1.PersistentVolume, wh
 	return nil
 }
 
-// collect deletes the capacity objects of a node that does not exist: its agent cannot, and a node of its name would be
-// offered with their sizes until its own agent runs.
+// collect deletes the capacity objects of a node that does not exist: its agent cannot, and a node
+// of its name would be offered with their sizes until its own agent runs.
 func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.CSIStorageCapacity) error {
 	if len(all) == 0 {
 		return nil
@@ -126,7 +128,8 @@ func (r *Reconciler) collect(ctx context.Context, node string, all []storagev1.C
 	return errors.Join(errs...)
 }
 
-// ignoreMoved returns nil for the error of a write to an object that changed or is gone: the watch brings the change.
+// ignoreMoved returns nil for the error of a write to an object that changed or is gone: the watch
+// brings the change.
 func ignoreMoved(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

@@ -1,4 +1,5 @@
-// Package nodegone handles the volumes of nodes that are gone. It is part of the operator, which sees all nodes.
+// Package nodegone handles the volumes of nodes that are gone. It is part of the operator, which
+// sees all nodes.
 //
 //	reconcile.go  watches nodes, PVs and capacity objects
 //	wait.go       the grace period of a node that does not answer
@@ -9,9 +10,10 @@
 //	retain.go     sets the policy Retain before that, and the former one when the node is back
 //	metrics.go    counts the PVs
 //
-// A node is gone if its Node does not exist, and no agent of it was ready for the grace period. A Node of its name that exists has
-// the volumes, Ready or not, unless an administrator gives them up by an annotation. PVs without the mark of this cluster are only
-// reported.
+// A node is gone if its Node does not exist, and no agent of it was ready for the grace period. A
+// Node of its name that exists has the volumes, Ready or not, unless an administrator gives them up
+// by an annotation. PVs without the mark of this cluster are only reported.
 //
-// The package deletes objects of the API server. It never deletes a directory: that is on the disk of the node that is gone.
+// The package deletes objects of the API server, never a directory: that is on the disk of the lost
+// node.
 package nodegone

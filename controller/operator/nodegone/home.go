@@ -39,7 +39,8 @@ func (r *reader) facts(ctx context.Context, pv string, h identity.Home) (identit
 	return f, nil
 }
 
-// read reads the facts about a place from the API server. Only the node that has the pool comes from the cache: it only delays.
+// read reads the facts about a place from the API server. The node that has the pool comes from the
+// cache: it only delays.
 func (r *Reconciler) read(ctx context.Context, at place) (f identity.NodeFacts, err error) {
 	if f.ThisCluster, err = r.thisCluster(ctx); err != nil {
 		return f, err
@@ -72,8 +73,8 @@ func (r *Reconciler) thisCluster(ctx context.Context) (string, error) {
 	return r.cluster, err
 }
 
-// withHostname returns the name of a Node with that hostname label, "" if there is none. It may be a Node of the home's own name,
-// if that was created after it was read.
+// withHostname returns the name of a Node with that hostname label, "" if there is none. It may be
+// of the home's own name, if it was created since.
 func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string, error) {
 	if hostname == "" {
 		return "", nil
@@ -92,7 +93,8 @@ func (r *Reconciler) withHostname(ctx context.Context, hostname string) (string,
 	return named.Items[0].Name, nil
 }
 
-// withPool returns the name of another Node whose agent bound a PV of the pool, according to the cache; "" if there is none.
+// withPool returns the name of another Node whose agent bound a PV of the pool, according to the
+// cache; "" if there is none.
 func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 	if at.pool == "" {
 		return "", nil
@@ -113,7 +115,8 @@ func (r *Reconciler) withPool(ctx context.Context, at place) (string, error) {
 	return "", nil
 }
 
-// agent reads from the API server whether the node has an agent that is ready, and if not since when at the earliest.
+// agent reads from the API server whether the node has an agent that is ready, and if not since
+// when at the earliest.
 func (r *Reconciler) agent(ctx context.Context, node string) (ready bool, unready time.Time, err error) {
 	pods, err := r.Live.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),

@@ -20,14 +20,17 @@ type policy string
 const (
 	// keep reports the volume.
 	keep policy = "keep"
-	// release deletes claim and PV. If the node comes back, its agent keeps the directory and reports it as an orphan.
+	// release deletes claim and PV. If the node comes back, its agent keeps the directory and reports
+	// it as an orphan.
 	release policy = "release"
-	// remove deletes the claim. The PV stays for the node: if that comes back, its agent acts by the PV's reclaim policy.
+	// remove deletes the claim. The PV stays for the node: if that comes back, its agent acts by the
+	// PV's reclaim policy.
 	remove policy = "delete"
 )
 
-// policyOf returns the policy of a PV, whose class is sc. Without a class it is keep. It is keep too for a PV that the provisioners
-// did not make: an administrator did. invalid describes an annotation that is none of the policies.
+// policyOf returns the policy of a PV, whose class is sc. Without a class it is keep. It is keep
+// too for a PV that the provisioners did not make: an administrator did. invalid describes an
+// annotation that is none of the policies.
 func policyOf(pv *corev1.PersistentVolume, sc *storagev1.StorageClass) (p policy, invalid string) {
 	by := pv.Annotations[contract.AnnProvisionedBy]
 	if sc == nil || by != contract.HostPathProvisioner && by != contract.CSIProvisioner {

@@ -32,11 +32,13 @@ var (
 	releaseInterval = timing.Scaled(5 * time.Second)
 )
 
-// Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with a manager.
+// Reconciler handles the PVs and the capacity objects of nodes that are gone. Register it once with
+// a manager.
 type Reconciler struct {
 	// Namespace is that of the agents and of their capacity objects.
 	Namespace string
-	// Cache has PVs, capacity objects, and the metadata of nodes, with the indexes that Register makes.
+	// Cache has PVs, capacity objects, and the metadata of nodes, with the indexes that Register
+	// makes.
 	Cache client.Reader
 	// Live reads whatever is decided by, and writes.
 	Live   kubernetes.Interface
@@ -90,7 +92,8 @@ func poolOf(o client.Object) []string {
 	return nil
 }
 
-// nodesOf returns the name of the node of a PV, a capacity object or an agent's pod, none if it is not one of the provisioners'.
+// nodesOf returns the name of the node of a PV, a capacity object or an agent's pod, none if it is
+// not one of the provisioners'.
 func nodesOf(o client.Object) []string {
 	switch o := o.(type) {
 	case *corev1.PersistentVolume:
@@ -109,7 +112,8 @@ func nodesOf(o client.Object) []string {
 	return nil
 }
 
-// Reconcile acts on what a node has that may be lost, and marks the PVs of a node that exists. It does nothing for any other node.
+// Reconcile acts on what a node has that may be lost, and marks the PVs of a node that exists. It
+// does nothing for any other node.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	l, err := r.lost(ctx, req.Name)
 	if err != nil {

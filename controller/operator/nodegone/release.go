@@ -29,8 +29,9 @@ type step struct {
 //  3. for release, delete the PV once its claim is gone;
 //  4. remove the provisioner's finalizer from the PV, which waits for the agent of the node. All other finalizers stay.
 //
-// Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is still as it was read. The
-// next call takes the next step, also after a restart. The annotation on a Node gives up as release does, whatever the class says.
+// Each step reads class, PV, claim and node from the API server, and writes only if PV or claim is
+// still as it was read. The next call takes the next step, also after a restart. The annotation on
+// a Node gives up as release does, whatever the class says.
 func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume, h identity.Home, p policy, loss identity.Loss) (state, error) {
 	pv, err := live.PV(ctx, r.Live, cached.Name)
 	if pv == nil || err != nil {
@@ -67,7 +68,8 @@ func (r *Reconciler) giveUp(ctx context.Context, cached *corev1.PersistentVolume
 	return removing, r.removeFinalizer(ctx, s)
 }
 
-// gone reads the facts about the PV from the API server. ok is false unless its volume is still lost in the same way.
+// gone reads the facts about the PV from the API server. ok is false unless its volume is still
+// lost in the same way.
 func (r *Reconciler) gone(ctx context.Context, s step) (f identity.NodeFacts, ok bool, err error) {
 	f, err = (&reader{Reconciler: r, known: map[place]identity.NodeFacts{}}).facts(ctx, s.pv.Name, s.home)
 	if err != nil {
@@ -77,7 +79,7 @@ func (r *Reconciler) gone(ctx context.Context, s step) (f identity.NodeFacts, ok
 	return f, found.Answer == identity.Ours && loss == s.loss, nil
 }
 
-// why describes the loss, and by whose word the volume is given up.
+// why describes the loss, and what gave the volume up.
 func (s step) why(f identity.NodeFacts) string {
 	if s.loss == identity.GivenUp {
 		return reason(f, s.loss)
@@ -94,7 +96,8 @@ func (r *Reconciler) claimOf(ctx context.Context, pv *corev1.PersistentVolume) (
 	return claim, nil
 }
 
-// deleteClaim deletes the claim. It does nothing if the claim is being deleted, or is not yet bound.
+// deleteClaim deletes the claim. It does nothing if the claim is being deleted, or is not yet
+// bound.
 func (r *Reconciler) deleteClaim(ctx context.Context, s step, claim *corev1.PersistentVolumeClaim) error {
 	if claim.DeletionTimestamp != nil || claim.Spec.VolumeName == "" {
 		return nil
@@ -118,7 +121,8 @@ func (r *Reconciler) deletePV(ctx context.Context, s step) error {
 	return ignoreMoved(r.Live.CoreV1().PersistentVolumes().Delete(ctx, s.pv.Name, live.Unchanged(s.pv)))
 }
 
-// removeFinalizer removes the provisioner's finalizer from a PV that is being deleted. It does nothing if the PV has none.
+// removeFinalizer removes the provisioner's finalizer from a PV that is being deleted. It does
+// nothing if the PV has none.
 func (r *Reconciler) removeFinalizer(ctx context.Context, s step) error {
 	others := slices.DeleteFunc(slices.Clone(s.pv.Finalizers), func(f string) bool { return f == contract.Finalizer })
 	if len(others) == len(s.pv.Finalizers) {

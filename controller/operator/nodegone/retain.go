@@ -13,7 +13,8 @@ import (
 	"kubevirt.io/hostpath-provisioner/controller/kube/live"
 )
 
-// retained reports whether no agent deletes the directory of the PV, now or at the end of a migration.
+// retained reports whether no agent deletes the directory of the PV, now or at the end of a
+// migration.
 func retained(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain && pv.Annotations[contract.AnnPolicy] == ""
 }
@@ -23,9 +24,10 @@ func (s step) noted() bool {
 	return retained(s.pv) && (s.loss != identity.GivenUp || identity.PoolMissing(s.pv.Annotations[contract.AnnGivenUp]) == s.home.Missing)
 }
 
-// retain sets the PV's reclaim policy to Retain and notes the former one. It takes the annotation of a migration with it, which
-// would restore the former policy by itself. On a PV that the Node's annotation gives up it notes the Node's UID, so that the agent
-// no longer expects the PV's pool there, and opens one on a new disk.
+// retain sets the PV's reclaim policy to Retain and notes the former one. It removes the annotation
+// of a migration, which would restore the former policy. If the Node's annotation gives the PV up,
+// it notes the Node's UID: the agent then no longer expects the PV's pool, and opens one on a new
+// disk.
 func (r *Reconciler) retain(ctx context.Context, s step) error {
 	f, ok, err := r.gone(ctx, s)
 	if !ok || err != nil {
@@ -49,9 +51,9 @@ func givenUp(pv *corev1.PersistentVolume) bool {
 	return pv.Annotations[contract.AnnFormerPolicy] != "" || pv.Annotations[contract.AnnGivenUp] != ""
 }
 
-// restore gives a PV the reclaim policy back that retain noted. It does nothing unless the agent of the node has bound the volume
-// again, the PV is Bound, and its claim is not being deleted: otherwise the policy stays Retain for good, and an administrator
-// decides about the directory.
+// restore sets the reclaim policy that retain noted. It does nothing unless the agent of the node
+// has bound the volume again, the PV is Bound, and its claim is not being deleted: otherwise the
+// policy stays Retain, and an administrator decides about the directory.
 func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolume) error {
 	if !givenUp(cached) {
 		return nil
@@ -87,7 +89,8 @@ func (r *Reconciler) restore(ctx context.Context, cached *corev1.PersistentVolum
 	return r.patch(ctx, pv, map[string]any{"annotations": notes}, spec)
 }
 
-// stamp marks a PV whose Node exists as one of this cluster, as its agent does. PVs of before this version get the mark so.
+// stamp marks a PV whose Node exists as one of this cluster, as its agent does: PVs of earlier
+// versions have no mark.
 func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv.Annotations[contract.AnnCluster] != "" {
 		return nil
@@ -99,7 +102,8 @@ func (r *Reconciler) stamp(ctx context.Context, pv *corev1.PersistentVolume) err
 	return r.patch(ctx, pv, map[string]any{"annotations": map[string]any{contract.AnnCluster: cluster}}, nil)
 }
 
-// patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or was written since it was read.
+// patch changes fields of a PV's metadata and of its spec. It does nothing if the PV is gone, or
+// was written since it was read.
 func (r *Reconciler) patch(ctx context.Context, pv *corev1.PersistentVolume, meta, spec map[string]any) error {
 	meta["uid"], meta["resourceVersion"] = pv.UID, pv.ResourceVersion
 	change := map[string]any{"metadata": meta}

@@ -15,9 +15,10 @@ type silence struct {
 	over  bool      // the grace period was over then
 }
 
-// wait returns what is left of the grace period of a node that does not exist, or in whose place there is the Node with the UID. The
-// period begins when this process first misses the node, and again whenever an agent of a node that does not exist was ready
-// since. So a restart of the operator only prolongs it.
+// wait returns what is left of the grace period of a node that does not exist, or that the Node
+// with the UID replaced. The period begins when this process first misses the node, and again
+// whenever an agent of a node that does not exist was ready since. So a restart of the operator
+// only prolongs it.
 func (r *Reconciler) wait(ctx context.Context, name string, uid types.UID) (time.Duration, error) {
 	grace, err := r.Grace(ctx)
 	if err != nil {

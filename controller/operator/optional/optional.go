@@ -1,5 +1,5 @@
-// Package optional applies objects of an API that a cluster may serve, or may serve later, such as that
-// of an operator.
+// Package optional applies objects of an API that a cluster may serve, or may serve later, such as
+// that of an operator.
 package optional
 
 import (
@@ -29,8 +29,8 @@ const firstList = 30 * time.Second
 // checkInterval is how often the operator checks whether the cluster serves the API.
 var checkInterval = timing.Scaled(10 * time.Second)
 
-// Reconciler applies objects while the cluster serves their kinds, and does nothing while it does not.
-// It has a cache of its own, because a cache with a kind that is not served does not start.
+// Reconciler applies objects while the cluster serves their kinds, and does nothing while it does
+// not. It has a cache of its own, because a cache with a kind that is not served does not start.
 type Reconciler struct {
 	Manager ctrl.Manager
 	// API is the one that the cluster may lack.
@@ -41,8 +41,8 @@ type Reconciler struct {
 	Namespace string
 	// Owner is the resource that the objects are made for. Its changes are changes of the objects.
 	Owner client.Object
-	// Apply applies what differs, with a client that reads from the cache. It is called at first, after every change of an
-	// object or an owner, and again from time to time.
+	// Apply applies what differs, with a client that reads from the cache. It is called at first,
+	// after every change of an object or an owner, and again at intervals.
 	Apply func(context.Context, client.Client) error
 
 	isServed func() (bool, error)
@@ -130,7 +130,8 @@ func (k *Reconciler) whileServed(ctx context.Context) error {
 	}
 }
 
-// watch returns a channel that receives after changes of the objects and of their owner, until the context ends.
+// watch returns a channel that receives after changes of the objects and of their owner, until the
+// context ends.
 func (k *Reconciler) watch(ctx context.Context, own cache.Cache) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	wake := func() { sleep.Wake(changed) }

@@ -1,9 +1,10 @@
-// Package poolrecord keeps the operator's own record: which pools the agents offer, and which disks are mounted for pools on
-// claims. It decides where a pool is and what is unmounted. The agents' DaemonSet, its pods and the Deployments of disks do not:
-// someone can change them, and they can be deleted.
+// Package poolrecord has the operator's own record: which pools the agents offer, and which disks
+// are mounted for pools on claims. It decides where a pool is and what is unmounted. The agents'
+// DaemonSet, its pods and the Deployments of disks do not: users can change and delete them.
 //
-// The record is a ConfigMap without an owner, so that it outlives the resource as the disks do. It is one object, because a pool
-// and its disks change together, and it is read from the API server: an older one from a cache would drop a pool.
+// The record is a ConfigMap without an owner, so that it outlives the resource as the disks do. It
+// is one object, because a pool and its disks change together, and it is read from the API server:
+// an older one from a cache would drop a pool.
 package poolrecord
 
 import (
@@ -34,7 +35,7 @@ type Pool struct {
 	Mount string `json:"mount,omitempty"`
 }
 
-// Content is what the record says.
+// Content is what is recorded.
 type Content struct {
 	// Pools are those that agents offer, or may offer until all of them are replaced.
 	Pools []Pool `json:"pools"`

@@ -1,9 +1,9 @@
-// Package tlsprofile chooses the TLS settings of the operator's addresses: the oldest version and the cipher suites. The agents
-// get the same version.
+// Package tlsprofile chooses the TLS settings of the operator's addresses: the oldest version and
+// the cipher suites. The agents get the same version.
 //
-// Each setting has a source of its own, the first of these that has it: a variable of the operator's environment, the profile of
-// the cluster, which OpenShift has in the APIServer named cluster, and the profile Intermediate. A name that is unknown is
-// logged and not applied.
+// Each setting has a source of its own, the first of these that has it: a variable of the
+// operator's environment, the profile of the cluster, which OpenShift has in the APIServer named
+// cluster, and the profile Intermediate. A name that is unknown is logged and not applied.
 package tlsprofile
 
 import (
@@ -25,8 +25,8 @@ const (
 	CiphersVariable = "TLS_CIPHERS_OVERRIDE"
 )
 
-// Profile is the oldest version and the cipher suites of versions before TLS 1.3, whose suites crypto/tls chooses by itself. An
-// empty field leaves the setting to the next source.
+// Profile is the oldest version and the cipher suites of versions before TLS 1.3, whose suites
+// crypto/tls chooses by itself. An empty field leaves the setting to the next source.
 type Profile struct {
 	// MinVersion is a name that Kubernetes uses, VersionTLS10 to VersionTLS13.
 	MinVersion string
@@ -87,7 +87,8 @@ func Named(name string) (Profile, error) {
 	return Profile{}, fmt.Errorf("TLS profile %q is none of Old, Intermediate, Modern and Custom", name)
 }
 
-// Suites of the profiles, of those that crypto/tls has. https://wiki.mozilla.org/Security/Server_Side_TLS
+// Suites of the profiles, of those that crypto/tls has.
+// https://wiki.mozilla.org/Security/Server_Side_TLS
 var (
 	intermediate = []string{
 		"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",

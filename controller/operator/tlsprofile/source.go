@@ -42,8 +42,8 @@ func (s *Source) Current() Profile {
 	return p.over(def)
 }
 
-// Read reads the profile of the cluster, and reports whether another profile applies from now on. A cluster that does not serve
-// the kind, or whose object has no profile, has none.
+// Read reads the profile of the cluster, and reports whether another profile applies from now on. A
+// cluster that does not serve the kind, or whose object has no profile, has none.
 func (s *Source) Read(ctx context.Context, c client.Reader) (changed bool, err error) {
 	before := s.Current()
 	o := &unstructured.Unstructured{}
@@ -85,7 +85,7 @@ func profileOf(o *unstructured.Unstructured) *Profile {
 	return &p
 }
 
-// Serve has a server choose by the profile that applies at each handshake, and speak HTTP/1.1 only.
+// Serve has a server choose by the profile that applies at each handshake, and serve HTTP/1.1 only.
 func (s *Source) Serve(c *tls.Config) {
 	c.NextProtos = []string{"http/1.1"}
 	c.MinVersion = tls.VersionTLS10 //nolint:gosec // the profile has the oldest version, at each handshake

@@ -20,8 +20,8 @@ const (
 	topicNotReady = "node not ready"
 )
 
-// act records why the claim waits, or gives it back to the scheduler. It does nothing if the
-// node's agent is ready: that one records why it refuses a claim.
+// act records why the claim waits, or gives it back to the scheduler. It does nothing if the node's
+// agent is ready: that one records why it refuses a claim.
 func (r *Reconciler) act(ctx context.Context, claim *corev1.PersistentVolumeClaim, sc *storagev1.StorageClass, p place) error {
 	if p.node == "" {
 		topic, message := nodechoice.NoNode(sc)

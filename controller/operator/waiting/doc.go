@@ -1,5 +1,5 @@
-// Package waiting watches claims that wait for the agent of their node. It is part of the
-// operator, which sees all nodes; an agent sees its own.
+// Package waiting watches claims that wait for the agent of their node. It is part of the operator,
+// which sees all nodes; an agent sees its own.
 //
 //	reconcile.go  watches claims, and waits before it acts
 //	place.go      the node of a claim, and who chose it
@@ -13,9 +13,9 @@
 //   - its node is not ready, has no agent, or one that is not ready.
 //
 // If the scheduler chose a node that was deleted since, the choice is removed, so that the
-// scheduler chooses again. A Node of the same name that was created after the choice is
-// another node. A node that is not ready is not a deleted one.
+// scheduler chooses again. A Node of the same name that was created after the choice is another
+// node. A node that is not ready is not a deleted one.
 //
-// Agents do the same about a node that does not exist, or that is not named, for clusters
-// without an operator. They wait longer, and do nothing if the operator has.
+// Agents do the same about a node that does not exist, or that is not named, for clusters without
+// an operator. They wait longer, and do nothing if the operator has.
 package waiting

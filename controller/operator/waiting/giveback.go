@@ -13,9 +13,10 @@ import (
 	"kubevirt.io/hostpath-provisioner/volume/record"
 )
 
-// giveBack removes the scheduler's choice of a node that was deleted since. node is the Node of that name, nil if there is none.
-// It reports whether the claim waits for that node no longer: it may have been given back or bound since it was read. It does
-// nothing if node may be the chosen one.
+// giveBack removes the scheduler's choice of a node that was deleted since. node is the Node of
+// that name, nil if there is none. It reports whether the claim waits for that node no longer: it
+// may have been given back or bound since it was read. It does nothing if node may be the chosen
+// one.
 func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolumeClaim, p place, node *corev1.Node) (bool, error) {
 	now, err := live.Claim(ctx, r.Live, record.Owner{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)})
 	if now == nil || now.Spec.VolumeName != "" || contract.Bounded(now.Annotations[contract.AnnSelectedNode]) != p.node {
@@ -32,8 +33,9 @@ func (r *Reconciler) giveBack(ctx context.Context, claim *corev1.PersistentVolum
 	return err == nil, err
 }
 
-// chosenBefore reports whether the node of the claim was chosen before that time. The annotation has no UID of the node, so the
-// time at which a client last wrote the annotation decides. Without one chosenBefore returns false.
+// chosenBefore reports whether the node of the claim was chosen before that time. The annotation
+// has no UID of the node, so the time at which a client last wrote the annotation decides. Without
+// one chosenBefore returns false.
 func chosenBefore(claim *corev1.PersistentVolumeClaim, at time.Time) bool {
 	found := false
 	for _, entry := range claim.ManagedFields {

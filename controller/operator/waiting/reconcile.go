@@ -21,10 +21,11 @@ import (
 )
 
 var (
-	// patience is the time that a claim waits before anything is recorded: a node and its
-	// agent may be about to start.
+	// patience is the time that a claim waits before anything is recorded: a node and its agent may be
+	// about to start.
 	patience = timing.Scaled(15 * time.Second)
-	// patienceWithoutNode is the same for a claim that names no node. It is shorter than the head start that agents leave to the operator.
+	// patienceWithoutNode is the same for a claim that names no node. It is shorter than the head
+	// start that agents leave to the operator.
 	patienceWithoutNode = timing.Scaled(2 * time.Second)
 	// checkInterval is the time after which a waiting claim is checked again: its node or the agent
 	// may be gone by then.
@@ -59,7 +60,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 		Watches(&storagev1.StorageClass{}, handler.EnqueueRequestsFromMapFunc(r.pending)).Complete(r)
 }
 
-// pending returns requests for the claims of a class that are not bound: the class may be created after them.
+// pending returns requests for the claims of a class that are not bound: the class may be created
+// after them.
 func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []reconcile.Request) {
 	var all corev1.PersistentVolumeClaimList
 	if err := r.Cache.List(ctx, &all); err != nil {
@@ -73,9 +75,9 @@ func (r *Reconciler) pending(ctx context.Context, sc client.Object) (requests []
 	return requests
 }
 
-// Reconcile acts on a claim that has waited in one place for some time. It does nothing for
-// any other claim, and leaves all of them to another installation that serves them: its agents are in another namespace, so they
-// look as if they did not exist.
+// Reconcile acts on a claim that has waited in one place for some time, and does nothing for any
+// other. It leaves all claims to another installation that serves them, whose agents are in a
+// namespace that is not watched.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	claim, sc, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -108,8 +110,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: checkInterval}, r.act(ctx, claim, sc, p)
 }
 
-// read returns the claim and its class. The class is nil if the claim or the class does not
-// exist, or if the claim has no class.
+// read returns the claim and its class. The class is nil if the claim or the class does not exist,
+// or if the claim has no class.
 func (r *Reconciler) read(ctx context.Context, name types.NamespacedName) (*corev1.PersistentVolumeClaim, *storagev1.StorageClass, error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.Cache.Get(ctx, name, &claim); err != nil {
