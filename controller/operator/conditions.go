@@ -77,17 +77,12 @@ func (r *Reconciler) conditions(status *v1beta1.HostPathProvisionerStatus, v ver
 	set(v1beta1.Progressing, m.progressing, v.reason, v.message)
 	set(v1beta1.Degraded, m.degraded, degraded, noted)
 	ready := available == yes && m.degraded == no && m.served
-	set(v1beta1.ReadyCondition, statusOf(ready), v.reason, v.message)
-	set(v1beta1.Reconciling, statusOf(m.progressing == yes && !ready && !m.stuck), v.reason, v.message)
-	set(v1beta1.Stalled, statusOf(m.stuck), v.reason, v.message)
+	set(v1beta1.ReadyCondition, statusOf[ready], v.reason, v.message)
+	set(v1beta1.Reconciling, statusOf[m.progressing == yes && !ready && !m.stuck], v.reason, v.message)
+	set(v1beta1.Stalled, statusOf[m.stuck], v.reason, v.message)
 }
 
-func statusOf(is bool) corev1.ConditionStatus {
-	if is {
-		return yes
-	}
-	return no
-}
+var statusOf = map[bool]corev1.ConditionStatus{true: yes, false: no}
 
 // put sets a condition and returns its status, which stays as it was if the new one has none. It
 // changes nothing if the condition does not differ.

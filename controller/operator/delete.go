@@ -77,24 +77,25 @@ func (r *Reconciler) delete(ctx context.Context, cr *v1beta1.HostPathProvisioner
 // stay keep their account, without an owner that would take it along, and their constraints: their
 // pods can be created again. It returns an object that is still there, or "".
 func (r *Reconciler) removeRest(ctx context.Context, cr *v1beta1.HostPathProvisioner, held bool) (left string, err error) {
-	if !held {
-		if left, err = r.removeAll(ctx, cr, otherKinds...); left != "" || err != nil {
-			return left, err
+	kinds := otherKinds
+	if held {
+		all, err := r.objects(cr)
+		if err != nil {
+			return "", err
 		}
-		return "", r.removeConstraints(ctx, r.Live, agentConstraints)
+		all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != "ServiceAccount" })
+		for _, account := range all {
+			account.SetOwnerReferences(nil)
+		}
+		if err := r.applier.apply(ctx, cr, all...); err != nil {
+			return "", err
+		}
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "ServiceAccount" })
 	}
-	all, err := r.objects(cr)
-	if err != nil {
-		return "", err
+	if left, err = r.removeAll(ctx, cr, kinds...); left != "" || err != nil || held {
+		return left, err
 	}
-	all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != "ServiceAccount" })
-	for _, account := range all {
-		account.SetOwnerReferences(nil)
-	}
-	if err := r.applier.apply(ctx, cr, all...); err != nil {
-		return "", err
-	}
-	return r.removeAll(ctx, cr, slices.DeleteFunc(slices.Clone(otherKinds), func(kind string) bool { return kind == "ServiceAccount" })...)
+	return "", r.removeConstraints(ctx, r.Live, agentConstraints)
 }
 
 // agentsThatEnd returns the nodes on which agents are still to end, which keep the DaemonSet. Those

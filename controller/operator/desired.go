@@ -187,13 +187,19 @@ func (s Settings) daemonSet(o *unstructured.Unstructured, cr *v1beta1.HostPathPr
 	if err := l.configure(pod); err != nil {
 		return err
 	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&ds)
+	applied, err := toApply(&ds)
 	if err != nil {
 		return err
 	}
-	delete(object, "status")
-	o.Object = withoutNil(object).(map[string]any)
+	o.Object = applied.Object
 	return nil
+}
+
+// toApply returns the object as it is applied, without its status.
+func toApply(o any) (*unstructured.Unstructured, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	delete(fields, "status")
+	return &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}, err
 }
 
 // onLinux returns the node selector with the operating system that the agent runs on, unless it has

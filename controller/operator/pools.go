@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,12 +150,10 @@ func volumeName(pool string) string {
 // resource is deleted: a deletion in the foreground would delete them first.
 func (r *Reconciler) claimPools(cr *v1beta1.HostPathProvisioner, record *poolrecord.Record) *claimpools.Reconciler {
 	wanted := func(o client.Object) (*unstructured.Unstructured, error) {
-		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		want, err := toApply(o)
 		if err != nil {
 			return nil, err
 		}
-		delete(fields, "status")
-		want := &unstructured.Unstructured{Object: withoutNil(fields).(map[string]any)}
 		r.own(want, cr)
 		if cr.DeletionTimestamp != nil {
 			want.SetOwnerReferences(nil)
