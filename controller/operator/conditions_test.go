@@ -172,3 +172,23 @@ func TestHealthIsInThePage(t *testing.T) {
 		t.Errorf("%d reasons, %d in the first table, %d in the second", len(reasons), len(shown), len(read))
 	}
 }
+
+// The event of a reason is a warning if the installation is degraded.
+func TestEventsOfReasons(t *testing.T) {
+	recorded := events.NewFakeRecorder(1)
+	r := &Reconciler{Events: recorded}
+	normal := []string{"DeployStarted", "UpgradeStarted", "RolloutStarted", "Complete", "PoolInUse", "PoolUnmounting", "VolumesInUse", "AgentsEnding"}
+	for reason := range reasons {
+		want := "Warning " + reason + " text"
+		if slices.Contains(normal, reason) {
+			want = "Normal " + reason + " text"
+		}
+		if reason == "Complete" {
+			want = "Normal ProvisionerHealthy Provisioner Healthy"
+		}
+		r.announce(&v1beta1.HostPathProvisioner{}, v1beta1.Condition{Reason: reason, Message: "text"})
+		if got := <-recorded.Events; got != want {
+			t.Errorf("event %q, want %q", got, want)
+		}
+	}
+}

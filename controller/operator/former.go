@@ -41,10 +41,13 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 		return "", nil, err
 	}
 	var leftOut []string
-	if set != nil && set.DeletionTimestamp == nil {
-		if leftOut = leftOutBy(set); len(leftOut) == 0 && old == nil {
-			return "", nil, nil
-		}
+	replacing := set == nil || set.DeletionTimestamp != nil
+	if !replacing {
+		leftOut = leftOutBy(set)
+		replacing = len(leftOut) > 0
+	}
+	if old == nil && !replacing {
+		return "", nil, nil
 	}
 	pods, err := r.ownPods(ctx)
 	if err != nil {
@@ -55,8 +58,13 @@ func (r *Reconciler) removeFormer(ctx context.Context) (waiting string, without 
 			return "", nil, err
 		}
 	}
-	former, err := r.formerPods(ctx, set, leftOut, pods)
-	return waiting, slices.Compact(slices.Sorted(slices.Values(append(without, former...)))), err
+	if replacing {
+		var former []string
+		former, err = r.formerPods(ctx, set, leftOut, pods)
+		without = append(without, former...)
+	}
+	slices.Sort(without)
+	return waiting, slices.Compact(without), err
 }
 
 // ownPods reads the pods in the operator's namespace from the API server.

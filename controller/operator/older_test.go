@@ -170,3 +170,29 @@ func TestNotOn(t *testing.T) {
 		t.Error("the resource's affinity was changed or lost")
 	}
 }
+
+// Agents that are installed on all nodes stay on them while an older DaemonSet goes, also beside a pod
+// of an earlier one that nothing can end: they run there already.
+func TestInstalledAgentsStay(t *testing.T) {
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: daemonSetName, UID: "now"}}
+	old := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "hostpath-provisioner", UID: "old", Labels: map[string]string{managedBy: owner},
+		Finalizers: []string{metav1.FinalizerDeleteDependents}}}
+	before := set.DeepCopy()
+	before.UID = "before"
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "before", Finalizers: []string{"test/hangs"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(before, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}},
+		Spec: corev1.PodSpec{NodeName: "gone"}}
+	o := operate(t, set, old, pod)
+	if err := o.client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if waiting, without, err := o.removeFormer(t.Context()); waiting == "" || len(without) > 0 || err != nil {
+		t.Errorf("waits for %q, without %v, %v", waiting, without, err)
+	}
+	if err := o.client.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if waiting, without, err := o.removeFormer(t.Context()); waiting == "" || !slices.Equal(without, []string{"gone"}) || err != nil {
+		t.Errorf("without agents: waits for %q, without %v, %v", waiting, without, err)
+	}
+}
