@@ -53,7 +53,7 @@ trap 'exit 1' INT TERM
 # await waits for a condition that kubectl cannot wait for.
 await() {
     for _ in {1..360}; do
-        if eval "$2"; then return; fi
+        if eval "$2" 2>/dev/null; then return; fi
         sleep 0.5
     done
     fail "$1 within 3 minutes"

@@ -47,6 +47,7 @@ clean_up() {
     local failed=0
     delete_namespace || failed=1
     uninstall local-path || failed=1
+    $k delete namespace local-path-storage --ignore-not-found --timeout=3m >/dev/null || failed=1
     $k -n hostpath-provisioner delete configmap local-path-config --ignore-not-found >/dev/null || failed=1
     $k delete storageclass local-path --ignore-not-found >/dev/null || failed=1
     leave_cluster || failed=1
@@ -106,12 +107,13 @@ run "$k get pv"
 run "$on_node node-02 -- ls -l $base"
 
 step 'While the local-path provisioner runs too, new claims wait'
-run "$k -n demo create deployment local-path-provisioner --image=localhost/hpp-e2e/busybox:latest -- sleep infinity"
+run "$k create namespace local-path-storage"
+run "$k -n local-path-storage create deployment local-path-provisioner --image=localhost/hpp-e2e/busybox:latest -- sleep infinity"
 await 'no event names the other provisioner' "$k get events --field-selector reason=OriginalRunning --all-namespaces | grep -q node-02"
 claim late node-02 'from late' | $k -n demo apply -f -
 await 'no event says why' "$k -n demo get events --field-selector involvedObject.name=late,type=Warning | grep -q 'runs too'"
 run "$k -n demo get events --field-selector involvedObject.name=late,type=Warning"
-run "$k -n demo delete deployment local-path-provisioner"
+run "$k delete namespace local-path-storage --timeout=3m"
 run "$k -n demo wait --for=condition=Ready pod/late --timeout=3m" || fail 'the pod does not run'
 
 step 'Deleted is deleted, of before and new'
